@@ -45,16 +45,16 @@ def is_item(token: int) -> bool:
 
 
 def item_at(tokens: Sequence[int], index: int) -> MediaItem | None:
-    """Return the parts of the item at an index of a list, None if it is none or the list ends before it."""
+    """Return the parts of the item at an index of a list, None for a token and after the end of the list."""
     if not 0 <= index < len(tokens) or not is_item(tokens[index]):
         return None
     item, mask = int(tokens[index]), MOST
     return MediaItem(item & mask, item >> 2 * FIELD & mask, item >> FIELD & mask)
 
 
-def next_image(tokens: Sequence[int], start: int) -> int:
-    """Return the index of the first item of an image from ``start`` on, the length of the list without such an item."""
-    return next((i for i in range(start, len(tokens)) if tokens[i] >= FIRST), len(tokens))
+def next_image(tokens: Sequence[int], start: int, stop: int) -> int:
+    """Return the index of the first item of an image from ``start`` on, ``stop`` if none is before it."""
+    return next((i for i in range(start, stop) if tokens[i] >= FIRST), stop)
 
 
 def count_images(tokens: Sequence[int]) -> int:
@@ -65,10 +65,11 @@ def count_images(tokens: Sequence[int]) -> int:
 def position(tokens: Sequence[int], index: int) -> int:
     """Return the position of an item or token of a list, or of the token after its end, with 2-D positions."""
     inside = item_at(tokens, index)
-    spared, at = 0, next_image(tokens, 0)
+    end = len(tokens)
+    spared, at = 0, next_image(tokens, 0, end)
     while at < index and (image := item_at(tokens, at)) is not None and at + image.n_tokens <= index:
         spared += image.n_tokens - image.n_pos
-        at = next_image(tokens, at + image.n_tokens)
+        at = next_image(tokens, at + image.n_tokens, end)
     return index - spared - (inside.number if inside else 0)
 
 

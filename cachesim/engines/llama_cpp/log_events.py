@@ -68,6 +68,9 @@ EVENTS = (
     Line("alora_stop", "stop prompt batch filling at (n_tokens = {n_tokens}, alora_invocation_start = {start})"),
     Line("alora_again", "re-enabling alora with scale {scale}"),
     Line("lora_set", "set lora adapter idx={id} scale={scale}"),
+    # Images.
+    Line("media_encode", "encoding mtmd batch from idx = {idx}, n_chunks = {n_chunks}"),
+    Line("media_decode", "decoding image batch {n}/{of}, n_tokens_batch = {n_tokens}"),
     # Start of a prompt.
     Line("launch", "processing task, is_child = {is_child}"),
     Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, task.n_tokens = {n_tokens}"),

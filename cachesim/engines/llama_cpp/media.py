@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import count
 
 from cachesim import events as ev
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import BadInput, NotInBuild, ProcessAborted
 from cachesim.base.keyed_tokens import identities, under
-from cachesim.base.media_items import item_at
-from cachesim.engines.base import NO_ROOM
+from cachesim.base.media_items import count_images, is_item, item_at
+from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp.adapters import key_of_scales
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -21,6 +21,20 @@ from cachesim.engines.llama_cpp.slot import Slot, Task
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
+
+
+def check_images(srv: Core, request: Request) -> None:
+    """Raise BadInput for images that this server cannot have in a prompt."""
+    found = count_images(request.prompt) if is_item(max(request.prompt, default=0)) else 0
+    if not found:
+        return
+    if not srv.settings.flags.mmproj:
+        raise BadInput("the prompt has an image", hint="server option mmproj names the kind of a projector")
+    if found > srv.rules.most_images:
+        text = f"images are not known of {srv.rules.name} ({srv.rules.build})"
+        if srv.rules.most_images:
+            text = f"the prompt has {found} images, at most {srv.rules.most_images} are simulated"
+        raise NotInBuild(text, hint="" if srv.rules.most_images else "from b11549 on")
 
 
 def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:

@@ -46,13 +46,9 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         users, srv.settings.min_step, _creates_checkpoints(srv, slot, task), slot.reused, srv.rules.tail,
     )
-    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
-    stop = srv.rules.media.text_end(prompt, start, stop).value
+    stop = _chunk_end(srv, slot, task, chunk, limit)
     if children_wait:
         stop = min(stop, task.request.shared)
-    if limit is not None and start <= limit <= stop:
-        stop = limit
-        srv.emit(ev.AloraStop(slot.id, task.id, stop, slot.alora_start))
     tokens = keyed(srv, prompt[start:stop])
     slot.tokens.extend(tokens)
     batch.extend(identities(tokens), start, slot.id)
@@ -64,6 +60,20 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         batch.out[-1] = True
         slot.i_batch = len(batch) - 1
     maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch), images)
+
+
+def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk, limit: int | None) -> int:
+    """Return where the chunk of the prompt ends: at a break, before an image, or at ``limit`` (``split_prompt``)."""
+    prompt, stop = task.request.prompt, chunk.start
+    if stop < len(prompt):
+        stop = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
+    if srv.settings.flags.mmproj:
+        text = srv.rules.media.text_end(prompt, chunk.start, stop)
+        stop = text.value if text.value == stop else srv.decide(text, slot)
+    if limit is not None and chunk.start <= limit <= stop:
+        srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
+        return limit
+    return stop
 
 
 def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
@@ -78,7 +88,10 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
-    srv.emit(ev.Batch(slot.id, task.id, n_tokens, srv.position(slot, n_tokens)))
+    pos = srv.position(slot, n_tokens)
+    if pos != n_tokens:
+        srv.decide(srv.rules.media.position(slot.tokens, n_tokens), slot)
+    srv.emit(ev.Batch(slot.id, task.id, n_tokens, pos))
     if not srv.common_memory.rm(slot.id, n_tokens):
         refused = srv.rules.trim(n_tokens)
         clears = srv.decide(refused, slot)

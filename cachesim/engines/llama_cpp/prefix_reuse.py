@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.media_items import item_at
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp.adapters import cap_prefix
@@ -37,7 +38,9 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.flags.pooling)
     if whole.value:
         return _begin_unsplit(srv, slot, task, srv.decide(whole, slot) == "whole")
-    lcp: int = srv.rules.media.lcp(prompt, common_prefix(slot.tokens, list(prompt))).value
+    lcp = common_prefix(slot.tokens, list(prompt))
+    if item_at(prompt, lcp) is not None:
+        lcp = srv.decide(srv.rules.media.lcp(prompt, lcp), slot)
     if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)

@@ -15,6 +15,7 @@ from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
+from cachesim.engines.llama_cpp.media import check_images
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
@@ -35,6 +36,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
+        check_images(self, request)
         if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:

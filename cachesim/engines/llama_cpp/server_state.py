@@ -75,9 +75,7 @@ class Core(SlotDriver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.adapters = read_adapters(opts.lora_scaled)
         self.served = self._scales_at_start()
-        self.in_force = () if opts.lora_init_without_apply else self.served
-        if memory.recr is not None and self.has_media_positions:
-            memory.recr.position = self.position_in
+        self._start_media()
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
@@ -91,7 +89,20 @@ class Core(SlotDriver):
         flags = tuple(one.scale for one in self.adapters)
         without = self.settings.flags.lora_init_without_apply
         scales: Scales = self.decide(self.rules.adapters.init(flags, without), None) if flags else ()
+        self.in_force = () if without else scales
         return scales
+
+    def _start_media(self) -> None:
+        """Tell the recurrent memory the positions of tokens, and record that a projector excludes moved positions."""
+        recr, projector = self._memory.recr, bool(self.settings.flags.mmproj)
+        if recr is not None and self.has_media_positions:
+            recr.position = self._position_in
+        moves = self.rules.media.moves(self._memory.can_shift(), projector)
+        if projector:
+            self.decide(moves, None)
+
+    def _position_in(self, seq: int, index: int) -> int:
+        return self.position(self.slots[seq], index)
 
     def _record_startup(self, traits: Sequence[Decision]) -> None:
         """Record the decisions that the server makes once, when it starts."""
@@ -143,10 +154,6 @@ class Core(SlotDriver):
     def has_media_positions(self) -> bool:
         """True if the positions of tokens after an image are not their indices."""
         return self.kind.mrope and bool(self.settings.flags.mmproj)
-
-    def position_in(self, seq: int, index: int) -> int:
-        """Return the position of a token of a sequence (see ``position``)."""
-        return self.position(self.slots[seq], index)
 
     def pos_min(self, slot: Slot) -> int:
         """Return the first position in the memory from which everything up to ``pos_max`` is present, -1 = none."""

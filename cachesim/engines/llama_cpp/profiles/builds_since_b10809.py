@@ -64,6 +64,7 @@ B11549 = replace(
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
     shared=prompt_lifecycle.shared_prefix,
     most_adapters=64,
+    most_images=64,
     marks=prompt_lifecycle.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
     spec_unread=speculative.unread_asserts,

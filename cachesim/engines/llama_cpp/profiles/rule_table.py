@@ -161,6 +161,7 @@ class Rules(RuleSet):
     spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
     most_adapters: int = 0                  # adapters that the server loads, 0 = rules not known
+    most_images: int = 0                    # images in a prompt, 0 = their rules are not known
     ctx_pad: int = 256                      # n_ctx is a multiple of this
     window_pad: int = 256                   # cells of a window cache are a multiple of this
     least_batch: int = 1                    # smallest n_batch

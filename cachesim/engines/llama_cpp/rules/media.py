@@ -61,7 +61,7 @@ def cut_inside(tokens: Sequence[int], n_past: int) -> Decision:
 def text_end(prompt: Sequence[int], start: int, stop: int) -> Decision:
     """Returns where the text of a batch ends: before the next image. The next iteration evaluates this image at once,
     before its batch."""
-    return Decision(min(stop, next_image(prompt[:stop], start)), {"start": start, "stop": stop})
+    return Decision(next_image(prompt, start, stop), {"start": start, "stop": stop})
 
 
 @rule("LC-MEDIA-CKPT", Role.CREATE, llama_cpp(CONTEXT, 'pre_decode "do_checkpoint" "has_mtmd"', "b11549"))
