@@ -208,9 +208,7 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
     if percent < 100:
         saved = saved._replace(checkpoints=())       # their file ends too early
-    slot.tokens = list(saved.tokens)
-    if srv.adapters:
-        slot.noted = srv.decide(srv.rules.adapters.file(slot.noted, saved.noted, len(srv.adapters)), slot)
+    _take_tokens(srv, slot, saved)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()
@@ -234,6 +232,13 @@ def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
         raise ProcessAborted("GGML_ASSERT(nread <= state_size) failed", "truncated-slot-file")
     cause = "failed to restore kv cache" if torn.rows and end == FREED else "unexpectedly reached end of file"
     srv.emit(ev.Error(f"{LOAD} {cause}"))
+
+
+def _take_tokens(srv: Core, slot: Slot, saved: SlotFile) -> None:
+    """Give the file's tokens to the slot; a rule says which adapters it has then."""
+    slot.tokens = list(saved.tokens)
+    if srv.adapters:
+        slot.noted = srv.decide(srv.rules.adapters.file(slot.noted, saved.noted, len(srv.adapters)), slot)
 
 
 def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:
