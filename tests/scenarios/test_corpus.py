@@ -76,6 +76,9 @@ NOT_YET: dict[str, str] = {
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-RS-SAVED.PENDING"), "asked without a line in the log"),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
+    "LC-ALORA-ROWS": "never caps, and only that is written down",
+    **dict.fromkeys(("LC-ALORA-START", "LC-ALORA-START.RESET", "LC-TASK-VALID"),
+                    "no scenario has a token that no model has; tests/unit/engines/llama_cpp/test_adapters.py does"),
     "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
 }  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""

@@ -11,9 +11,12 @@ from typing import Any, Mapping, Sequence
 
 from cachesim import events as ev
 from cachesim.base.keyed_tokens import under
-from cachesim.engines.llama_cpp.rules.adapters import Lists, Scales, all_activated, enabled, read_scales
+from cachesim.base.tokens import POS_INF
+from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
+from cachesim.engines.llama_cpp.rules.adapters import NOT_FOUND, Lists, Scales, all_activated, enabled, read_scales
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, Task
+from cachesim.engines.rule import Decision
 from cachesim.model.hash_mixing import Rng
 
 FIELD = "lora"
@@ -39,7 +42,9 @@ def _is_valid(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
-    rules, given = srv.rules.adapters, read_scales(str(task.request.extra.get(FIELD, "")))
+    rules, given = srv.rules.adapters, asked_scales(task)
+    if slot.alora_start >= 0:
+        slot.alora_start = srv.decide(rules.start(slot.alora_start), slot)
     now: Scales = srv.decide(rules.list(given, srv.served), slot)
     clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
     if now != slot.adapters and (given or clear.value):
@@ -59,8 +64,30 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
     return True
 
 
+def asked_scales(task: Task) -> dict[int, float]:
+    """Return the scales that a request asks for, by id; empty without a list."""
+    return read_scales(str(task.request.extra.get(FIELD, "")))
+
+
+def scales_for(srv: Core, task: Task) -> Scales:
+    """Return the scales that a request is computed under, () without adapters."""
+    scales: Scales = srv.rules.adapters.list(asked_scales(task), srv.served).value if srv.adapters else ()
+    return scales
+
+
+def saves_first(srv: Core, slot: Slot, task: Task) -> bool:
+    """Return whether the slot is saved, and its tokens count as gone, because the request has other adapters."""
+    asked = scales_for(srv, task)
+    if asked == slot.adapters or slot.busy or not slot.tokens:
+        return False
+    return bool(srv.decide(srv.rules.adapters.save(slot.adapters, asked), slot))
+
+
 def forget(srv: Core, slot: Slot, rule: str) -> None:
-    """Forget the slot's tokens and checkpoints. The memory keeps its cells."""
+    """Forget the slot's tokens and checkpoints; the memory keeps its cells, unless a rule frees them, too."""
+    if srv.decide(srv.rules.adapters.forget(len(slot.tokens)), slot):
+        srv.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
+        srv.common_memory.must_rm(slot.id, 0, POS_INF)
     slot.tokens.clear()
     slot.checkpoints.clear()
     srv.changed(slot, "cleared", rule)
@@ -107,26 +134,46 @@ def _words(scales: Scales) -> str:
 
 def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     """Return the tokens to reuse before the invocation sequence of an aLoRA."""
-    if slot.alora_start < 0:
-        return n_past
-    cap = srv.rules.adapters.cap(n_past, slot.alora_start)
+    rules = srv.rules.adapters
+    if slot.active >= 0:
+        n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
     if slot.alora_start > 0:
         srv.emit(ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
+    if slot.alora_start >= 0:
+        n_past = _capped(srv, slot, task, n_past, rules.cap(n_past, slot.alora_start))
+    return n_past
+
+
+def _capped(srv: Core, slot: Slot, task: Task, n_past: int, cap: Decision) -> int:
     if cap.value != n_past:
         task.answer.deciding = cap.rule
         srv.decide(cap, slot)
     return int(cap.value)
 
 
+def moves_chunks(srv: Core, slot: Slot) -> bool:
+    """Return whether blocks of the slot may be reused at other positions."""
+    if slot.alora_start < 0 and slot.active < 0:
+        return True
+    return bool(srv.decide(srv.rules.adapters.chunks(slot.alora_start, slot.active), slot))
+
+
+def mark_rows(slot: Slot) -> None:
+    """Note from which token on the slot's rows will be computed with an aLoRA."""
+    slot.active = max(0, slot.alora_start - 1) if slot.alora_start >= 0 else NOT_FOUND
+
+
 def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
-    """Return where the batch must end because the rest is computed with the aLoRA, None = nowhere. Until then its scale
-    is 0."""
+    """Return where the batch must end because the rest is computed with the aLoRA, None = nowhere, WAIT = the slot must
+    not join the batch. Until then its scale is 0."""
     if slot.alora_start < 0:
         return None
     active = all_activated(slot.adapters, srv.adapters)
     split = srv.rules.adapters.split(len(slot.tokens), slot.alora_start, active, srv.leader is not slot)
     if not split.value:
         return None
+    if split.value == WAIT:
+        return int(srv.decide(split, slot))
     srv.emit(ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
     srv.put_back = slot.alora, slot.adapters[slot.alora]
     slot.adapters = scaled(slot.adapters, slot.alora, 0.0)

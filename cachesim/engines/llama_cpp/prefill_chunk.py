@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.adapters import keyed, split_prompt
 from cachesim.engines.llama_cpp.media import decode_images
 from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
 from cachesim.engines.llama_cpp.rules.before_checkpoints import LIST_ASSERTS
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
@@ -36,7 +37,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         srv.decide(listed, slot)
         raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-shorter-than-the-prompt")
     limit = split_prompt(srv, slot, task)
-    images = decode_images(srv, slot, task)
+    images = None if limit == WAIT else decode_images(srv, slot, task)
     if images is None:
         return
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts

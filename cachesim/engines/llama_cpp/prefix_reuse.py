@@ -12,7 +12,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import item_at
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
-from cachesim.engines.llama_cpp.adapters import cap_prefix
+from cachesim.engines.llama_cpp.adapters import cap_prefix, mark_rows, moves_chunks
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
@@ -60,6 +60,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         return False
     task.answer.reused = {slot.source: n_past}
     del slot.tokens[n_past:]
+    mark_rows(slot)
     srv.changed(slot, "truncated", task.answer.deciding, lcp)
     return True
 
@@ -78,7 +79,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     the prompt. Returns the new n_past."""
     request = task.request
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
-    if least <= 0 or not request.cache_prompt:
+    if least <= 0 or not request.cache_prompt or not moves_chunks(srv, slot):
         return n_past
     if not srv.rules.media.moves(srv.memory.can_shift(), bool(srv.settings.flags.mmproj)).value:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
@@ -111,6 +112,7 @@ def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
         return False
     task.answer.deciding, slot.reused = rule_id(srv.rules.task_whole), 0
     slot.tokens.clear()
+    mark_rows(slot)
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
 

@@ -241,6 +241,7 @@ def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.common_memory.must_rm(slot.id, plan.n_keep, cut)
     srv.common_memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]
+    slot.active = min(slot.active, plan.n_keep)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()

@@ -12,7 +12,7 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
-from cachesim.engines.llama_cpp.adapters import launch_adapters
+from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
 from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -66,10 +66,11 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.source = "slot"
-    if choice.update and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
+    lost = saves_first(srv, slot, task)
+    if (choice.update or lost) and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
-        if not srv.cache.load(slot, prompt):
+        if not srv.cache.load(slot, prompt, scales_for(srv, task), lost):
             _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
@@ -210,6 +211,7 @@ def activate_children(srv: Core) -> None:
             srv.common_memory.must_rm(child.id, 0, POS_INF)
             srv.common_memory.seq_cp(parent.id, child.id)
             child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+            child.active = parent.active
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
             answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
@@ -233,6 +235,7 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
         srv.common_memory.must_rm(number, 0, POS_INF)
         srv.common_memory.seq_cp(parent.id, number)
         child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+        child.active = parent.active
         child.state, child.source = State.STARTED, "slot"
         srv.changed(child, "overwritten", "")
     parent.children = []

@@ -35,6 +35,13 @@ class AdapterRules:
     split: Rule = adapters.split_at_start
     batch: Rule = adapters.joins_batch
     init: Rule = adapters.scales_at_start
+    save: Rule = adapters.save_by_likeness
+    forget: Rule = adapters.forget_tokens
+    entry: Rule = adapters.entry_notes_nothing
+    file: Rule = adapters.restored_under_own
+    start: Rule = adapters.start_stays
+    rows: Rule = adapters.rows_count_alike
+    chunks: Rule = adapters.chunks_behind_cap
 
 
 @dataclass(frozen=True)

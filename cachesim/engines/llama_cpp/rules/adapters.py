@@ -13,7 +13,7 @@ import numpy as np
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.tokens import Tokens
-from cachesim.engines.llama_cpp.source_files import COMMON, CONTEXT, llama_cpp
+from cachesim.engines.llama_cpp.source_files import COMMON, CONTEXT, TASK, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 Scales = tuple[float, ...]
@@ -153,3 +153,60 @@ def scales_at_start(scales: Scales, without_apply: bool) -> Decision:
     """Returns the scales of the server at its start: those of the flags, also with --lora-init-without-apply, which
     only leaves the library's context without adapters until the first batch."""
     return Decision(scales, {"without_apply": without_apply})
+
+
+class Noted(NamedTuple):
+    """What is noted of saved tokens besides themselves. ``active``: index of the first row that an aLoRA computed, -1 =
+    none; None = not noted: a slot that gets the tokens keeps its own number."""
+
+    scales: Scales
+    active: int | None = None
+
+
+@rule("LC-LORA-SAVE", Role.CONSULT, llama_cpp(CONTEXT, "get_available_slot", "b11549"))
+def save_by_likeness(own: Scales, asked: Scales) -> Decision:
+    """Returns False: whether a slot is saved before a request with other adapters depends on the tokens, although this
+    request may clear it."""
+    return Decision(False, {"own": own, "asked": asked})
+
+
+@rule("LC-LORA-FORGET", Role.DROP, llama_cpp(CONTEXT, 'launch_slot_with_task "slot.prompt.clear"', "b11549"))
+def forget_tokens(held: int) -> Decision:
+    """Returns False: a slot that loses its tokens for other adapters leaves its cells in the memory until its next
+    prompt."""
+    return Decision(False, {"held": held})
+
+
+@rule("LC-LORA-ENTRY", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc, load", "b11549"))
+def entry_notes_nothing(slot: Noted) -> Decision:
+    """Returns what an entry of the prompt cache notes of the slot besides its tokens: nothing. It is found for other
+    adapters, too."""
+    return Decision(None, {"scales": slot.scales, "active": slot.active})
+
+
+@rule("LC-LORA-FILE", Role.READ_FILE, llama_cpp(CONTEXT, 'process_single_task "SLOT_RESTORE"', "b11549"))
+def restored_under_own(slot: Noted, file: Noted | None, adapters: int) -> Decision:
+    """Returns the scales that a slot has after a restore: those that it had before, whatever the file's tokens were
+    computed under."""
+    return Decision(Noted(slot.scales), {"own": slot.scales, "file": file.scales if file else None})
+
+
+@rule("LC-ALORA-START", Role.PROMPT, llama_cpp(CONTEXT, 'launch_slot_with_task, reset "alora_invocation_start"',
+                                               "b11549"))  # fmt: skip
+def start_stays(start: int) -> Decision:
+    """Returns the start of the invocation sequence at a launch: that of the request before if it was refused, so that
+    it caps what the next request reuses."""
+    return Decision(start, {"start": start})
+
+
+@rule("LC-ALORA-ROWS", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "alora_invocation_start"', "b11549"))
+def rows_count_alike(n_past: int, active: int) -> Decision:
+    """Returns the tokens to reuse of a slot whose rows from ``active`` on were computed with an aLoRA: all, also those
+    that the request would compute without it."""
+    return Decision(n_past, {"n_past": n_past, "active": active})
+
+
+@rule("LC-ALORA-CHUNKS", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "n_cache_reuse"', "b11549"))
+def chunks_behind_cap(start: int, active: int) -> Decision:
+    """Returns True: --cache-reuse also moves blocks that lie behind the start of an invocation sequence."""
+    return Decision(True, {"start": start, "active": active})

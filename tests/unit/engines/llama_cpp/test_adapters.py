@@ -91,3 +91,21 @@ def test_slots_with_other_adapters_wait_for_each_other():
     assert second.prompt_n == 0
     one.work()
     assert right(one, first) and right(one, second)
+
+
+@pytest.mark.parametrize(("rules", "reused", "holds"), [("b11549", 50, False), ("b11549-lora-tried", 0, True)])
+def test_a_refused_request_without_a_list_leaves_the_scales_of_the_server(rules, reused, holds):
+    one = Talk("AA", rules, lora_scaled=SCALES)
+    one.ask(P + R, extra=ZERO)
+    assert one.ask((*Q, -1), extra=NONE).status == 400
+    answer = one.ask(P + R + Q, extra=OFF)
+    assert (answer.cache_n, right(one, answer)) == (reused, holds)
+
+
+@pytest.mark.parametrize(("rules", "reused"), [("b11549", 19), ("b11549-lora-tried", 40)])
+def test_a_refused_request_leaves_the_start_of_its_invocation(rules, reused):
+    one = Talk("AA", rules, lora_scaled=SCALES)
+    one.ask(P, extra=OFF)
+    assert one.ask((*P[:20], *M, -1), extra=ACTIVE).status == 400
+    answer = one.ask(P + R, extra=ACTIVE)
+    assert (answer.cache_n, right(one, answer)) == (reused, True)
