@@ -8,6 +8,11 @@ from typing import Any, Iterator, NamedTuple, Self
 
 import pytest
 
+from cachesim.engines.registry import engine_of, profiles
+from cachesim.events import Log
+from cachesim.replay.recorded_trace import read_trace
+from cachesim.tools.replay.command import checker
+
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "llama_cpp_lora"
 RANDOM = "*-lora-*-12????.json"              # workloads with a seed; the others are hand-written cases
 
@@ -47,3 +52,37 @@ def test_a_server_that_does_not_key_its_cache_by_adapters_answers_wrong():
     assert plain == Count(73, 428, 28_567, 85_293)
     assert activated == Count(50, 220, 12_641, 33_997)
     assert sum((one for name, one in found if name == "personas"), Count())[::2] == (0, 5_563)
+
+
+def again(path: Path, rules: str, folder: Path) -> Count:
+    """Return what the requests of a recording count under a rule set. Each answer has the recorded tokens."""
+    trace, check = read_trace(path, profiles()), checker()
+    server = engine_of(rules).start(rules, trace.model, trace.flags, "provenance", Log())
+    found = Count()
+    for step in trace.steps:
+        if step.action == "lora":
+            server.set_adapters(step.scales)
+        elif step.action:
+            server.slot(step.action, step.id_slot, folder / step.file if step.file else None)
+        sent = [(one.request, server.submit(one.request)) for one in step.members]
+        while not all(answer.done for _, answer in sent):
+            server.take_tasks()
+            server.update()
+        for request, answer in sent:
+            if answer.status == 200:
+                found += Count(check(server, request, answer) is False, 1, answer.cache_n,
+                               answer.cache_n + answer.prompt_n)  # fmt: skip
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
+@pytest.mark.parametrize(("pattern", "rules", "expected"), [
+    ("*-lora-alora_*", "b11549-lora-tried", (25, 220, 12_743, 33_997)), ("*-lora-alora_*", "b11549-repaired", (0, 220)),
+    ("*-lora-personas-*", "b11549-lora-tried", (0, 63, 9_189, 17_598)), ("*-lora-bug-*", "b11549-lora-tried", (0,)),
+    ("*-lora-[cfgps]*-12????", "b11549-lora-tried", (0, 428)), ("*-lora-[cfgps]*-12????", "b11549-repaired", (0, 428)),
+])  # fmt: skip
+def test_a_cache_that_is_keyed_by_adapters_answers_right(tmp_path, pattern, rules, expected):
+    found = sum((again(path, f"llama_cpp@{rules}", tmp_path) for path in sorted(SHARED.glob(f"{pattern}.json"))),
+                Count())  # fmt: skip
+    assert found[: len(expected)] == expected
