@@ -86,7 +86,8 @@ MANUAL = Manual(
     flags=FLAGS,
     silent=IGNORED,
     models=(
-        "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+        "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "qwen2vl", "lfm2", "lfm2swa", "falconh1",
+        "granitehybrid",
     ),
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
