@@ -28,7 +28,7 @@ def check_images(srv: Core, request: Request) -> None:
     found = count_images(request.prompt) if is_item(max(request.prompt, default=0)) else 0
     if not found:
         return
-    if not srv.settings.flags.mmproj:
+    if srv.rules.most_images and not srv.settings.projector:
         raise BadInput("the prompt has an image", hint="server option mmproj names the kind of a projector")
     if found > srv.rules.most_images:
         text = f"images are not known of {srv.rules.name} ({srv.rules.build})"
@@ -67,7 +67,7 @@ def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
         batch, piece = DecodeBatch(), items[at : at + n_batch]
         batch.extend(identities(piece), start + at, slot.id)
         srv.emit(ev.MediaDecode(number, len(pieces), len(piece)))
-        noncausal = srv.settings.flags.mmproj == NONCAUSAL
+        noncausal = srv.settings.projector == NONCAUSAL
         fits = srv.rules.media.fits(len(piece), srv.settings.n_ubatch, noncausal)
         if fits.value:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))

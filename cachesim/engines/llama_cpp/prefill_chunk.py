@@ -68,7 +68,7 @@ def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk, limit: int | Non
     prompt, stop = task.request.prompt, chunk.start
     if stop < len(prompt):
         stop = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
-    if srv.settings.flags.mmproj:
+    if srv.settings.projector:
         text = srv.rules.media.text_end(prompt, chunk.start, stop)
         stop = text.value if text.value == stop else srv.decide(text, slot)
     if limit is not None and chunk.start <= limit <= stop:

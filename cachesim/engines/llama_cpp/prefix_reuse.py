@@ -81,7 +81,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
     if least <= 0 or not request.cache_prompt or not moves_chunks(srv, slot):
         return n_past
-    if not srv.rules.media.moves(srv.memory.can_shift(), bool(srv.settings.flags.mmproj)).value:
+    if not srv.rules.media.moves(srv.memory.can_shift(), bool(srv.settings.projector)).value:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)

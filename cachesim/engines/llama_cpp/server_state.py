@@ -94,7 +94,7 @@ class Core(SlotDriver):
 
     def _start_media(self) -> None:
         """Tell the recurrent memory the positions of tokens, and record that a projector excludes moved positions."""
-        recr, projector = self._memory.recr, bool(self.settings.flags.mmproj)
+        recr, projector = self._memory.recr, bool(self.settings.projector)
         if recr is not None and self.has_media_positions:
             recr.position = self._position_in
         moves = self.rules.media.moves(self._memory.can_shift(), projector)
@@ -153,7 +153,7 @@ class Core(SlotDriver):
     @property
     def has_media_positions(self) -> bool:
         """True if the positions of tokens after an image are not their indices."""
-        return self.kind.mrope and bool(self.settings.flags.mmproj)
+        return self.kind.mrope and bool(self.settings.projector)
 
     def pos_min(self, slot: Slot) -> int:
         """Return the first position in the memory from which everything up to ``pos_max`` is present, -1 = none."""

@@ -78,7 +78,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
 
 def _check_images(srv: Core, facts: Sequence[SlotFacts], prompt: Sequence[int]) -> None:
     """End the process if a token -1 of the prompt meets an image of an idle slot (rule LC-MEDIA-NULL)."""
-    for fact in facts if srv.settings.flags.mmproj else ():
+    for fact in facts if srv.settings.projector else ():
         end = srv.rules.media.null(srv.slots[fact.id].tokens, prompt, fact.lcp)
         if end.value and not fact.busy:
             raise ProcessAborted(srv.decide(end, None), "token-at-an-image")

@@ -201,7 +201,7 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
         srv.emit(ev.Error(str(error)))
         srv.emit(ev.Error(f"{LOAD} failed to restore kv cache"))
         return _refused(srv, slot, UNUSABLE)
-    refused = srv.rules.media.file(any(map(is_item, saved.tokens)), bool(srv.settings.flags.mmproj))
+    refused = srv.rules.media.file(any(map(is_item, saved.tokens)), bool(srv.settings.projector))
     if refused.value:
         return _refused(srv, slot, srv.decide(refused, slot))
     if len(saved.tokens) > srv.settings.n_ctx_slot:
