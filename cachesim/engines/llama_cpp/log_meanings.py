@@ -163,8 +163,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "ckpt_file_bad": Meaning("checkpoints of a slot file were not written or not read: a prompt after a restore may be "
         "evaluated from its start", flags=("--slot-save-path",), rules=("LC-SLOT-FILE",)),
     "lora_clear": Meaning("the request has other adapters than the slot's last one, so the slot's tokens and "
-        "checkpoints are forgotten, without being saved", causes=("requests with other adapters take turns in one slot",),
-        flags=("-np", "--lora-scaled"), rules=("LC-LORA-CLEAR",)),
+        "checkpoints are forgotten, without being saved",
+        causes=("requests with other adapters take turns in one slot",), flags=("-np", "--lora-scaled"),
+        rules=("LC-LORA-CLEAR",)),
     "lora_keep": Meaning("the adapters differ, but only those that their invocation tokens activate (aLoRA): the slot "
         "is kept", rules=("LC-LORA-CLEAR",)),
     "lora_set": Meaning("POST /lora-adapters set the scale of an adapter, for requests without a list of their own",
