@@ -52,7 +52,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         stop = min(stop, task.request.shared)
     tokens = keyed(srv, prompt[start:stop])
     slot.tokens.extend(tokens)
-    batch.extend(identities(tokens), start, slot.id)
+    batch.extend(identities(tokens) if srv.adapters else tokens, start, slot.id)
     slot.prompt_span = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):
