@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.keyed_tokens import Keys, with_keys
 from cachesim.base.tokens import Tokens
 from cachesim.engines.chat_template import ChatMessage
 
@@ -46,6 +47,7 @@ class Draft(NamedTuple):
     accepted: int
 
 
+NO_TOKEN = -1                # stands for a token that the model does not have
 NO_ROOM = "no-room"          # kind of all errors that report a context or a memory as too small
 BEFORE_A_SLOT = -1           # the client disconnects while its request waits for a slot
 
@@ -122,6 +124,8 @@ class Answer:
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
     copied_n: int = 0                   # tokens of ``prompt_n`` that another completion of the request evaluated
     children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
+    under: str = ""                                       # what its tokens are computed under, "" = nothing
+    keys: Keys = ()                                       # keys that a cold run of the request computes under
 
     @property
     def cache_n(self) -> int:
@@ -140,3 +144,15 @@ class Answer:
 def prompt_of(request: Request, answer: Answer) -> Tokens:
     """Return the prompt that was answered: the shortened prompt if the server shortened it, else the sent prompt."""
     return request.prompt if answer.prompt is None else answer.prompt
+
+
+def with_identities(request: Request, answer: Answer) -> tuple[Request, Answer]:
+    """Return a request and its answer with the keys that a cold run would compute their tokens under."""
+    keys, prompt = answer.keys, prompt_of(request, answer)
+    if not keys:
+        return request, answer
+    said = replace(answer, tokens=list(with_keys(tuple(answer.tokens), keys, len(prompt))),
+                   prompt=answer.prompt and with_keys(answer.prompt, keys),
+                   slot_tokens=with_keys(answer.slot_tokens, keys),
+                   children=[with_identities(request, child)[1] for child in answer.children])  # fmt: skip
+    return replace(request, prompt=with_keys(request.prompt, keys)), said

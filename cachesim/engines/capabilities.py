@@ -141,6 +141,8 @@ class Manual:
     plenty: Mapping[str, int] = field(default_factory=dict)  # option that never hurts when larger -> ample value
     # draw request fields other than prompt and answer
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = lambda rng, server: {}
+    # lists of adapters that a request, or a step that changes the server's list, may have under these options
+    adapter_lists: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
     # flag spellings that change no decision -> number of values that follow
     silent: Mapping[str, int] = field(default_factory=dict)
     # real models with the layers that represent them

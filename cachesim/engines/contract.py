@@ -66,6 +66,11 @@ class Server(MemorySizes, ABC):
         ``percent``: share of the file that is left to restore. Raises BadInput for an action that this engine does not
         support; nothing is changed then."""
 
+    def set_adapters(self, scales: str) -> dict[str, Any]:
+        """Change the scales of the server's adapters, as a request's field ``lora`` writes them; those not named are
+        off. Raises BadInput for an engine without adapters."""
+        raise BadInput("this engine has no adapters")
+
     def reevaluates_draft(self, wrong: int) -> bool:
         """True if rejecting ``wrong`` drafted tokens makes the server evaluate the tokens before them again, because
         the memory cannot remove the rejected tokens."""
@@ -228,6 +233,7 @@ class RecordingFormat:
     base: bool = False                                      # the constant flags of the recordings set options, too
     constant: Sequence[str] = ()                            # flags that start a real server, () = those of llama-server
     uncached: Sequence[str] = ()                            # flags of its cold twin, () = those of llama-server
+    options: Callable[[Mapping[str, Any]], Mapping[str, Option]] = lambda header: {}  # that only the header names
 
 
 @dataclass(frozen=True)

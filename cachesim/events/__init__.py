@@ -7,7 +7,19 @@ comparison with a trace. Units: ``n_*`` and ``lcp`` are tokens, ``pos_*``, ``p0`
 as printed (three decimals), ``f_*`` fractions between 0 and 1 as printed.
 """
 
+from cachesim.events.adapters import (
+    AloraAbsent,
+    AloraAgain,
+    AloraCap,
+    AloraPre,
+    AloraStart,
+    AloraStop,
+    LoraClear,
+    LoraKeep,
+    LoraSet,
+)
 from cachesim.events.base import Event, Log, SlotEvent, frozen, mib, share
+from cachesim.events.media import MediaDecode, MediaEncode, MediaError
 from cachesim.events.prefill_and_checkpoint import (
     Batch,
     Cancel,
@@ -83,13 +95,14 @@ from cachesim.events.unlogged import (
 )
 
 __all__ = [
-    "Aborted", "Advanced", "Batch", "Cancel", "CkptAppend", "CkptCheck", "CkptCreate", "CkptEvict", "CkptFromFile",
-    "CkptInvalidate", "CkptPeriodic", "CkptRestore", "CkptSearch", "CkptSupersede", "CkptTooClose", "Compared",
-    "CopyShared", "CopyToChild", "CtxShift", "Decided", "Declined", "Decoded", "DoCkpt", "Error", "Event",
-    "FullReprocess", "Gained", "IdleSave", "KvFull", "Launch", "Log", "Lost", "MicroBatch", "NeedOne", "NewPrompt",
-    "PcAlready", "PcBegin", "PcCand", "PcEntry", "PcEvict", "PcEvictTokens", "PcLoad", "PcLoadFailed", "PcObsolete",
-    "PcSave", "PcSearch", "PcState", "PcTooBig", "Release", "ReuseChunk", "ReuseResult", "ReuseUnsupported",
-    "RowsPurged", "SeqRm", "Settled", "SlotById", "SlotByLcp", "SlotByLru", "SlotClear", "SlotEvent", "SlotPurge",
-    "SlotSim", "SlotSkipBusy", "SlotSkipEmpty", "SpecCkpt", "SpecRestore", "SpecStep", "TrimRefused", "UserPos",
-    "Warn", "frozen", "mib", "share",
+    "Aborted", "Advanced", "AloraAbsent", "AloraAgain", "AloraCap", "AloraPre", "AloraStart", "AloraStop", "Batch",
+    "Cancel", "CkptAppend", "CkptCheck", "CkptCreate", "CkptEvict", "CkptFromFile", "CkptInvalidate", "CkptPeriodic",
+    "CkptRestore", "CkptSearch", "CkptSupersede", "CkptTooClose", "Compared", "CopyShared", "CopyToChild", "CtxShift",
+    "Decided", "Declined", "Decoded", "DoCkpt", "Error", "Event", "FullReprocess", "Gained", "IdleSave", "KvFull",
+    "Launch", "Log", "LoraClear", "LoraKeep", "LoraSet", "Lost", "MediaDecode", "MediaEncode", "MediaError",
+    "MicroBatch", "NeedOne", "NewPrompt", "PcAlready", "PcBegin", "PcCand", "PcEntry", "PcEvict", "PcEvictTokens",
+    "PcLoad", "PcLoadFailed", "PcObsolete", "PcSave", "PcSearch", "PcState", "PcTooBig", "Release", "ReuseChunk",
+    "ReuseResult", "ReuseUnsupported", "RowsPurged", "SeqRm", "Settled", "SlotById", "SlotByLcp", "SlotByLru",
+    "SlotClear", "SlotEvent", "SlotPurge", "SlotSim", "SlotSkipBusy", "SlotSkipEmpty", "SpecCkpt", "SpecRestore",
+    "SpecStep", "TrimRefused", "UserPos", "Warn", "frozen", "mib", "share",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
-from cachesim.engines.base import Answer, Output, Request, prompt_of
+from cachesim.engines.base import Answer, Output, Request, prompt_of, with_identities
 from cachesim.engines.inspection import Key, Stored
 from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.fault_kinds import Kind
@@ -137,7 +137,7 @@ class Judge:
     def judge(self, request: Request, answer: Answer, slot: Stored | None) -> RequestVerdict:
         """Judge an answered request and ``slot``, the state that it left behind."""
         try:
-            return RequestVerdict(*self._whole(request, answer, slot))
+            return RequestVerdict(*self._whole(*with_identities(request, answer), slot))
         except Exception as error:      # a check that raises leaves the verdict undecided
             return undecided_by(error)
 

@@ -89,7 +89,8 @@ def _begins(run: Run, i: int) -> str:
     one, action = run.requests[i], run.scenario.steps[i].action
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
-    return f"{counted(len(one.request.prompt), 'token')}, {reason(one) or 'nothing reused'}"
+    under = f" under {one.answer.under}" if one.answer.under else ""
+    return f"{counted(len(one.request.prompt), 'token')}{under}, {reason(one) or 'nothing reused'}"
 
 
 def _done(run: Run, i: int) -> Iterator[Cause]:

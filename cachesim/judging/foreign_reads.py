@@ -9,7 +9,7 @@ import numpy as np
 
 from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.inspection import RowsPart, StatePart, Stored
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.compare_stored import digests_only
@@ -24,7 +24,7 @@ class ForeignContent(NamedTuple):
     rows) at positions ``start`` .. ``stop - 1``, or a whole "text" of ``stop`` tokens; "during": the ``stop`` reused
     tokens were correct and the fault occurred later. ``request`` is the origin: the state after ``theirs`` tokens of
     it, or its rows from position ``theirs`` on; -1 = no request as sent has this content, because it was computed
-    from wrong content itself."""
+    from wrong content itself. ``under``: what the content was computed under, if that is another key."""
 
     what: str
     layer: int
@@ -32,6 +32,7 @@ class ForeignContent(NamedTuple):
     stop: int
     request: int = -1
     theirs: int = -1
+    under: str = ""
 
 
 def sentence_of(content: ForeignContent) -> str:
@@ -48,7 +49,8 @@ def sentence_of(content: ForeignContent) -> str:
             return f"finds {content_name(content)}"
     differs = content.what == "state" and content.theirs != content.stop
     own = f" after {counted(content.stop, 'token')}" if differs else ""
-    return f"reads {content_name(content)}" + (f" in place of its own{own}" if content.request >= 0 else "")
+    under = f", computed under {content.under}," if content.under else ""
+    return f"reads {content_name(content)}{under}" + (f" in place of its own{own}" if content.request >= 0 else "")
 
 
 def content_name(content: ForeignContent) -> str:
@@ -84,8 +86,9 @@ class ForeignReadFinder:
 
     def __init__(self, requests: Sequence[Judgement], cold_runs: ColdRunCache) -> None:
         self.cold_runs = cold_runs
-        self.known = [(i, tokens) for i, one in enumerate(requests) for mine in (one.answer, *one.answer.children)
-                      if (tokens := evaluated(one.request, mine))]  # fmt: skip
+        self.known = [(i, tokens) for i, one in enumerate(requests)
+                      for request, answer in [with_identities(one.request, one.answer)]
+                      for mine in (answer, *answer.children) if (tokens := evaluated(request, mine))]  # fmt: skip
 
     def within(self, stored: Stored, n: int) -> list[ForeignContent]:
         """Return the wrong contents in the first ``n`` tokens of an object, recurrent layers first, then attention."""
@@ -169,13 +172,20 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     else:
         found = _in_object(requests, number, reader)
     if found:
-        return found
-    own = tuple(prompt_of(one.request, one.answer))
-    held = one.answer.slot_tokens[: len(own)]
+        return [_with_key(content, requests, one.answer.under) for content in found]
+    request, answer = with_identities(one.request, one.answer)
+    own = tuple(prompt_of(request, answer))
+    held = answer.slot_tokens[: len(own)]
     if held != own[: len(held)]:
-        return reader.text(one.answer)
+        return reader.text(answer)
     known = one.answer.status == 200 and one.judged.answer.holds is False and (not n or one.began is not None)
     return [ForeignContent("during", -1, 0, n)] if known else []
+
+
+def _with_key(content: ForeignContent, requests: Sequence[Judgement], under: str) -> ForeignContent:
+    """Return the content with the key of the request that it is from, if that is not ``under``."""
+    theirs = requests[content.request].answer.under if content.request >= 0 else under
+    return content if theirs == under else content._replace(under=theirs)
 
 
 def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFinder) -> list[ForeignContent]:
@@ -183,7 +193,7 @@ def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFi
     tokens the one whose length is nearest; [] if there is none."""
     one = requests[number]
     n = one.answer.cache_n
-    prompt = prompt_of(one.request, one.answer)[:n]
+    prompt = prompt_of(*with_identities(one.request, one.answer))[:n]
     armed = [stored for stored, _ in requests[number - 1].judged.armed] if number and n else []
     same = [stored for stored in armed if common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))]
     for stored in sorted(same, key=lambda stored: abs(len(stored.tokens) - n)):

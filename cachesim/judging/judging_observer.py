@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
+from cachesim.base.keyed_tokens import plain, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
 from cachesim.engines.shared.rule_set import RuleSet
@@ -226,13 +227,16 @@ class JudgingObserver(AnswerObserver):
         if answer is not None and answer.request < len(self.scenario.steps):
             self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
             prompt = self.scenario.steps[answer.request].request.prompt
-            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common_prefix(held, prompt)))
+            common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
+            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common))
 
     def _record_cut(self, slot: int, n_tokens: int) -> None:
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
         answer = self.server.answer_at(slot)
         if answer is not None and n_tokens:
-            self.began[answer.request] = self.server.live(slot)
+            held = self.server.live(slot)
+            self.began[answer.request] = held._replace(tokens=with_keys(plain(held.tokens), answer.keys)) \
+                if answer.keys else held
 
     def _request_in(self, slot: int) -> int:
         answer = self.server.answer_at(slot)
@@ -246,13 +250,14 @@ class JudgingObserver(AnswerObserver):
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Judge an answered request and settle its ledger."""
         judged = self.judged(number, request, answer)
+        asked, said = with_identities(request, answer)
         ledger = self.ledger.settle(
-            number, answer.id_slot, prompt_of(request, answer), answer.cache_n, wrong=judged.equal_cold is False
+            number, answer.id_slot, prompt_of(asked, said), answer.cache_n, wrong=judged.equal_cold is False
         )
         if answer.status != 200 or answer.died:
             ledger = ledger._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
         else:
-            self.ledger.evaluated += [evaluated(request, completion) for completion in (answer, *answer.children)]
+            self.ledger.evaluated += [evaluated(asked, completion) for completion in (said, *said.children)]
         began = self.began.pop(number, None)
         began = began if judged.equal_cold is False else None
         self._store(number, request, answer, judged, ledger, began)

@@ -34,8 +34,8 @@ class RequestCost(NamedTuple):
 def cost_of(run: Run, number: int) -> RequestCost:
     """Return the cost of a request of a run."""
     events, one = run.events(number), run.requests[number]
-    decodes = sum(isinstance(event, Decoded) for event in events)
-    stored = max((event.mib for event in events if isinstance(event, PcState)), default=0.0)
+    decodes = [type(event) for event in events].count(Decoded)
+    stored = max([event.mib for event in events if type(event) is PcState], default=0.0)
     repeated = sum(child.prompt_n - child.copied_n for child in one.answer.children)
     return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted, repeated)
 

@@ -22,7 +22,7 @@ from cachesim.model.provenance import FEW, RunTrail, ShortTrail, Trail, moved
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
-from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed
+from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed, embed_tokens
 
 # MTP head: an attention layer after the trunk (the target model's layers) that predicts the token after the next.
 #
@@ -146,9 +146,12 @@ class _ExactPass(_RunPass):
         weights = model.weights
         assert weights is not None
         self.layers, self.turn = weights.layers, turns(self.asked)
-        self.x: Values = embed(self.first, weights)                                 # (t, d)
-        if before is not None and before.x is not None:
-            self.x = add_residual(self.x, before.x)
+        if before is None:
+            self.x: Values = embed_tokens(run.tokens, model.seed, weights)          # (t, d)
+        else:
+            self.x = embed(self.first, weights)
+            if before.x is not None:
+                self.x = add_residual(self.x, before.x)
 
     def enter(self, index: int, layer: Layer) -> None:
         """Normalise the input of a layer and put the run's own K/V rows into the store."""

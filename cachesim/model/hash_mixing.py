@@ -13,6 +13,7 @@ from typing import NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from cachesim.base.errors import BadInput
+from cachesim.base.keyed_tokens import key_of, plain
 from cachesim.model.grid import Digests, Positions, frozen
 
 MASK = 2**64 - 1
@@ -78,11 +79,14 @@ def _first(seed: int) -> Digests:
 
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
-    """Return the tokens' input digests for the first layer, independent of their positions: (n,)."""
+    """Return the tokens' input digests for the first layer, independent of their positions: (n,). ``tokens`` are
+    identities: the key of a token is mixed in."""
     if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
         start = int(_first(seed))
         return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
     try:
+        if len(tokens) and max(tokens) > MASK:
+            return _keyed_digests(tokens, seed)
         below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
         ids = np.array(() if below else tokens, dtype=np.uint64)
     except (OverflowError, ValueError, TypeError):
@@ -92,6 +96,13 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
     ids *= _TIMES
     ids += _first(seed)
     return mix(ids)
+
+
+def _keyed_digests(tokens: Sequence[int], seed: int) -> Digests:
+    found, keys = token_digests(plain(tokens), seed), [key_of(token) for token in tokens]
+    if max(keys) > MASK:
+        raise OverflowError
+    return np.where(np.array(keys, bool), mix(found + np.array([mix_int(key) for key in keys], np.uint64)), found)
 
 
 def place(positions: Positions) -> Digests:

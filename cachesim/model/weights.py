@@ -8,15 +8,16 @@ layer has 4 ``heads`` of width 16 and 2 K/V heads; the width of the model is 32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from cachesim.base.errors import Crash
+from cachesim.base.keyed_tokens import key_of, plain
 from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.grid import Digests, Values, frozen, require
-from cachesim.model.hash_mixing import mix, mix_int
+from cachesim.model.hash_mixing import mix, mix_int, token_digests
 
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
 WIDE = HEADS * HEAD           # 64
@@ -81,6 +82,17 @@ class Weights:
 def embed(digest: Digests, weights: Weights) -> Values:
     """Return the embedding (n, d) of each token digest, between -1 and 1. Every digest has an embedding."""
     return (mix(digest[:, None] ^ weights.lanes) >> np.uint64(43)).astype(np.float64) * 2.0**10 - 2.0**30
+
+
+def embed_tokens(tokens: Sequence[int], seed: int, weights: Weights) -> Values:
+    """Return the embedding (n, d) of each identity. The adapters of its key are a rank-one update of its embedding:
+    x + (x . a) b, with a and b drawn from the key."""
+    x = embed(token_digests(plain(tokens), seed), weights)
+    for key in sorted({key_of(token) for token in tokens} - {0}):
+        draw, at = WeightDraw(key, -1), [i for i, token in enumerate(tokens) if key_of(token) == key]
+        a, b = (np.where(draw.bits(D) & np.uint64(1), 1.0, -1.0) for _ in range(2))
+        x[at] = grid.add_residual(x[at], np.rint(x[at] @ a / D)[:, None] * b)
+    return x
 
 
 class WeightDraw:

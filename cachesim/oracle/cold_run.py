@@ -14,9 +14,9 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.model.forward import Model
 from cachesim.model.grid import Digests, Values
-from cachesim.model.hash_mixing import token_digests
 from cachesim.model.spec import Spec
 from cachesim.model.store import LayerState, Rows
+from cachesim.model.weights import embed_tokens
 from cachesim.oracle.whole_provenance import WholeDigests, whole_digests
 from cachesim.oracle.whole_sequence import WHOLE, WholeNumbers, whole_numbers
 
@@ -81,7 +81,7 @@ def cold(model: Model, tokens: Sequence[int], *, logits_at: Sequence[int], marks
     digests = whole_digests(model.spec, model.seed, tokens)
     if model.weights is None:
         return ColdRun(model.spec, {}, digests, None)
-    numbers = whole_numbers(model.spec, model.weights, token_digests(tokens, model.seed), marks)
+    numbers = whole_numbers(model.spec, model.weights, embed_tokens(tokens, model.seed, model.weights), marks)
     wanted = list(logits_at)
     said = model.readout(numbers.x[wanted]) if wanted else ()
     return ColdRun(model.spec, dict(zip(wanted, said, strict=True)), digests, numbers)

@@ -11,11 +11,11 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 import numpy as np
 
-from cachesim.model.grid import Digests, Values, add_residual, project
+from cachesim.model.grid import Values, add_residual, project
 from cachesim.model.norms import rms_norm
 from cachesim.model.rope import Rotation, turns
 from cachesim.model.spec import Spec
-from cachesim.model.weights import Weights, embed
+from cachesim.model.weights import Weights
 from cachesim.oracle.whole_chunks import chunked_attention
 from cachesim.oracle.whole_parts import WholeRead, WholeScan, attention, delta_net, short_conv, ssm, unrotated_attention
 
@@ -51,10 +51,10 @@ class WholeNumbers:
     states: dict[tuple[int, int], tuple[Values, Values]] = field(default_factory=dict)      # (layer, mark) -> conv_x, h
 
 
-def whole_numbers(spec: Spec, weights: Weights, tokens: Digests, marks: Iterable[int]) -> WholeNumbers:
-    """Evaluate the sequence layer by layer; ``tokens`` are the digests that enter the first layer."""
-    found = WholeNumbers(embed(tokens, weights))
-    turn, wanted = turns(np.arange(len(tokens))), sorted(set(marks))
+def whole_numbers(spec: Spec, weights: Weights, embedded: Values, marks: Iterable[int]) -> WholeNumbers:
+    """Evaluate the sequence layer by layer; ``embedded`` (n, d) enters the first layer."""
+    found = WholeNumbers(embedded)
+    turn, wanted = turns(np.arange(len(embedded))), sorted(set(marks))
     for index, (layer, part) in enumerate(zip(spec.layers, weights.layers, strict=True)):
         whole, u = WHOLE[layer.kind], rms_norm(found.x, part.norm)
         if whole.attention:

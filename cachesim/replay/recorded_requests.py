@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.media_items import image_items, is_item
 from cachesim.base.tokens import Tokens
-from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
+from cachesim.engines.base import AS_MANY_AS_ALLOWED, NO_TOKEN, Draft, Request
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.replay.event_owners import RequestEvents
 
@@ -170,7 +171,7 @@ def make_request(
     last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the recording contains
     besides the response (`drafts`: pairs of tokens held and tokens drafted; `generated`: tokens of a request that was
     never answered, or whose client had disconnected before it ended)."""
-    prompt = tuple(map(int, body["prompt"]))
+    prompt = tuple(token if token < len(PIECES) or is_item(token) else NO_TOKEN for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
     children = response.get("completions") or ()
@@ -193,9 +194,38 @@ def make_request(
         # A disconnect ends several completions in the order of a hash table, which the log shows.
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,
+        extra={"lora": scales_text(body["lora"])} if body.get("lora") else {},
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
         children_drafts=_drafts_of_children(own, response, len(prompt), by_model, died),
     )
+
+
+def with_images(step: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a recorded step in which images of prompts are replaced by their items. Raises BadInput."""
+    out = dict(step)
+    if "steps" in step:
+        out["steps"] = [with_images(member, images) for member in step["steps"]]
+    if "prompt" in (step.get("request") or ()):
+        out["request"] = {**step["request"], "prompt": _expanded(step["request"]["prompt"], images)}
+    return out
+
+
+def _expanded(prompt: Sequence[Any], images: Mapping[str, Mapping[str, Any]]) -> list[int]:
+    out: list[int] = []
+    for token in prompt:
+        if not isinstance(token, int):
+            image = images.get(token["image"])
+            if image is None:
+                raise BadInput(f"image {quoted(token['image'])} is not among the recorded images")
+            out.extend(image_items(image["sha256"], image["n_tokens"], image["n_pos"]))
+        else:
+            out.append(token)
+    return out
+
+
+def scales_text(scales: Sequence[Mapping[str, Any]]) -> str:
+    """Return a recorded list of adapters in the form of the request's field; without its id a scale belongs to -1."""
+    return ", ".join(f"{one.get('id', -1)}:{one.get('scale', 0)!r}" for one in scales)
 
 
 def _drafts_of_children(

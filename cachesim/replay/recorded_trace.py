@@ -20,7 +20,7 @@ from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.replay.event_owners import RequestEvents, events_by_request
-from cachesim.replay.recorded_requests import make_request
+from cachesim.replay.recorded_requests import make_request, scales_text, with_images
 from cachesim.replay.trace_format import ROUNDING, check_trace
 
 
@@ -47,7 +47,7 @@ class TraceStep:
     members: tuple[Member, ...]
     response: Mapping[str, Any]                   # of an action
     events: list[dict[str, Any]]
-    action: str = ""                              # "save", "restore", "erase" or "restart"
+    action: str = ""                              # "save", "restore", "erase", "restart" or "lora"
     id_slot: int = 0
     file: str = ""                                # of a saved slot
     died: bool = False                            # the process ended
@@ -55,6 +55,7 @@ class TraceStep:
     options: Mapping[str, Any] | None = None      # server options from a restart on
     rounds: bool = False                          # the events contain the evaluated batches
     at_once: bool = False                         # the members are the prompts of a single HTTP request
+    scales: str = ""                              # of adapters, to be set
 
     @property
     def acts(self) -> bool:
@@ -107,8 +108,10 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     constant = data.get("base_flags", []) if engine.recorded.base else []
     flags = CommandLine() if why else _command_line(engine, [*constant, *data["flags"]])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
+    flags.options.update(engine.recorded.options(data))
+    recorded = [with_images(step, data.get("images", {})) for step in data["steps"]]
     steps = [_step(step, flags, inexact, engine, not number or flags.sleeps)
-             for number, step in enumerate(data["steps"])]  # fmt: skip
+             for number, step in enumerate(recorded)]  # fmt: skip
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
@@ -172,6 +175,8 @@ def _step(
     if step["op"] == "slot":
         done = _action(step)
         return TraceStep(i, (), response, events, done.action, done.id_slot, done.file)
+    if step["op"] == "lora":
+        return TraceStep(i, (), response, events, "lora", scales=scales_text(step["request"]["set"]))
     if step["op"] == "restart":
         changed = _command_line(engine, step["flags"]).options if "flags" in step else None
         return TraceStep(i, (), response, events, "restart", options=changed)

@@ -33,7 +33,7 @@ from cachesim.base.json_shapes import (
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.vocab import PIECES
 
-OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
+OPERATIONS = ("completion", "chat", "slot", "parallel", "restart", "lora")
 ACTIONS = ("save", "restore", "erase")
 NAME_BYTES = 255                  # of a file
 ROUNDING = 1e-3
@@ -77,11 +77,21 @@ SAMPLING = (
 )  # fmt: skip
 """Fields of a request that choose tokens or the form of the response."""
 
+_TOKEN = (-1, 99_999, f"a token of the recorded models (0 to {len(PIECES) - 1})")
+PROMPT = one_of(integers(*_TOKEN), each(one_of(record({"image": text}, needs=("image",)), integer(*_TOKEN))))
+"""Tokens of a prompt, and images by name. Some recordings send a token that no model has, -1 or 99999: the server
+refuses it."""
+SCALES = each(record({"id": whole, "scale": number}))
+ADAPTER = record({"file": text, "scale": number, "alora_invocation_tokens": TOKENS}, needs=("scale",))
+
+IMAGE = record({"sha256": text, "n_tokens": count, "n_pos": count, "nx": count, "ny": count, "png": text},
+               needs=("sha256", "n_tokens", "n_pos"))
+
 REQUEST = record({
     **dict.fromkeys(SAMPLING, anything),
-    "prompt": TOKENS, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag, "id_slot": whole,
-    "n_keep": whole, "n_discard": whole, "n_cache_reuse": optional(whole), "n_cmpl": whole, "n": whole,
-    "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": optional(whole),
+    "prompt": PROMPT, "lora": SCALES, "form": text, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag,
+    "id_slot": whole, "n_keep": whole, "n_discard": whole, "n_cache_reuse": optional(whole), "n_cmpl": whole,
+    "n": whole, "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": optional(whole),
     "messages": each(record({"role": text, "content": anything}, others=anything)),
     "message_spans": each(record({"role": text, "pos": count}, needs=("role", "pos"), others=anything)),
     "message_delimiters": each(record({"role": text, "delimiter": text}, needs=("role", "delimiter"))),
@@ -99,9 +109,10 @@ RESPONSE = record({
     **_ANSWER, "cancelled": flag, "streamed_tokens_match": flag,
     "completions": each(record({**_ANSWER, "index": count, "cold": OBJECT})),
 })  # fmt: skip
+LORA_REQUEST = record({"set": SCALES}, needs=("set",))
 SLOT_RESPONSE = record({
     **dict.fromkeys(("n_saved", "n_written", "n_restored", "n_read", "n_erased"), integer(0, INT64)),
-    "status": count, "error": anything, "id_slot": whole, "filename": text, "timings": anything,
+    "success": flag, "status": count, "error": anything, "id_slot": whole, "filename": text, "timings": anything,
 })  # fmt: skip
 
 
@@ -183,10 +194,12 @@ _STEP: Mapping[str, Shape] = {
     "events": log, "cold": optional(OBJECT), "after": count, "task": optional(count),
     "drafts": each(integers(0, INT32, "a count of tokens")), "generated": TOKENS, "launched": flag,
     "decodes": each(integers(0, INT32, "a place and a count of tokens")), "one_request": flag,
+    "adapters": each(number),
     "died": record({"fatal": one_of(text, texts)}, needs=("fatal",), others=anything),
 }  # fmt: skip
 COMPLETION = record({**_STEP, "request": REQUEST, "response": optional(RESPONSE)}, needs=("i", "op", "request"))
 SLOT = record({**_STEP, "request": SLOT_REQUEST, "response": optional(SLOT_RESPONSE)}, needs=("i", "op", "request"))
+LORA = record({**_STEP, "request": LORA_REQUEST, "response": optional(SLOT_RESPONSE)}, needs=("i", "op", "request"))
 RESTART = record({**_STEP, "flags": texts, "server": OBJECT, "response": anything}, needs=("i", "op"))
 
 
@@ -198,7 +211,8 @@ def member(value: Any) -> None:
 
 
 PARALLEL = record({**_STEP, "steps": each(member), "response": NOTHING, "request": NOTHING}, needs=("i", "op", "steps"))
-_SHAPES = {"completion": COMPLETION, "chat": COMPLETION, "slot": SLOT, "parallel": PARALLEL, "restart": RESTART}
+_SHAPES = {"completion": COMPLETION, "chat": COMPLETION, "slot": SLOT, "parallel": PARALLEL, "restart": RESTART,
+           "lora": LORA}  # fmt: skip
 
 
 def step(value: Any) -> None:
@@ -244,7 +258,7 @@ TRACE = record({
     "seed": integer(), "note": optional(text), "log": flag, "flags": texts, "base_flags": texts,
     "env": OBJECT, "server": record({"n_slots": count}, others=anything),
     "inexact": each(record({"i": step_number}, needs=("i",), others=optional(one_of(flag, number)))),
-    "steps": each(step),
+    "steps": each(step), "adapters": each(ADAPTER), "projector": OBJECT, "images": record({}, others=IMAGE),
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from cachesim.base.untrusted_files import FOLDER, files_in, kind
 from cachesim.engines.registry import renamed
 from cachesim.scenarios.notation.word_lengths import check_word
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named
-from cachesim.scenarios.request_spec import Words, make_steps
+from cachesim.scenarios.request_spec import Words, make_steps, with_words
 from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_reports import read_reports
@@ -164,7 +164,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     schema = top.integer("schema", SCHEMA, low=1)
     if schema != SCHEMA:
         raise top.fault(f"schema is {schema}, this cachesim reads {SCHEMA}", "schema")
-    server = read_options(top.table("server"), engine)
+    server = with_words(read_options(top.table("server"), engine), words)
     tables = top.tables("request")
     asked_steps = read_steps(tables, words, engine)
     reasons = [table.text("why", "") for table in tables]

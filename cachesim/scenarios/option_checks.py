@@ -61,13 +61,19 @@ SLOTS: Mapping[str, Help] = {
 }
 """Steps of engines with slots that are not requests."""
 
+ADAPTERS: Mapping[str, Help] = {
+    "lora": Help("{lora 0:1,1:0.5}", "sets the scales of the server's adapters; those not named are off"),
+}
+"""Steps of engines with adapters that are not requests."""
+
 
 def fields_of(manual: Manual) -> dict[str, Help]:
     """Return the help on request fields and other steps of an engine, in the order of listings."""
     found = {**EVERY, **{name: text for name, text in FIELDS.items() if name in manual.takes}}
     own = {declared.name: Help(f"{{{declared.name}={declared.drawn[0] if declared.drawn else declared.default}}}",
                                declared.help) for declared in manual.fields}  # fmt: skip
-    return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {})}
+    return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {}),
+            **(ADAPTERS if any(one.name == "lora" for one in manual.fields) else {})}
 
 
 DEFAULT_ENGINE = DEFAULT.name
@@ -175,7 +181,11 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     """Return the name and value of a typed server option. Raises BadInput."""
     flag, _ = option_named(word, engine)
     text = text.strip()
-    value = SWITCH.get(text, literal(text)) if isinstance(flag.default, bool) else literal(text)
+    value = literal(text)
+    if isinstance(flag.default, bool):
+        value = SWITCH.get(text, value)
+    elif isinstance(flag.default, str) and isinstance(value, int | float):
+        value = text                 # a list of one number
     return read_option(word, value, engine)
 
 

@@ -5,6 +5,7 @@ A word has the same tokens everywhere. Two words never share a token, unless the
 
 from __future__ import annotations
 
+import re
 from itertools import repeat
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.chat_template import THK, ChatMessage, ChatTemplate, render, template_of
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.scenarios.notation.tree import Action, Asked, Pieces
+from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import THINK, canonical, predicted, prompt_size, span, user_starts
 from cachesim.scenarios.schema import Step
 
@@ -56,6 +57,16 @@ def expand(pieces: Pieces, words: Mapping[str, int], made: dict[str, Tokens] | N
             made[piece.word] = spelled[piece.word] if piece.word in spelled else tuple(whole)
         out.extend(made[piece.word][start:stop])
     return tuple(out)
+
+
+def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:
+    """Return server options with the token numbers of a word, separated by dots, in place of ``@WORD``."""
+    def tokens(found: re.Match[str]) -> str:
+        word = found[1]
+        return "@" + ".".join(map(str, expand((Piece(word),), words))) if word in words else found[0]
+
+    return {name: re.sub(r"@(\w+)", tokens, value) if isinstance(value, str) else value
+            for name, value in options.items()}  # fmt: skip
 
 
 def make_steps(

@@ -172,6 +172,8 @@ class Stage:
         elif self.server.dead:
             self.log.mark()
             reply = {"status": 0, "error": DEAD}
+        elif action.do == "lora":
+            reply = self.server.set_adapters(action.scales)
         else:
             if action.file:
                 self.log.spend(0, SLOT_FILE)

@@ -122,7 +122,8 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
     if do == "save":
         saved.append(file)
     percent = table.placed("percent", value_checks.share, table.raw.get("percent", 100))
-    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), percent)
+    scales = table.text("scales") if "scales" in takes else ""
+    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), percent, scales)
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:

@@ -74,6 +74,8 @@ def _action(action: Action) -> Iterator[tuple[str, Any]]:
         yield "id_slot", action.id_slot
     if action.file:
         yield "file", action.file
+    if action.do == "lora":
+        yield "scales", action.scales
     if action.percent < 100:
         yield "percent", action.percent
     if action.server:

@@ -8,7 +8,9 @@ from tests.docs.pictures import FOLDER, drawn, names, picture
 from tests.scenarios.whole import corpus
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * bool(number % 4)) for number, name in enumerate(names())
+])
 def test_a_picture_is_up_to_date(name):
     assert (FOLDER / f"{name}.svg").read_text("utf-8") == picture(name), "make docs renews it"
 

@@ -203,7 +203,8 @@ def test_the_pinned_builds_share_the_minutes(home, monkeypatch):
 def test_every_repaired_rule_is_an_edit_of_the_source():
     repaired, newest = PROFILES["llama_cpp@b11549-repaired"], PROFILES["llama_cpp@b11549"]
     edits = tomllib.loads((module.HERE / "repairs.toml").read_text("utf-8"))["edit"]
-    assert {edit["rule"] for edit in edits} == {change.new for change in newest.changes(repaired)}
+    changes = [change for change in newest.changes(repaired) if not change.field.startswith("adapters.")]
+    assert {edit["rule"] for edit in edits} == {change.new for change in changes}
 
 
 def test_an_edit_that_does_not_fit_is_refused():

@@ -11,8 +11,9 @@ LLAMA_CPP = [
           "self.head\n        if n > self.size:", True),
     Fault("window buffer without n_ubatch", "kind.n_swa * sequences + sizes.n_ubatch", "kind.n_swa * sequences", True),
     Fault("a failed load leaves the slot uncleared",
-          "        if not srv.cache.load(slot, prompt):\n            _after_failed_load(srv, slot)\n",
-          "        srv.cache.load(slot, prompt)\n", True),
+          "        if not srv.cache.load(slot, prompt, scales_for(srv, task), lost):\n"
+          "            _after_failed_load(srv, slot)\n",
+          "        srv.cache.load(slot, prompt, scales_for(srv, task), lost)\n", True),
     Fault("no halving on shortage", "n_batch if purged else n_batch // 2", "n_batch if purged else 1", True),
     Fault("no purge on shortage",
           "        if not slot.busy and slot.tokens:\n            srv.emit(ev.SlotPurge",

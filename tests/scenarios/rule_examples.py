@@ -6,14 +6,18 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from cachesim.base.media_items import image_items
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Use
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume, Use
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
 GRAPH = Graph(32, 8, 1, (1,), (False,), False)
+
+IMAGE = (1, *image_items("a", 8, 4), 2)
+"""A token, an image of 8 tokens at 4 positions, and a token."""
 
 ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-CKPT-CELLS.CLAIMED": (True,),
@@ -32,6 +36,9 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-STEPS.POSITION": (3, 4),
     "IK-STATE-ZERO": (0, 2),
     "LC-TRIM.ASSERT": (9,),
+    **dict.fromkeys(("LC-ALORA-START", "LC-ALORA-START.RESET"), (4,)),
+    "LC-ALORA-ROWS": (30, 20),
+    "LC-TASK-VALID": (-1,),
     "IK-UBATCH-SPLIT": (True, [0, 1, 1]),
     "IK-KV-WINDOW.ALL": (1024, 8, 32, True, 64),
     "IK-KV-SEEN.EXACT": (np.zeros(40, np.int64), 128, 32),
@@ -96,6 +103,11 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "ML-PC-LENGTHS.ALL": (9, 1),
     "ML-PC-LENGTHS.TAIL": (9, 1),
     "ML-THINKS.TOKENIZER": (True, False),
+    "LC-MEDIA-POS": (IMAGE, 9), "LC-MEDIA-RESUME": (IMAGE, Ckpt(9, 0, 8, 0, 1), Resume(9, 9)),
+    "LC-MEDIA-LCP": (IMAGE, 4), "LC-MEDIA-NULL": (IMAGE, (1, -1), 1), "LC-MEDIA-CUT": (IMAGE, 4),
+    "LC-MEDIA-ITER": (IMAGE, 0, 10), "LC-MEDIA-CKPT": (True, 1), "LC-MEDIA-NONCAUSAL": (9, 8, True),
+    "LC-MEDIA-KV": (1,), "LC-MEDIA-LORA": ((1.0,), (0.0,)), "LC-MEDIA-OFF": (True, True),
+    "LC-MEDIA-FILE": (True, False),
 }
 """Arguments of rules that return a decision, by id."""
 

@@ -8,7 +8,7 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.llama_cpp.flags import Options, read_flags, write_flags
+from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
@@ -46,7 +46,8 @@ def log() -> LogGrammar:
 
 
 ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve, say, RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags),
+    "llama_cpp", PROFILES, MANUAL, serve, say,
+    RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
     LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log,
 )
 

@@ -15,11 +15,34 @@ from cachesim.engines.shared.flags import flag, flags_of
 POOLINGS = ("mean", "last", "rank")
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 NEVER = 2**31 - 1
+PROJECTORS = ("", "causal", "gemma3")
 
 
 def _read_model(text: str) -> str:
     """Return the name of a test model from the path of its file."""
     return text.rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
+
+
+def _read_scaled(text: str) -> str:
+    """Return the scales in the value of --lora-scaled, ``FILE:SCALE,FILE:SCALE``."""
+    return ",".join(part.rpartition(":")[2] for part in text.split(","))
+
+
+def _write_scaled(options: Mapping[str, Any]) -> list[str]:
+    """Return the flag with a file name for each adapter: a scenario knows their scales only."""
+    scales = [part.partition("@")[0].strip() for part in options.get("lora_scaled", "").split(",") if part]
+    files = ",".join(f"MODELS/lora{i}.gguf:{scale}" for i, scale in enumerate(scales))
+    return ["--lora-scaled", files] if files else []
+
+
+def _read_projector(text: str) -> str:
+    """Return the kind of the projector in a file."""
+    return "gemma3" if "gemma" in text.rpartition("/")[2].lower() else "causal"
+
+
+def _write_projector(options: Mapping[str, Any]) -> list[str]:
+    kind = options.get("mmproj", "")
+    return ["--mmproj", f"MODELS/tiny-mmproj-{kind.replace('causal', 'mlp')}.gguf"] if kind else []
 
 
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
@@ -145,6 +168,23 @@ class Options:
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
+    lora_scaled: str = flag(
+        "", "--lora-scaled", read=_read_scaled, write=_write_scaled,
+        governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP LC-ALORA-SPLIT",
+        help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
+             "1,0.5,0@101.102.",
+    )
+    lora_init_without_apply: bool = flag(
+        False, "--lora-init-without-apply", governs="LC-LORA-INIT",
+        help="The library's context starts without adapters. Their scales stay, so that a request without a list "
+             "uses them.",
+    )
+    mmproj: str = flag(
+        "", "--mmproj", choices=PROJECTORS, read=_read_projector, write=_write_projector,
+        governs="LC-MEDIA-OFF LC-MEDIA-NONCAUSAL LC-MEDIA-FILE", affects="LC-SHIFT LC-NPAST-REUSE",
+        help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
+             "shifted then, and moved blocks are not reused.",
+    )
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",
@@ -157,6 +197,7 @@ READ_OVER: Mapping[str, int] = {
     "--spec-ngram-simple-size-n": 1, "--spec-ngram-simple-size-m": 1, "--spec-draft-n-min": 1,
     "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-ctk": 1, "-ctv": 1, "-fit": 1, "-lv": 1,
     "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
+    "--image-min-tokens": 1, "--image-max-tokens": 1,
 }  # fmt: skip
 """Flags of recordings that change no cache decision, and their number of values."""
 
@@ -165,7 +206,7 @@ IGNORED: Mapping[str, int] = {
     "-m": 1, "-hf": 1, "--host": 1, "--port": 1, "--jinja": 0, "-v": 0, "--verbose": 0, "--metrics": 0, "--slots": 0,
     "--n-gpu-layers": 1, "--threads": 1, "--flash-attn": 1, "--cache-type-k": 1, "--cache-type-v": 1, "--alias": 1,
     "--temp": 1, "--top-k": 1, "--top-p": 1, "--min-p": 1, "--chat-template": 1, "--chat-template-file": 1,
-    "--reasoning-format": 1, "--reasoning-budget": 1, "--mmproj": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
+    "--reasoning-format": 1, "--reasoning-budget": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
     "--split-mode": 1, "--tensor-split": 1, "-ts": 1, "-sm": 1, "--api-key": 1, "--n-cpu-moe": 1, "-ot": 1,
 }  # fmt: skip
 """Further flags that a command line may have, and their number of values."""
@@ -181,6 +222,11 @@ def _read_sleep(line: CommandLine, text: str) -> None:
     line.sleeps = parse_integer(text) >= 0
 
 
+def _read_adapter(line: CommandLine, text: str) -> None:
+    """Add an adapter with scale 1."""
+    line.options["lora_scaled"] = ",".join(filter(None, (line.options.get("lora_scaled", ""), "1")))
+
+
 def _read_field(name: str, line: CommandLine, text: str) -> None:
     """Set the default of a request field."""
     line.request[name] = parse_integer(text)
@@ -188,7 +234,7 @@ def _read_field(name: str, line: CommandLine, text: str) -> None:
 
 OTHERS: Mapping[str, SetOn] = {
     "-cpent": _read_step, "--checkpoint-every-n-tokens": _read_step, "--sleep-idle-seconds": _read_sleep,
-    **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
+    "--lora": _read_adapter, **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
     "--keep": partial(_read_field, "n_keep"),
 }  # fmt: skip
 """Command-line flags that are not server options here."""
@@ -198,6 +244,14 @@ def read_flags(words: Sequence[str]) -> CommandLine:
     """Parse the words of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for
     an unknown flag, or a missing or wrong value."""
     return read_line(words, FLAGS, CommandLine({"parallel": -1}), {**READ_OVER, "--seed": 1}, OTHERS)
+
+
+def recorded_options(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return the adapters in the header of a recording: its flags do not name the tokens that invoke an aLoRA."""
+    found = [(repr(one["scale"]), ".".join(map(str, one.get("alora_invocation_tokens", ()))))
+             for one in header.get("adapters", ())]  # fmt: skip
+    written = ",".join(f"{scale}@{tokens}" if tokens else scale for scale, tokens in found)
+    return {"lora_scaled": written} if found else {}
 
 
 def write_flags(options: Mapping[str, Any]) -> list[str]:

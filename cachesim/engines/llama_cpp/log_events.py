@@ -57,6 +57,20 @@ EVENTS = (
     Line("idle_save", "saving idle slot to prompt cache"),
     Line("slot_clear", "clearing prompt with {n_tokens} tokens"),
     Line("slot_purge", "purging slot {slot_arg} with {n_tokens} tokens"),
+    # Adapters.
+    Line("lora_clear", "clearing cache for lora change. {n_slot} loras -> {n_request} loras"),
+    Line("lora_keep", "keeping cache for alora. {n} target loras"),
+    Line("alora_absent", "alora {id} requested, but not found. deactivating"),
+    Line("alora_start", "alora {id} activated starting at {start}"),
+    Line("alora_cap", "only caching to alora invocation start (n_past = {n_past}, alora_invocation_start = {start})"),
+    Line("alora_pre", "processing pre-alora tokens without the adapter (n_tokens = {n_tokens}, "
+         "alora_invocation_start = {start})"),
+    Line("alora_stop", "stop prompt batch filling at (n_tokens = {n_tokens}, alora_invocation_start = {start})"),
+    Line("alora_again", "re-enabling alora with scale {scale}"),
+    Line("lora_set", "set lora adapter idx={id} scale={scale}"),
+    # Images.
+    Line("media_encode", "encoding mtmd batch from idx = {idx}, n_chunks = {n_chunks}"),
+    Line("media_decode", "decoding image batch {n}/{of}, n_tokens_batch = {n_tokens}"),
     # Start of a prompt.
     Line("launch", "processing task, is_child = {is_child}"),
     Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, task.n_tokens = {n_tokens}"),

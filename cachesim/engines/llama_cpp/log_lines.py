@@ -89,14 +89,11 @@ LINES = (
     Line("too_long", "error: request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
     Line("too_long", "request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
     Line("too_long", "the request exceeds the available context size{}"),
-    Line("alora", "keeping cache for alora. {}"),
-    Line("alora", "only caching to alora invocation start {}"),
     Line("at_end", "stopped due to running out of context capacity{}"),
     Line("cut_off", "input truncated, n_ctx = {n_ctx}, n_keep = {n_keep}, n_left = {n_left}, "
          "n_prompt_tokens = {n_tokens}"),
     Line("reuse_try", "trying to reuse chunks with size > {n}, n_past = {n_past}"),
     Line("reuse_try", "trying to reuse chunks with size > {n}, slot.n_past = {n_past}"),
-    Line("slot_clear", "clearing cache for lora change. {} loras -> {} loras"),
     Line("cache_clear", "clearing KV cache"),
     Line("no_pos_min", "{}:{}: pos_min == -1, but n_past > 0{}"),
     # Checkpoints, in their spelling since August 2025; forks add fields.

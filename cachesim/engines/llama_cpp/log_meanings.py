@@ -162,7 +162,25 @@ MEANINGS: Mapping[str, Meaning] = {
         causes=("a context that is too small",), flags=("-c",)),
     "ckpt_file_bad": Meaning("checkpoints of a slot file were not written or not read: a prompt after a restore may be "
         "evaluated from its start", flags=("--slot-save-path",), rules=("LC-SLOT-FILE",)),
-    "alora": Meaning("an adapter starts within the prompt: only the tokens before its first token are reused"),
+    "lora_clear": Meaning("the request has other adapters than the slot's last one, so the slot's tokens and "
+        "checkpoints are forgotten, without being saved",
+        causes=("requests with other adapters take turns in one slot",), flags=("-np", "--lora-scaled"),
+        rules=("LC-LORA-CLEAR",)),
+    "lora_keep": Meaning("the adapters differ, but only those that their invocation tokens activate (aLoRA): the slot "
+        "is kept", rules=("LC-LORA-CLEAR",)),
+    "lora_set": Meaning("POST /lora-adapters set the scale of an adapter, for requests without a list of their own",
+        rules=("LC-LORA-LIST",)),
+    "alora_start": Meaning("the invocation tokens of an aLoRA begin at this token of the prompt; it is on from the "
+        "token before", rules=("LC-ALORA-SCAN",)),
+    "alora_absent": Meaning("the prompt lacks the invocation tokens of an aLoRA, which is off for this request",
+        rules=("LC-ALORA-SCAN",)),
+    "alora_cap": Meaning("only tokens before the invocation of the aLoRA are reused", rules=("LC-ALORA-CAP",)),
+    "alora_pre": Meaning("the tokens before the invocation are evaluated without the aLoRA", rules=("LC-ALORA-SPLIT",)),
+    "alora_stop": Meaning("the batch ends before the invocation of the aLoRA", rules=("LC-ALORA-SPLIT",)),
+    "alora_again": Meaning("the aLoRA is on again after the tokens before its invocation", rules=("LC-ALORA-SPLIT",)),
+    "media_encode": Meaning("images from this token of the prompt on are encoded", flags=("--mmproj",)),
+    "media_decode": Meaning("a part of an image is evaluated, before the batch of text", flags=("--mmproj",),
+        rules=("LC-MEDIA-ITER",)),
     "at_end": Meaning("the slot is full; the answer ends here", flags=("-c",), rules=("LC-END",)),
     "kv_gap": Meaning("positions of a sequence have a gap, as after an image or a context shift"),
     "cache_clear": Meaning("all slots lose their contents"),

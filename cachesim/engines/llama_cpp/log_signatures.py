@@ -81,6 +81,12 @@ SIGNATURES = (
               flags=("-c",), unproved=NO_TEXT),
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
               flags=("--cache-reuse",), unproved="moved tokens are reused, not lost"),
+    Signature("adapters-changed", ("lora_clear",), ("LC-LORA-CLEAR",), (
+        "the request's adapters differ from the slot's, whose tokens were forgotten",), unproved=NO_TEXT),
+    Signature("adapter-invoked", ("alora_cap", "alora_pre"), ("LC-ALORA-CAP", "LC-ALORA-SPLIT"), (
+        "tokens from the invocation of an aLoRA on are evaluated with the adapter",), unproved=NO_TEXT),
+    Signature("image-evaluated", ("media_encode", "media_decode"), ("LC-MEDIA-ITER", "LC-MEDIA-CKPT"), (
+        "an image was evaluated, and no checkpoint was created before the text after it",), unproved=NO_STATE),
     Signature("server-warning", (
         "start_reuse", "reuse_unsupported", "start_seq_rm", "start_idle", "no_cache", "no_ckpt", "pc_too_big",
         "pc_load_failed", "ckpt_restore_failed", "kv_full", "trim_failed", "full_reprocess",
@@ -89,6 +95,19 @@ SIGNATURES = (
 """Signatures, in the order in which they are named if several apply."""
 
 UNLOGGED: Mapping[str, str] = {
+    "LC-ALORA-ONE": "not logged: in the error",
+    **dict.fromkeys(("LC-LORA-SAVE", "LC-LORA-ENTRY", "LC-LORA-FILE"),
+                    "not logged: in the reused tokens of the next request"),
+    "LC-LORA-FORGET": "not logged: in the cells that the next prompt finds",
+    "LC-TASK-VALID": "not logged: in the error",
+    "LC-MEDIA-CUT": "not logged: in the error",
+    "LC-MEDIA-FILE": "not logged: in the error",
+    "LC-MEDIA-KV": "not logged: in the error",
+    "LC-MEDIA-LORA": "not logged: in the answers",
+    "LC-MEDIA-NONCAUSAL": "not logged: in the end of the server",
+    "LC-MEDIA-NULL": "not logged: in the end of the server",
+    "LC-MEDIA-POS": "not logged: in the position of the next batch",
+    "LC-MEDIA-RESUME": "not logged: in the n_past of the restored checkpoint",
     "LC-BATCH-CHECK": "not logged: in the answers",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",

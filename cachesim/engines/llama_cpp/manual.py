@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Load, Manual, draw_batches
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Field, Load, Manual, draw_batches
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
+from cachesim.engines.llama_cpp.rules.adapters import read_adapters
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.model.hash_mixing import Rng
@@ -67,11 +67,27 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     return DrawnServer("llama_cpp", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
+def _adapter_lists(server: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return lists for a server with adapters: each of the first three alone, all of them, none, and other scales."""
+    number = len(read_adapters(str(server.get("lora_scaled", ""))))
+    alone = [f"{i}:1" for i in range(min(number, 3))]
+    return (*alone, *alone, ",".join(alone), "0:0", "0:0.5", f"{number - 1}:-1") if alone else ()
+
+
+def _draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw request fields; on a server with adapters most requests have a list."""
+    fields, lists = draw_fields(rng, server, completions=True), _adapter_lists(server)
+    if lists and rng.chance(70):
+        fields["extra"] = (("lora", rng.one(lists)),)
+    return fields
+
+
 MANUAL = Manual(
     flags=FLAGS,
     silent=IGNORED,
     models=(
-        "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid",
+        "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "qwen2vl", "lfm2", "lfm2swa", "falconh1",
+        "granitehybrid",
     ),
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
@@ -82,6 +98,7 @@ MANUAL = Manual(
         "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
         "stop", "eog", "others", "shared",
     }),
+    fields=(Field("lora", "", "list of adapters with their scales, as in 0:1,2:0.5; the others are off"),),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "parallel", "ctx_checkpoints"),
@@ -91,6 +108,7 @@ MANUAL = Manual(
     context=Context("ctx_size", context_parts),
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
-    draw_fields=partial(draw_fields, completions=True),
+    draw_fields=_draw_fields,
+    adapter_lists=_adapter_lists,
     tries=TRIES,
 )

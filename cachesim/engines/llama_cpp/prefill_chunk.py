@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.keyed_tokens import identities
+from cachesim.engines.llama_cpp.adapters import keyed, split_prompt
+from cachesim.engines.llama_cpp.media import decode_images
 from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
 from cachesim.engines.llama_cpp.rules.before_checkpoints import LIST_ASSERTS
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
@@ -32,6 +36,10 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     if listed.value == LIST_ASSERTS:
         srv.decide(listed, slot)
         raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-shorter-than-the-prompt")
+    limit = split_prompt(srv, slot, task)
+    images = None if limit == WAIT else decode_images(srv, slot, task)
+    if images is None:
+        return
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
@@ -39,11 +47,12 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         users, srv.settings.min_step, _creates_checkpoints(srv, slot, task), slot.reused, srv.rules.tail,
     )
-    stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
+    stop = _chunk_end(srv, slot, task, chunk, limit)
     if children_wait:
         stop = min(stop, task.request.shared)
-    slot.tokens.extend(prompt[start:stop])
-    batch.extend(prompt[start:stop], start, slot.id)
+    tokens = keyed(srv, prompt[start:stop])
+    slot.tokens.extend(tokens)
+    batch.extend(identities(tokens) if srv.adapters else tokens, start, slot.id)
     slot.prompt_span = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):
@@ -51,7 +60,21 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.i_batch = len(batch) - 1
-    maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch))
+    maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch), images)
+
+
+def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk, limit: int | None) -> int:
+    """Return where the chunk of the prompt ends: at a break, before an image, or at ``limit`` (``split_prompt``)."""
+    prompt, stop = task.request.prompt, chunk.start
+    if stop < len(prompt):
+        stop = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
+    if srv.settings.projector:
+        text = srv.rules.media.text_end(prompt, chunk.start, stop)
+        stop = text.value if text.value == stop else srv.decide(text, slot)
+    if limit is not None and chunk.start <= limit <= stop:
+        srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
+        return limit
+    return stop
 
 
 def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
@@ -66,7 +89,10 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
-    srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
+    pos = srv.position(slot, n_tokens)
+    if pos != n_tokens:
+        srv.decide(srv.rules.media.position(slot.tokens, n_tokens), slot)
+    srv.emit(ev.Batch(slot.id, task.id, n_tokens, pos))
     if not srv.common_memory.rm(slot.id, n_tokens):
         refused = srv.rules.trim(n_tokens)
         clears = srv.decide(refused, slot)
@@ -80,13 +106,17 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.trimmed(slot, task.answer.deciding)
 
 
-def maybe_create_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
-    """Create a checkpoint before the chunk if the rules (LC-CKPT-CREATE) say so. The batch has ``n_batch`` tokens."""
-    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+def maybe_create_checkpoint(
+    srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int, images: int = 0
+) -> None:
+    """Create a checkpoint before the chunk if the rules (LC-CKPT-CREATE) say so. The batch has ``n_batch`` tokens, and
+    ``images`` were evaluated before it."""
+    pos_min, pos_max = srv.pos_min(slot), srv.pos_max(slot)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
         srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
-    yes: bool = srv.capture(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
+    created = srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max)
+    yes: bool = srv.capture(srv.rules.media.ckpt(created.value, images) if images else created, slot)
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:
         create_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
@@ -103,7 +133,7 @@ def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
 
 def create_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """Apply CKPT-SPACING, CKPT-LIMIT and CKPT-REPLACE, then append a checkpoint of the first ``n_tokens`` tokens."""
-    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    pos_min, pos_max = srv.pos_min(slot), srv.pos_max(slot)
     most, logged = srv.settings.max_checkpoints, srv.rules.limit_told
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)
     for lost in srv.drop(slot, near, logged, "erased", ALL_TOKENS):

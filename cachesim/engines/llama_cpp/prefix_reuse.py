@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.media_items import item_at
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
+from cachesim.engines.llama_cpp.adapters import cap_prefix, mark_rows, moves_chunks
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
@@ -37,20 +39,28 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if whole.value:
         return _begin_unsplit(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
+    if item_at(prompt, lcp) is not None:
+        lcp = srv.decide(srv.rules.media.lcp(prompt, lcp), slot)
     if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
     prefix = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
-    n_past: int = reuse(srv, slot, task, srv.decide(prefix, slot))
     task.answer.deciding = (prefix if reuses.value else reuses).rule
+    n_past: int = reuse(srv, slot, task, cap_prefix(srv, slot, task, srv.decide(prefix, slot)))
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _prompt_facts(srv, slot, n_past, len(prompt)))
     needed = srv.rules.need_one(resume.n_past, len(prompt))
     n_past = srv.decide(needed, slot)
     if n_past != resume.n_past:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
+    cut = srv.rules.media.cut(slot.tokens, n_past)
+    if cut.value:
+        srv.emit(ev.Error(cut.value))
+        srv.fail(slot, 500, srv.decide(cut, slot), "cut-inside-an-image")
+        return False
     task.answer.reused = {slot.source: n_past}
     del slot.tokens[n_past:]
+    mark_rows(slot)
     srv.changed(slot, "truncated", task.answer.deciding, lcp)
     return True
 
@@ -69,9 +79,9 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     the prompt. Returns the new n_past."""
     request = task.request
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
-    if least <= 0 or not request.cache_prompt:
+    if least <= 0 or not request.cache_prompt or not moves_chunks(srv, slot):
         return n_past
-    if not srv.memory.can_shift():
+    if not srv.rules.media.moves(srv.memory.can_shift(), bool(srv.settings.projector)).value:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)
@@ -102,18 +112,20 @@ def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
         return False
     task.answer.deciding, slot.reused = rule_id(srv.rules.task_whole), 0
     slot.tokens.clear()
+    mark_rows(slot)
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
 
 
 def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
-    pos_min = srv.memory.pos_min(slot.id)
+    pos_min = srv.pos_min(slot)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
         srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
         text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
         raise ProcessAborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
-    return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
+    pos_next, n_swa = srv.position(slot, n_past), srv.settings.n_swa
+    return Ask(n_past, pos_next, len(slot.tokens), n_tokens, pos_min, n_swa, srv.settings.exact)
 
 
 def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
@@ -164,6 +176,8 @@ def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume
         return _reset(srv, slot, task, facts)
     srv.changed(slot, "overwritten", pick.rule)
     resume: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, facts), slot)
+    if srv.has_media_positions:
+        resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))

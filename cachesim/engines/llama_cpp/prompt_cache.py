@@ -14,6 +14,7 @@ from cachesim.engines.base import Immutable
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.rules.adapters import Noted, Scales
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
@@ -22,18 +23,25 @@ from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 LOST = Blob(0, None, None, None)
+OTHER = -1               # common prefix with an entry that notes other adapters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry(Immutable):
     """Stored conversation. ``size`` [bytes]: state and checkpoints with their headers. ``blob`` is LOST if a load freed
-    the state and then failed at the draft context."""
+    the state and then failed at the draft context. ``noted``: adapters of its slot, if the build notes them."""
 
     tokens: list[int]
     checkpoints: tuple[Checkpoint, ...]
     blob: Blob
     size: int
     draft: Blob | None = None
+    noted: Noted | None = None
+
+
+def _is_seen(entry: Entry, scales: Scales) -> bool:
+    """Return whether an entry is looked at for these adapters."""
+    return entry.noted is None or not scales or entry.noted.scales == scales
 
 
 class PromptCache:
@@ -44,8 +52,10 @@ class PromptCache:
         self.limits, self.log, self.points = limits, log, points
         self.entries: list[Entry] = []
 
-    def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
-        return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
+    def _facts(self, tokens: Sequence[int], scales: Scales) -> list[EntryFacts]:
+        """Return the facts of the entries; those that note other adapters have no common prefix."""
+        return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens) if _is_seen(e, scales) else OTHER, e.size)
+                for e in self.entries]
 
     def save(self, slot: Slot) -> bool:
         """Store a copy of the slot's contents. The slot is unchanged. Returns True if an entry was stored."""
@@ -55,7 +65,7 @@ class PromptCache:
         state = self.memory.state_size(slot.id, partial=False) + self.rules.host_header + draft
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
         size = state + sum(c.facts.size for c in slot.checkpoints)
-        decision = self.rules.pc_alloc(self._facts(slot.tokens), len(slot.tokens), size, self.limits)
+        decision = self.rules.pc_alloc(self._facts(slot.tokens, slot.adapters), len(slot.tokens), size, self.limits)
         log_decision(self.log, decision, slot)
         plan: Admission = decision.value
         if plan.verdict == "already":
@@ -72,7 +82,10 @@ class PromptCache:
             self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
         blob = self.memory.state_write(slot.id, partial=False)
         drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
-        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted))
+        noted = self.rules.adapters.entry(slot.noted)
+        if slot.adapters:
+            log_decision(self.log, noted, slot)
+        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted, noted.value))
         self.points.stored(self.entries[-1])
         return True
 
@@ -82,18 +95,21 @@ class PromptCache:
         self.points.lost(gone, "evicted", rule)
         return gone
 
-    def load(self, slot: Slot, prompt: list[int]) -> bool:
+    def load(self, slot: Slot, prompt: list[int], scales: Scales = (), lost: bool = False) -> bool:
         """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Returns True also if no entry suits
         the prompt better than the slot's contents, False if an entry was found but not restored (the caller then clears
-        the slot)."""
-        lcp = common_prefix(slot.tokens, prompt)
-        base = self.rules.pc_load([], len(slot.tokens), lcp, len(prompt))
+        the slot). ``scales``: adapters of the request; ``lost``: the slot's tokens count as
+        gone for them."""
+        held, lcp = (0, 0) if lost else (len(slot.tokens), common_prefix(slot.tokens, prompt))
+        base = self.rules.pc_load([], held, lcp, len(prompt))
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
-        facts = self._facts(prompt)
+        facts = self._facts(prompt, scales)
         for fact in facts:
+            if fact.lcp == OTHER:
+                continue
             f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
             self.log.emit(ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
-        decision = self.rules.pc_load(facts, len(slot.tokens), lcp, len(prompt))
+        decision = self.rules.pc_load(facts, held, lcp, len(prompt))
         log_decision(self.log, decision, slot)
         if decision.value is None:
             return True
@@ -121,7 +137,7 @@ class PromptCache:
             self.log.emit(ev.PcLoadFailed(slot.id))
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
-        slot.source = "entry"
+        slot.source, slot.noted = "entry", entry.noted or slot.noted
         self.points.changed(slot, "overwritten", rule)
         log_decision(self.log, after, slot)
         if after.value:

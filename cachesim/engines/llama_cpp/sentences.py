@@ -9,6 +9,8 @@ from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
 from cachesim.engines.llama_cpp import sentences_older as older
 from cachesim.engines.llama_cpp import sentences_slot as slot
+from cachesim.engines.llama_cpp.sentences_adapters import ADAPTERS
+from cachesim.engines.llama_cpp.sentences_media import MEDIA
 from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
 
@@ -212,6 +214,6 @@ MEMORY_VARIANTS: dict[str, Say] = {
 }
 
 SENTENCES = Sentences(
-    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY, **older.OLDER},
+    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY, **older.OLDER, **ADAPTERS, **MEDIA},
     {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS, **older.OLDER_VARIANTS},
 )

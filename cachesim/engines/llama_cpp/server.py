@@ -11,11 +11,15 @@ from typing import Any
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
+from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
+from cachesim.engines.llama_cpp.media import check_images
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
+from cachesim.engines.llama_cpp.rules.adapters import read_scales
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
 from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
 from cachesim.engines.llama_cpp.server_state import Core
@@ -32,6 +36,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
+        check_images(self, request)
         if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:
@@ -87,6 +92,11 @@ class Server(Inspected):
             self._die(abort)
             return {"status": 0, "error": str(abort)}
 
+    def set_adapters(self, scales: str) -> dict[str, Any]:
+        """Change the scales of the server's adapters."""
+        self.log.mark()
+        return set_adapters(self, read_scales(scales))
+
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""
         try:
@@ -131,24 +141,28 @@ class Server(Inspected):
         ended = self.ended
         shift_full_slots(self)
         batch, self.outputs = DecodeBatch(), {}
+        self.leader = self.put_back = None
         for slot in self.slots:
             slot.prompt_span = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None and not self.rules.spec_batch().value:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
-            if slot.state is State.GENERATING:
+            if slot.state is State.GENERATING and joins(self, slot):
                 slot.i_batch = len(batch)
                 n_batch = len(batch) + 1 + len(slot.draft)
                 room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
                 if room.value:              # the sampled and drafted tokens do not fit into the batch
                     raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
-                for token in (slot.sampled, *slot.draft):
-                    batch.add(token, len(slot.tokens), slot.id, True)
+                for token in keyed(self, (slot.sampled, *slot.draft)):
+                    batch.add(identity(token), len(slot.tokens), slot.id, True)
                     slot.tokens.append(token)
         for slot in self.slots:
             if len(batch) >= self.settings.n_batch:
                 break
             self._work_on_prompt(slot, batch)
+        if self.leader is not None:
+            self.in_force = self.leader.adapters
+        put_scale_back(self)
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
@@ -160,7 +174,7 @@ class Server(Inspected):
 
     def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
-        if task is None or slot.state not in (State.STARTED, State.PROMPT):
+        if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(self, slot):
             return
         if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
             return
@@ -227,6 +241,7 @@ def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.common_memory.must_rm(slot.id, plan.n_keep, cut)
     srv.common_memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]
+    slot.active = min(slot.active, plan.n_keep)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()

@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.rules.adapters import read_adapters
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
@@ -45,6 +46,7 @@ class Settings:
     drafts: bool             # speculative decoding is on
     mtp: bool                # the drafter is the model's own MTP head
     draft: ModelKind | None  # model of the draft context, None = without draft context
+    projector: str           # kind of the projector of images, "" = none, or without effect: older builds were not read
 
 
 def can_roll_back(kind: ModelKind) -> bool:
@@ -70,6 +72,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     if kind.kind not in rules.memories:
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
+    if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
+        raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b11549 on")
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
@@ -80,7 +84,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
     sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
-    movable = can_shift(kind, sizes)
+    projector = opts.mmproj if rules.most_images else ""
+    movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
@@ -91,5 +96,5 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0, sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0, context_shift=opts.context_shift and movable,
         drafts=drafts, mtp=drafts and opts.spec_type == "draft-mtp",
-        draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None,
+        draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None, projector=projector,
     )

@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
+from cachesim.engines.llama_cpp.rules.adapters import Scales, read_adapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
 from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
@@ -37,6 +38,10 @@ from cachesim.model.forward import Carried, mtp_head
 
 class Core(SlotDriver):
     """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing."""
+
+    leader: Slot | None = None                       # first slot of the batch, which decides its adapters
+    put_back: tuple[int, float] | None = None        # number and scale of an aLoRA that this batch splits
+    in_force: Scales                                 # scales of the last batch, under which images are evaluated
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
@@ -68,6 +73,9 @@ class Core(SlotDriver):
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
+        self.adapters = read_adapters(opts.lora_scaled)
+        self.served = self._scales_at_start()
+        self._start_media()
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
@@ -75,6 +83,26 @@ class Core(SlotDriver):
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
+
+    def _scales_at_start(self) -> Scales:
+        """Return the scales of the server's adapters."""
+        flags = tuple(one.scale for one in self.adapters)
+        without = self.settings.flags.lora_init_without_apply
+        scales: Scales = self.decide(self.rules.adapters.init(flags, without), None) if flags else ()
+        self.in_force = () if without else scales
+        return scales
+
+    def _start_media(self) -> None:
+        """Tell the recurrent memory the positions of tokens, and record that a projector excludes moved positions."""
+        recr, projector = self._memory.recr, bool(self.settings.projector)
+        if recr is not None and self.has_media_positions:
+            recr.position = self._position_in
+        moves = self.rules.media.moves(self._memory.can_shift(), projector)
+        if projector:
+            self.decide(moves, None)
+
+    def _position_in(self, seq: int, index: int) -> int:
+        return self.position(self.slots[seq], index)
 
     def _record_startup(self, traits: Sequence[Decision]) -> None:
         """Record the decisions that the server makes once, when it starts."""
@@ -114,6 +142,26 @@ class Core(SlotDriver):
         """Target and draft memory together, after all deferred tokens have been evaluated."""
         self.flush_deferred()
         return self._common_memory
+
+    def position(self, slot: Slot, index: int) -> int:
+        """Return the position of a token of the slot. -1 stays as it is."""
+        if not self.has_media_positions or index < 0:
+            return index
+        found: int = self.rules.media.position(slot.tokens, index).value
+        return found
+
+    @property
+    def has_media_positions(self) -> bool:
+        """True if the positions of tokens after an image are not their indices."""
+        return self.kind.mrope and bool(self.settings.projector)
+
+    def pos_min(self, slot: Slot) -> int:
+        """Return the first position in the memory from which everything up to ``pos_max`` is present, -1 = none."""
+        return self.position(slot, self.memory.pos_min(slot.id))
+
+    def pos_max(self, slot: Slot) -> int:
+        """Return the last position of the slot in the memory, -1 = none."""
+        return self.position(slot, self.memory.pos_max(slot.id))
 
     def defer_token(self, view: DecodeBatch) -> bool:
         """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a
@@ -229,7 +277,7 @@ class Core(SlotDriver):
             slot.tokens = TokenList([0] * self.decide(listed, slot))
             self.changed(slot, "truncated", listed.rule, 0)
         slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
-        slot.child, slot.children = False, []
+        slot.child, slot.children, slot.alora_start = False, [], -1
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
             self.deferred.remove(task)

@@ -12,6 +12,7 @@ from enum import Enum
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
+from cachesim.engines.llama_cpp.rules.adapters import Noted
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
 from cachesim.engines.shared.slot_base import SlotBase
 
@@ -81,6 +82,10 @@ class Slot(SlotBase):
     draft: list[int] = field(default_factory=list)
     replay: bool = False             # the draft consists of accepted tokens that must be evaluated again
     spec_ckpt: SpecCkpt | None = None
+    adapters: tuple[float, ...] = ()    # scales of the last request, () = never used
+    alora_start: int = -1            # index of the invocation sequence in the prompt, -1 = none
+    alora: int = 0                   # number of the aLoRA that the sequence invokes
+    active: int = -1                 # index of the first row that an aLoRA computed, -1 = none, or not known
     child: bool = False              # the task is a further completion of another slot's prompt
     children: list[int] = field(default_factory=list)    # slots that wait for this slot's prompt
 
@@ -89,6 +94,16 @@ class Slot(SlotBase):
         self.task, self.state, self.last_task = task, state, task.id
         self.n_gen, self.truncated, self.i_batch, self.begun = 0, False, -1, False
         self.draft, self.replay, self.spec_ckpt = [], False, None
+
+    @property
+    def noted(self) -> Noted:
+        """What the slot's rows were computed under."""
+        return Noted(self.adapters, self.active)
+
+    @noted.setter
+    def noted(self, noted: Noted) -> None:
+        self.adapters = noted.scales
+        self.active = self.active if noted.active is None else noted.active
 
     @property
     def busy(self) -> bool:

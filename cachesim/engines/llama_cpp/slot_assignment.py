@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Sequence, TypeVar
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
+from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
 from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -30,6 +32,8 @@ def process_task(srv: Core, task: Task) -> None:
             defer(srv, task)
             return
         slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
+    if not launch_adapters(srv, slot, task):
+        return
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -53,6 +57,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
             for s in srv.slots)
     ]
+    _check_images(srv, facts, prompt)
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
     _log_choice(srv, facts, choice, len(prompt), request.id_slot)
@@ -61,13 +66,22 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.source = "slot"
-    if choice.update and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
+    lost = saves_first(srv, slot, task)
+    if (choice.update or lost) and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
-        if not srv.cache.load(slot, prompt):
+        if not srv.cache.load(slot, prompt, scales_for(srv, task), lost):
             _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
+
+
+def _check_images(srv: Core, facts: Sequence[SlotFacts], prompt: Sequence[int]) -> None:
+    """End the process if a token -1 of the prompt meets an image of an idle slot (rule LC-MEDIA-NULL)."""
+    for fact in facts if srv.settings.projector else ():
+        end = srv.rules.media.null(srv.slots[fact.id].tokens, prompt, fact.lcp)
+        if end.value and not fact.busy:
+            raise ProcessAborted(srv.decide(end, None), "token-at-an-image")
 
 
 def _usable(srv: Core, slot: Slot, lcp: int) -> int:
@@ -148,7 +162,9 @@ def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
 
 
 def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
-    slot.begin(child_task(srv, task, number), State.WAITING)
+    child = child_task(srv, task, number)
+    launch_adapters(srv, slot, child)
+    slot.begin(child, State.WAITING)
     slot.child = True
     srv.emit(ev.Launch(slot.id, slot.id_task, 1))
     return slot.id
@@ -195,6 +211,7 @@ def activate_children(srv: Core) -> None:
             srv.common_memory.must_rm(child.id, 0, POS_INF)
             srv.common_memory.seq_cp(parent.id, child.id)
             child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+            child.active = parent.active
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
             answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
@@ -218,6 +235,7 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
         srv.common_memory.must_rm(number, 0, POS_INF)
         srv.common_memory.seq_cp(parent.id, number)
         child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
+        child.active = parent.active
         child.state, child.source = State.STARTED, "slot"
         srv.changed(child, "overwritten", "")
     parent.children = []

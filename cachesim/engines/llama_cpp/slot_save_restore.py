@@ -13,10 +13,14 @@ import numpy as np
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.files import write_whole
+from cachesim.base.keyed_tokens import KeyedToken, identity, key_of
 from cachesim.base.limits import SLOT_FILE_BYTES
+from cachesim.base.media_items import count_images, is_item
+from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.torn_state import Torn, read_torn, torn_at
+from cachesim.engines.llama_cpp.rules.adapters import Noted
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
 from cachesim.engines.llama_cpp.rules.slot_file import ENDS, FREED
 from cachesim.engines.llama_cpp.server_state import Core
@@ -45,6 +49,7 @@ class SlotFile(NamedTuple):
     blob: Blob                                    # full state
     checkpoints: tuple[Checkpoint, ...] = ()
     draft_model: str = ""                         # notation of the draft model, "" = without draft context
+    noted: Noted | None = None                    # adapters of the slot, None = the server had none
 
 
 def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:
@@ -58,6 +63,12 @@ def pack(file: SlotFile) -> bytes:
         "model": text_array(file.model), "draft_model": text_array(file.draft_model), "form": np.array([file.form]),
         "tokens": np.array(file.tokens, np.int64), "n_ckpt": np.array([len(file.checkpoints)]),
     }  # fmt: skip
+    keys = [key_of(identity(token)) for token in file.tokens]
+    if any(keys):
+        arrays["keys"] = np.array(keys, np.int64)
+    if file.noted is not None:
+        arrays["scales"] = np.array(file.noted.scales, np.float64)
+        arrays["active"] = np.array([file.noted.active], np.int64)
     _put_blob(arrays, "state", file.blob)
     for number, ckpt in enumerate(file.checkpoints):
         f = ckpt.facts
@@ -82,10 +93,20 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 def unpack(data: bytes, name: str) -> SlotFile:
     """Parse the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
-        array_text(arrays["model"]), int(arrays["form"][0]), tuple(arrays["tokens"].tolist()),
+        array_text(arrays["model"]), int(arrays["form"][0]), _tokens(arrays),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
-        array_text(arrays["draft_model"]),
+        array_text(arrays["draft_model"]), _noted(arrays),
     ))  # fmt: skip
+
+
+def _tokens(arrays: Arrays) -> Tokens:
+    tokens = arrays["tokens"].tolist()
+    keys = arrays["keys"].tolist() if "keys" in arrays else [0] * len(tokens)
+    return tuple([KeyedToken(token, key) if key else token for token, key in zip(tokens, keys, strict=True)])
+
+
+def _noted(arrays: Arrays) -> Noted | None:
+    return Noted(tuple(arrays["scales"].tolist()), int(arrays["active"][0])) if "scales" in arrays else None
 
 
 def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
@@ -107,6 +128,7 @@ def _blob(arrays: Arrays, name: str) -> Blob:
 
 
 TOKEN_BYTES = 4
+IMAGE_BYTES = 148          # index, size and description of an image, whose id has 64 characters
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
@@ -128,7 +150,7 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
     """Return the size of the real server's file [bytes]."""
     state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
-    return state + appendix_bytes(slot_file.checkpoints)
+    return state + IMAGE_BYTES * count_images(slot_file.tokens) + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
@@ -136,7 +158,8 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     which = srv.rules.file_ckpts(len(slot.checkpoints), srv.settings.max_checkpoints)
     saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
     blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
-    made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv))
+    made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv),
+                    slot.noted if srv.adapters else None)  # fmt: skip
     write_whole(file, pack(made), sync=False)
     if saved:
         srv.emit(ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
@@ -178,11 +201,14 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
         srv.emit(ev.Error(str(error)))
         srv.emit(ev.Error(f"{LOAD} failed to restore kv cache"))
         return _refused(srv, slot, UNUSABLE)
+    refused = srv.rules.media.file(any(map(is_item, saved.tokens)), bool(srv.settings.projector))
+    if refused.value:
+        return _refused(srv, slot, srv.decide(refused, slot))
     if len(saved.tokens) > srv.settings.n_ctx_slot:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
     if percent < 100:
         saved = saved._replace(checkpoints=())       # their file ends too early
-    slot.tokens = list(saved.tokens)
+    _take_tokens(srv, slot, saved)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
         slot.checkpoints.clear()
@@ -206,6 +232,13 @@ def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
         raise ProcessAborted("GGML_ASSERT(nread <= state_size) failed", "truncated-slot-file")
     cause = "failed to restore kv cache" if torn.rows and end == FREED else "unexpectedly reached end of file"
     srv.emit(ev.Error(f"{LOAD} {cause}"))
+
+
+def _take_tokens(srv: Core, slot: Slot, saved: SlotFile) -> None:
+    """Give the file's tokens to the slot; a rule says which adapters it has then."""
+    slot.tokens = list(saved.tokens)
+    if srv.adapters:
+        slot.noted = srv.decide(srv.rules.adapters.file(slot.noted, saved.noted, len(srv.adapters)), slot)
 
 
 def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:

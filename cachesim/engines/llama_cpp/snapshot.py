@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
+from cachesim.base.keyed_tokens import identities
+from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
@@ -88,6 +90,14 @@ class Inspected(Core):
         """True if the log does not mention a request that arrives while all slots are busy (similarity 0)."""
         return self.settings.sps == 0
 
+    def _named(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return tokens with the keys that they were computed under."""
+        return identities(tokens) if self.adapters else tokens
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the tokens recorded for a slot, with their keys."""
+        return tuple(self._named(self.slots[slot].tokens))
+
     def live(self, slot: int) -> Stored:
         """Return a copy of the slot: its tokens and everything that the memory holds for it."""
         tokens, memory = self.tokens_of(slot), self.memory
@@ -113,13 +123,14 @@ class Inspected(Core):
         state = None if memory.recr is None else memory.recr.pos_max(slot.id)
         lo, hi = _usable_lengths(n, window, state, self.kind.n_swa)
         rows = n if base is None else contiguous_rows(base, slot.id)
-        return Conversation(slot.tokens, rows, lo, hi, slot.checkpoints)
+        return Conversation(self._named(slot.tokens), rows, lo, hi, slot.checkpoints)
 
     def of_entry(self, entry: Entry) -> Conversation:
         """Return the inputs that decide the restore points of a prompt-cache entry."""
         n, blob = len(entry.tokens), entry.blob
         rows = 0 if blob is LOST else n if blob.base is None else contiguous_length(blob.base.pos)
-        return Conversation(entry.tokens, rows, *_saved_lengths(blob, n, self.kind.n_swa), entry.checkpoints)
+        lo, hi = _saved_lengths(blob, n, self.kind.n_swa)
+        return Conversation(self._named(entry.tokens), rows, lo, hi, entry.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the inputs that decide the restore points of a checkpoint."""
@@ -134,12 +145,15 @@ class Inspected(Core):
         if kind == "entry":
             entry: Entry = self.points.conversation(key)
             rows, state = _blob(entry.blob, self.kind.n_swa)
-            return Stored(kind, owner, tuple(entry.tokens), len(entry.tokens), rows, state)
+            return Stored(kind, owner, tuple(self._named(entry.tokens)), len(entry.tokens), rows, state)
         ckpt: Checkpoint = self.points.checkpoint(key)
         held, owner = self.text_of(key)
+        held = self._named(held)
         facts, n = ckpt.facts, ckpt.facts.n_tokens
         request = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
         resume: Resume = self.rules.ckpt_restore(facts, request).value           # for a longer prompt with this prefix
+        if self.has_media_positions:
+            resume = self.rules.media.resume(held, facts, resume).value
         rows, state = _blob(ckpt.blob, self.kind.n_swa)
         return Stored(kind, owner, tuple(held[:n]), min(resume.n_past, n), rows, state)
 

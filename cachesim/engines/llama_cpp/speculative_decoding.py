@@ -11,6 +11,7 @@ from dataclasses import replace
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM, Output
+from cachesim.engines.llama_cpp.adapters import keyed
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
@@ -40,7 +41,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     if drafted <= 0:
         return
     right = min(drafted, plan.accepted) if plan else drafted
-    saved = SpecCkpt(held, srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id))
+    saved = SpecCkpt(held, srv.pos_min(slot), srv.pos_max(slot))
     if srv.dft is not None and srv.dft.memory.recr is not None:
         saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
     sure = [*slot.tokens, slot.sampled]
@@ -111,7 +112,7 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
         output = srv.outputs.get(slot.i_batch + k)
         if output is not None:
             task.answer.outputs.append(Output(held - 1 + k, output.digest, output.logits))
-    slot.tokens[held:] = ids[:-1]
+    slot.tokens[held:] = keyed(srv, ids[:-1])
     srv.points.touch(slot.id, held)
     last = slot.i_batch - srv.view[0] + len(ids) - 1
     if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC
-from collections.abc import Set
+from collections.abc import Mapping, Set  # a check against typing's names is slow
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import AbstractSet, Any, Collection, Mapping, NamedTuple, Self, Sequence
+from typing import AbstractSet, Any, Collection, NamedTuple, Self, Sequence
 
 from cachesim.engines.rule import about
 
@@ -81,7 +81,7 @@ class RuleSet(ABC):
                 continue
             if isinstance(value, Mapping):
                 out |= {f"{name}.{key}": entry for key, entry in value.items() if entry != frozenset()}
-            elif isinstance(value, AbstractSet):
+            elif isinstance(value, Set):
                 out |= {f"{name}.{member}": True for member in value}
             else:
                 out[name] = value
@@ -96,7 +96,7 @@ class RuleSet(ABC):
             own = given.get(outer, getattr(self, outer))
             if isinstance(own, Mapping):
                 given[outer] = {**{k: v for k, v in own.items() if k != key}, **({} if value is None else {key: value})}
-            elif isinstance(own, AbstractSet):
+            elif isinstance(own, Set):
                 given[outer] = frozenset(own - {key} if value is None else own | {key})
             else:
                 given[path] = value

@@ -47,7 +47,7 @@ def action_text(action: Action) -> str:
     slot = f"@{action.id_slot}" if action.id_slot >= 0 else ""
     changed = "".join(f" {name}={value}" for name, value in action.server)
     cut = f" percent={action.percent}" if action.percent < 100 else ""
-    return f"{action.do}{slot} {action.file}".strip() + cut + changed
+    return f"{action.do}{slot} {action.file or action.scales}".strip() + cut + changed
 
 
 def request_text(step: Asked, lengths: Lengths) -> str:

@@ -178,15 +178,17 @@ class _Reader:
         cuts = [word for word in rest if word.text.startswith("percent=") and "percent" in takes]
         settings = [word for word in rest if "=" in word.text and word not in cuts]
         names = [word for word in rest if "=" not in word.text]
-        for key, found in (("id_slot", [slot] if at else []), ("file", names), ("server", settings)):
+        named = "scales" if "scales" in takes else "file"
+        for key, found in (("id_slot", [slot] if at else []), (named, names), ("server", settings)):
             if found and key not in takes:
                 raise found[0].fault(f"{do.text} takes no {'option' if key == 'server' else key}")
-            if not found and key in takes and key != "server":
+            if not found and key in takes and key not in ("server", "scales"):
                 raise first.fault(f"{key} is missing")
         percent = cuts[-1].placed(share, plain(cuts[-1].partition("=")[2].text)) if cuts else 100
         id_slot = slot.placed(integer, "id_slot", plain(slot.text), 0) if "id_slot" in takes else -1
-        file = self._file(do.text, names) if names else ""
-        return Action(do.text, id_slot, file, tuple(dict(map(self._setting, settings)).items()), percent)
+        file = self._file(do.text, names) if names and named == "file" else ""
+        scales = " ".join(name.text for name in names) if named == "scales" else ""
+        return Action(do.text, id_slot, file, tuple(dict(map(self._setting, settings)).items()), percent, scales)
 
     def _file(self, do: str, names: list[LinePart]) -> str:
         file = names[0].placed(file_name, " ".join(name.text for name in names))

@@ -15,6 +15,7 @@ TASKS = ("completion", "infill", "embedding", "rerank")
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "save": ("id_slot", "file"), "restore": ("id_slot", "file", "percent"), "erase": ("id_slot",),
     "restart": ("server",),
+    "lora": ("scales",),
 }  # fmt: skip
 """Actions besides requests, with their arguments."""
 
@@ -64,13 +65,15 @@ PLAIN = Asked(())
 class Action:
     """A step that is not a request. ``do``: a key of ACTIONS; ``id_slot``: -1 = the whole server; ``file``: name of a
     slot file in the folder of the run; ``server``: options that a restart changes; ``percent``: share of the
-    file that is left when it is restored."""
+    file that is left when it is restored; ``scales``: of the server's adapters, by id, as in 0:1,2:0.5; those not named
+    are off."""
 
     do: str
     id_slot: int = -1
     file: str = ""
     server: tuple[tuple[str, Value], ...] = ()
     percent: int = 100
+    scales: str = ""
 
 
 class ScenarioLine(NamedTuple):

@@ -90,7 +90,8 @@ class ColdRuns:
         return self.twice.get(self._alone(ask))
 
     def _alone(self, ask: CacheRequest) -> CacheRequest:
-        return CacheRequest(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
+        return CacheRequest(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling,
+                            key=ask.key)  # fmt: skip
 
     def _ask(self, ask: CacheRequest) -> Outcome:
         try:
@@ -103,15 +104,20 @@ class ColdRuns:
 
 
 class SentHistory(NamedTuple):
-    """What is sent for a history: token ids from ``vocabulary``; request i gets the parameters ``sampling[i]``, modulo
-    their number."""
+    """What is sent for a history: token ids from ``vocabulary``; request i gets the parameters ``sampling[i]`` and the
+    key ``keys[i]``, modulo their number."""
 
     vocabulary: Sequence[int]
     sampling: Sequence[Mapping[str, Any]] = ()
+    keys: Sequence[str] = ()
 
     def parameters(self, number: int) -> Mapping[str, Any]:
         """Return the sampling parameters of a request."""
         return self.sampling[number % len(self.sampling)] if self.sampling else {}
+
+    def key(self, number: int) -> str:
+        """Return the key of a request."""
+        return self.keys[number % len(self.keys)] if self.keys else ""
 
 
 def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SentHistory) -> HistoryRun:
@@ -152,7 +158,8 @@ def _play_cold(played: HistoryRun, cold: ColdRuns, sent: SentHistory) -> None:
     dictionary = Dictionary(sent.vocabulary)
     for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
         request, sampling = step.request, sent.parameters(number)
-        ask = CacheRequest(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up, sampling)
+        ask = CacheRequest(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up, sampling,
+                           sent.key(number))  # fmt: skip
         said = cold.answer(ask)
         played.asks.append(ask)
         played.cold.append(said)
@@ -196,14 +203,14 @@ class Abilities:
         return f"not while {phase}: {self.missing[gone[0]]}"
 
 
-def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abilities:
-    """Try every ability; "sampling" only if parameters are given."""
+def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any], key: str = "") -> Abilities:
+    """Try every ability; "sampling" only if parameters are given, "key" only with a key."""
     missing = {}
     for name in ABILITIES:
-        if name == "sampling" and not sampling:
+        if (name == "sampling" and not sampling) or (name == "key" and not key):
             continue
         try:
-            reason = _reason(make, name, CacheRequest(tuple(tokens[:2]), 2), sampling)
+            reason = _reason(make, name, CacheRequest(tuple(tokens[:2]), 2), sampling, key)
         except TimedOut:
             break
         if reason:
@@ -211,10 +218,11 @@ def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, An
     return Abilities(missing)
 
 
-def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any]) -> str:
+def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any], key: str) -> str:
     """Return why the ability is missing, "" if it is present. Raises TimedOut."""
     special = {"cache": replace(ask, cache=False), "cancel_prompt": replace(ask, cancel_after=0),
-               "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling)}  # fmt: skip
+               "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling),
+               "key": replace(ask, key=key)}  # fmt: skip
     try:
         subject = make()
     except (Failed, Unsupported):

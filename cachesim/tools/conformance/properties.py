@@ -25,6 +25,7 @@ PROPERTIES = {
     "return": "a conversation continued after another one is not evaluated from the start",
     "regenerate": "an answered prompt sent again is not evaluated from the start",
     "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
+    "key": "a prompt that was seen under another key only is answered as on a cold run",
     "burst": "requests that arrive together are answered as on a cold run",
     "accounting": "cached + evaluated tokens are the tokens of the prompt",
     "unseen": "no token is reused that was neither sent nor generated before",
@@ -40,7 +41,7 @@ FORMER_NAMES = {"known": "unseen"}
 """Former names of properties, which are still accepted."""
 
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
-VERSUS_COLD = (*RELATIONS, "uncached", "cancel", "burst")
+VERSUS_COLD = (*RELATIONS, "key", "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
 DIFFERS = "the answer differs from a cold run's"
 """Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
@@ -65,6 +66,7 @@ class CompletedSequence(NamedTuple):
     tokens: Tokens
     prompt: int
     whole: bool
+    key: str = ""
 
 
 def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
@@ -106,8 +108,8 @@ def _steady(played: HistoryRun, same: Same) -> Iterator[Check]:
 
 
 def _sequence(played: HistoryRun, number: int, warm: Reply) -> CompletedSequence:
-    prompt = played.asks[number].prompt
-    return CompletedSequence((*prompt, *(warm.tokens or ())), len(prompt), warm.tokens is not None)
+    ask = played.asks[number]
+    return CompletedSequence((*ask.prompt, *(warm.tokens or ())), len(ask.prompt), warm.tokens is not None, ask.key)
 
 
 def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
@@ -142,7 +144,9 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence]) -
     """Yield the names of the properties that require a request's answer to equal the answer of an empty cache. If it
     differs, ``search.attributed`` decides which of them failed."""
     ask = played.asks[number]
-    yield "uncached" if not ask.cache else relation(ask.prompt, seen)
+    related = relation(ask.prompt, [one for one in seen if one.key == ask.key])
+    elsewhere = related == "new" and relation(ask.prompt, seen) != "new"
+    yield "uncached" if not ask.cache else "key" if elsewhere else related
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):
         yield "cancel"
     if any(len(group) > 1 and group[0] <= number for group in played.groups):
@@ -158,7 +162,7 @@ def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
         got = f"{warm.cached} cached + {warm.evaluated} evaluated"
         yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
     if warm.cached is not None:
-        most = max((_shared(prompt, one) for one in seen), default=0)
+        most = max((_shared(prompt, one) for one in seen if one.key == ask.key), default=0)
         yield Check("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
     if cold.cached is not None:
         yield Check("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")

@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Protocol, Sequence
 from cachesim.base.errors import nearest
 from cachesim.base.tokens import Tokens
 
-ABILITIES = ("cache", "cancel_prompt", "cancel_answer", "burst", "limits", "reset", "sampling")
+ABILITIES = ("cache", "cancel_prompt", "cancel_answer", "burst", "limits", "reset", "sampling", "key")
 """Optional abilities of an implementation. ``cancel_prompt``: the client disconnects while the prompt is evaluated
 (``cancel_after=0``). ``cancel_answer``: it disconnects while the answer is generated."""
 FORMER_NAMES = {"computed": "evaluated"}
@@ -40,12 +40,15 @@ class CacheRequest:
     cache: bool = True                   # False: reuse nothing
     cancel_after: int | None = None      # generated tokens after which the client disconnects, 0 = during the prompt
     sampling: Mapping[str, Any] = field(default_factory=dict, hash=False)    # parameters as given to ``conform``
+    key: str = ""                        # what the prompt is computed under: an adapter, an image, a salt; "" = nothing
 
     def options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name; only these are sent."""
         found: dict[str, Any] = {} if self.cache else {"cache": False}
         if self.cancel_after is not None:
             found["cancel_after"] = self.cancel_after
+        if self.key:
+            found["key"] = self.key
         return {**found, "sampling": dict(self.sampling)} if self.sampling else found
 
 

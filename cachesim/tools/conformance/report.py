@@ -34,7 +34,7 @@ MEMBERS: Mapping[str, Sequence[str]] = {
     "known": (),
     "drawn": (),
     "reuse": ("extension", "return", "regenerate"),
-    "isolation": ("new", "burst"),
+    "isolation": ("new", "key", "burst"),
     "books": ("accounting", "unseen", "work", "stored", "limits"),
     "faults": ("answers", "cancel"),
 }

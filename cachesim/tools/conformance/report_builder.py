@@ -34,7 +34,7 @@ def diagnosis(played: HistoryRun, request: int, cold: Callable[[CacheRequest], O
     ask = played.asks[request]
     for prompt, sentence in _diagnostic_prompts(ask, warm.cached):
         try:
-            other = cold(CacheRequest(prompt, ask.n_predict, sampling=ask.sampling)) if prompt else None
+            other = cold(CacheRequest(prompt, ask.n_predict, sampling=ask.sampling, key=ask.key)) if prompt else None
         except TimeoutsExhausted:
             return ""
         if isinstance(other, Reply) and not other.refused and equal(warm, other, same):
@@ -123,7 +123,7 @@ def run_floors(search: HistorySearch, space: DrawBounds) -> dict[str, Result]:
 def _cached(played: HistoryRun) -> int | None:
     """Return the number of tokens that the last request reused, None if unknown."""
     warm = reply_to(played.warm, len(played.asks) - 1)
-    if warm is None or warm.refused:
+    if warm is None or warm.refused or played.asks[-1].key != played.asks[0].key:
         return None
     if warm.cached is not None:
         return warm.cached
@@ -160,6 +160,7 @@ class HistoryPlan:
     only: Sequence[str] = ()             # sections, () = all
     strict: bool = False                 # a missed floor is a failure
     sampling: Sequence[Mapping[str, Any]] = field(default=())
+    keys: Sequence[str] = ()             # what requests are computed under, by number
     last: Sequence[str] = ()             # histories run last because they may crash the implementation
 
     @property
@@ -180,7 +181,8 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
              for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
-    results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in PROPERTIES]
+    judged = [name for name in PROPERTIES if name != "key" or any(plan.keys)]
+    results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in judged]
     if "steady" in found:
         results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
     results = [one if one.section in plan.sections else replace(one, state="skipped", finding=None) for one in results]
@@ -220,6 +222,8 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     played = search.play(history)
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
     notes = [f"sampling {dict(sampling)}"] if sampling else []
+    if any(ask.key for ask in played.asks):
+        notes.append("keys of the requests: " + ", ".join(repr(ask.key) for ask in played.asks))
     if name in VERSUS_COLD and not search.budget.low:
         found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
         notes += filter(None, found)

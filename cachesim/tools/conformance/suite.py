@@ -22,7 +22,8 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
 LONGEST = 86_400             # longest time-out [seconds]: a day
-LISTS: Mapping[str, tuple[type, str]] = {"only": (str, "sections"), "histories": (str, "lines in the notation"),
+LISTS: Mapping[str, tuple[type, str]] = {"keys": (str, "texts"),
+                                           "only": (str, "sections"), "histories": (str, "lines in the notation"),
                                          "near": (Integral, "sizes in tokens")}  # fmt: skip
 
 
@@ -30,7 +31,8 @@ def conform(
     factory: Factory, *, cold: str | Factory = "fresh", corpus: str = "", histories: Sequence[str] = (),
     max_examples: int = 200, max_requests: int = 6, max_prompt: int = 256, near: Sequence[int] = (),
     tokens: Sequence[int] = TOKENS, same: Same = identical,
-    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), only: Sequence[str] = (), strict: bool = False,
+    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), keys: Sequence[str] = (),
+    only: Sequence[str] = (), strict: bool = False,
     accepted: Mapping[str, str] | None = None, reset: bool = False, timeout: float = 60.0,
     seconds: float | None = None, check: bool = True,
 ) -> Report:  # fmt: skip
@@ -43,7 +45,7 @@ def conform(
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
     plan = HistoryPlan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict,
-                       parameters)  # fmt: skip
+                       parameters, keys)  # fmt: skip
     _check_arguments(plan, cold, accepted or {})
     budget = _budget(timeout, seconds)
     bench = SubjectPool(maker(factory, budget), "reset" if reset else "")
@@ -60,15 +62,16 @@ def conform(
 
 
 def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeBudget) -> Report:
-    abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {})
+    abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {},
+                      next(filter(None, plan.keys), ""))  # fmt: skip
     for ability, wanted, needs in (
         ("cache", cold.uncached, 'cold = "request" needs requests without cache'),
         ("reset", bool(bench.reuse), "reset needs a way to reset"),
-        ("sampling", True, "sampling needs a way to pass parameters"),
+        ("sampling", True, "sampling needs a way to pass parameters"), ("key", True, "keys need a way to pass a key"),
     ):
         if wanted and ability in abilities.missing:
             raise BadInput(f"{needs}: {abilities.missing[ability]}")
-    play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling))
+    play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling, plan.keys))
     return make_report(plan, abilities, HistorySearch(play_one, cold.same, budget), cold)
 
 

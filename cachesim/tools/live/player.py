@@ -122,6 +122,7 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
+    check_adapters(scenario)
     for number, step in enumerate(scenario.steps):
         if step.action is not None and step.action.percent < 100:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=scenario.file)
@@ -129,6 +130,12 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip
     return write
+
+
+def check_adapters(scenario: Scenario) -> None:
+    """Raise BadInput for a scenario with adapters, whose files it does not name."""
+    if ENGINES[scenario.engine].manual.adapter_lists(scenario.server):
+        raise BadInput("adapters of a scenario have no files, which a real server needs", file=scenario.file)
 
 
 def _changed(step: Step) -> Iterator[str]:

@@ -175,6 +175,8 @@ class _Drawer:
 
     def _action(self) -> Action:
         rng, slots = self.rng, self.manual.slot_count(self.world.server)
+        if (lists := self.manual.adapter_lists(self.world.server)) and rng.chance(50):
+            return Action("lora", scales=rng.one(lists))
         do = rng.one(("save", "restore", "erase", "restart", "save"))
         if do == "restore" and not self.saved:
             do = "save"

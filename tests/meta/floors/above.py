@@ -35,7 +35,7 @@ JUDGE = [
     Fault("a request sent together hears of its own slot alone", "judging/request_events.py",
           "if owner in (None, number)]", "if owner == number]"),
     Fault("further completions evaluate nothing", "judging/judging_observer.py",
-          "for completion in (answer, *answer.children)]", "for completion in (answer,)]"),
+          "for completion in (said, *said.children)]", "for completion in (said,)]"),
     Fault("undecided is as good as right", "judging/verdict.py",
           "    if verdict.holds is None:\n        return 1\n", "    if verdict.holds is None:\n        return 0\n"),
     Fault("half undecided is right", "judging/compare_answer.py",

@@ -69,6 +69,7 @@ RECORDED = {
     "llama": ("AAAA", False),
     "gemma3": ("W32 A W32 A", False),
     "gemma3l6": ("W32 W32 W32 W32 W32 A", False),
+    "qwen2vl": ("AAAA", True),
     "mamba2": ("SSSS", False),
     "qwen35": ("GGGAGGGA", True),
     "qwen35mtp": ("GGGAGGGA+M", True),

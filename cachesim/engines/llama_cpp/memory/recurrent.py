@@ -16,7 +16,14 @@ from typing import Callable, NamedTuple, Sequence
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
-from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, continues_own_cell, find_slot
+from cachesim.engines.llama_cpp.memory.recurrent_cells import (
+    Cell,
+    Meta,
+    Position,
+    as_index,
+    continues_own_cell,
+    find_slot,
+)
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.model import LayerState, TokenRun
@@ -47,6 +54,7 @@ class RecurrentCache:
     ) -> None:
         self.size, self.n_rs_seq, self.traits = max(1, n_seq), n_rs_seq, traits
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
+        self.position: Position = as_index
         self.clear()
 
     def clear(self) -> None:
@@ -163,10 +171,10 @@ class RecurrentCache:
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
         """True if every ubatch in turn finds a cell. Tried on a copy, unless the only ubatch continues its own cell."""
-        if len(ubatches) == 1 and continues_own_cell(self.meta, ubatches[0]):
+        if len(ubatches) == 1 and self.position is as_index and continues_own_cell(self.meta, ubatches[0]):
             return True
         trial = self.meta.copy()
-        return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
+        return all(find_slot(trial, ubatch, self.emit, self.position) is not None for ubatch in ubatches)
 
     def has_own_cell(self, seq: int) -> bool:
         """True if the sequence has a cell of its own and there are no rollback planes."""
@@ -175,7 +183,7 @@ class RecurrentCache:
 
     def apply(self, ubatch: Ubatch) -> None:
         """Assign cells to the ubatch and move its states to them."""
-        sources = find_slot(self.meta, ubatch, self.emit)
+        sources = find_slot(self.meta, ubatch, self.emit, self.position)
         if sources is None:
             raise Crash("a prepared ubatch finds no recurrent cell")
         owners = {self.meta.tail[run.seq]: run.seq for run in ubatch.runs}

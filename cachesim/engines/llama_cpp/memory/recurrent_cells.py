@@ -7,7 +7,7 @@ Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Sequence
+from typing import Callable, Sequence
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.llama_cpp.memory.attention import Emit
@@ -39,6 +39,26 @@ class Meta:
         return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
+Position = Callable[[int, int], int]
+"""(sequence, index of a token) -> its position in the server's terms: smaller after an image with 2-D positions."""
+
+
+def as_index(seq: int, index: int) -> int:
+    """Return the position of a token in a list without images."""
+    return index
+
+
+def gap_before(meta: Meta, run: TokenRun, position: Position) -> str:
+    """Return the warning about a run whose last position is not that of its cell plus its tokens, "" = it is."""
+    cell, n = meta.cells[meta.tail[run.seq]], len(run.tokens)
+    if cell.pos < 0:
+        return ""
+    last, before = position(run.seq, run.pos0 + n - 1), position(run.seq, cell.pos)
+    if last == before + n:
+        return ""
+    return f"non-consecutive token position {last} after {before} for sequence {run.seq} with {n} new tokens"
+
+
 def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
     """True for a single sequence that continues in a cell of its own at the next position (the common case)."""
     if len(ubatch.runs) != 1:
@@ -48,10 +68,12 @@ def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
     return tail >= 0 and len(meta.cells[tail].seqs) == 1 and meta.cells[tail].pos + 1 == run.pos0
 
 
-def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
+def find_slot(
+    meta: Meta, ubatch: Ubatch, emit: Emit, position: Position = as_index
+) -> list[tuple[int, int]] | None:
     """Give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
     stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
-    if continues_own_cell(meta, ubatch):
+    if continues_own_cell(meta, ubatch) and (position is as_index or not gap_before(meta, ubatch.runs[0], position)):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
         cell = meta.cells[tail]
         source, cell.src, cell.pos = cell.src, tail, cell.pos + ubatch.n
@@ -66,12 +88,10 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
     for place, run in enumerate(ubatch.runs, start=first):
         _swap(meta, place, meta.tail[run.seq])
     for place, run in enumerate(ubatch.runs, start=first):
-        cell, n = meta.cells[place], len(run.tokens)
-        last = run.pos0 + n - 1
-        if cell.pos >= 0 and last != cell.pos + n:
-            gap = f"non-consecutive token position {last} after {cell.pos} for sequence {run.seq} with {n} new tokens"
+        gap = gap_before(meta, run, position)
+        if gap:
             emit(Warn(f"find_slot: {gap}"))
-        cell.pos = last
+        meta.cells[place].pos = run.pos0 + len(run.tokens) - 1
     sources = []
     for i in range(first, last_tail + 1):
         sources.append((i, meta.cells[i].src))

@@ -11,7 +11,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cells, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
-from cachesim.engines.llama_cpp.memory.recurrent_cells import continues_own_cell
+from cachesim.engines.llama_cpp.memory.recurrent_cells import as_index, continues_own_cell
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_position, write_rows
 from cachesim.model import LayerState, Rows, TokenRun
@@ -39,7 +39,7 @@ def merge_ubatches(
         return None
     if recr is not None:
         is_new = recr.pos_max(first.runs[0].seq) < 0
-        if recr.n_rs_seq or not (is_new or continues_own_cell(recr.meta, first)):
+        if recr.n_rs_seq or recr.position is not as_index or not (is_new or continues_own_cell(recr.meta, first)):
             return None
     if any(a.runs[0].pos0 + a.n != b.runs[0].pos0 or a.at[0] + a.n != b.at[0] for (a, _), (b, _) in pairwise(cuts)):
         return None

@@ -28,6 +28,7 @@ from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import (
     B11063,
     B11312,
     B11549,
+    B11549_LORA_TRIED,
     B11549_PROPOSED,
     B11549_REPAIRED,
 )
@@ -62,8 +63,8 @@ from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        B11549_REPAIRED, B11549_PROPOSED, B11549, B11312, B11063, B10809, B10587, PR24143_ON_B10587, V3_24035,
-        B9765, B9518,
+        B11549_REPAIRED, B11549_LORA_TRIED, B11549_PROPOSED,
+        B11549, B11312, B11063, B10809, B10587, PR24143_ON_B10587, V3_24035, B9765, B9518,
         PR24143_ON_B9518, B9473, V1_24035, B9231, B9230, PR29117_ON_B9230, DRAFT_22673,
         B9063, B8916, B8450, B8392, B8271, B8260,
         B8152, B7789, B7400, B6998, B6914, B6740, B6685, B6388, B6160,
@@ -86,6 +87,7 @@ BESIDE = {
     V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,
     V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
     B11549_REPAIRED.name: B11549.name, B11549_PROPOSED.name: B11549.name,
+    B11549_LORA_TRIED.name: B11549.name,
     PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9063.name,
 }
 """Profile of a proposed change -> profile of the build it was proposed for."""

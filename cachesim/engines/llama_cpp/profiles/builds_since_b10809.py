@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
-from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE
+from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE, AdapterRules
+from cachesim.engines.llama_cpp.rules import adapter_repairs as keyed
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import (
@@ -21,6 +22,7 @@ from cachesim.engines.llama_cpp.rules import (
     speculative,
     startup,
 )
+from cachesim.engines.shared.rule_set import differences
 
 B10809 = replace(
     B10587,
@@ -63,6 +65,8 @@ B11549 = replace(
     build="b11549",
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
     shared=prompt_lifecycle.shared_prefix,
+    most_adapters=64,
+    most_images=64,
     marks=prompt_lifecycle.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
     spec_unread=speculative.unread_asserts,
@@ -72,6 +76,30 @@ B11549 = replace(
     state_form=4,
     data_header=16,
 )
+
+LORA_TRIED = AdapterRules(
+    clear=keyed.clear_always,
+    cap=keyed.cap_at_first,
+    split=keyed.split_if_leading,
+    save=keyed.save_before_change,
+    forget=keyed.forget_memory,
+    entry=keyed.entry_notes_list,
+    file=keyed.restored_under_unknown,
+    start=keyed.start_resets,
+    rows=keyed.cap_at_rows,
+    chunks=keyed.chunks_without_start,
+)
+LORA_CHANGED = tuple(f"adapters.{name}" for name, _, _ in differences(AdapterRules(), LORA_TRIED))
+
+B11549_LORA_TRIED = replace(
+    B11549,
+    name="llama_cpp@b11549-lora-tried",
+    source="b11549 with the changes for adapters that were tried on a patched server: not upstream, in no build",
+    adapters=LORA_TRIED,
+    inferred=LORA_CHANGED,
+)
+"""Reuse depends on the adapters. Missing: an entry of the prompt cache does not say from which token on its rows were
+computed with an aLoRA."""
 
 
 # Changes proposed here for the newest build: the smallest set of changed rules under which cached contents equal those
@@ -95,9 +123,10 @@ B11549_REPAIRED = replace(
     kv_full=repaired.full_keeps,
     spec_unread=repaired.unread_is_an_error,
     kv_shift=repaired.shift_skips,
+    adapters=replace(LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted),
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shift", "spec_unread",
+        "kv_shift", "spec_unread", *LORA_CHANGED,
     ),
 )
 

@@ -10,6 +10,8 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
+from cachesim.engines.llama_cpp.rules import adapters, media
+from cachesim.engines.llama_cpp.rules.prompt_lifecycle import valid_tokens
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -19,6 +21,45 @@ Rule = Callable[..., Decision]
 OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
 """Defaults of the server that a client notices but no rule uses: its port, and whether the chat template renders the
 reasoning of earlier answers (prompts are given as tokens here, with or without reasoning)."""
+
+
+@dataclass(frozen=True)
+class AdapterRules:
+    """Rules about adapters."""
+
+    list: Rule = adapters.adapter_list
+    clear: Rule = adapters.clear_for_list
+    one: Rule = adapters.one_activated
+    scan: Rule = adapters.invocation_start
+    cap: Rule = adapters.cap_before_start
+    split: Rule = adapters.split_at_start
+    batch: Rule = adapters.joins_batch
+    init: Rule = adapters.scales_at_start
+    save: Rule = adapters.save_by_likeness
+    forget: Rule = adapters.forget_tokens
+    entry: Rule = adapters.entry_notes_nothing
+    file: Rule = adapters.restored_under_own
+    start: Rule = adapters.start_stays
+    rows: Rule = adapters.rows_count_alike
+    chunks: Rule = adapters.chunks_behind_cap
+
+
+@dataclass(frozen=True)
+class MediaRules:
+    """Rules about images."""
+
+    position: Rule = media.position_of
+    resume: Rule = media.resume_at
+    lcp: Rule = media.whole_images
+    null: Rule = media.null_at_image
+    cut: Rule = media.cut_inside
+    text_end: Rule = media.text_end
+    ckpt: Rule = media.none_after_image
+    fits: Rule = media.fits_micro_batch
+    fails: Rule = media.image_fails
+    adapters: Rule = media.adapters_of_image
+    moves: Rule = media.moves_positions
+    file: Rule = media.restorable
 
 
 @dataclass(frozen=True)
@@ -113,6 +154,9 @@ class Rules(RuleSet):
     kv_pos: Rule
     file_ckpts: Rule
     file_torn: Rule
+    adapters: AdapterRules = AdapterRules()
+    media: MediaRules = MediaRules()
+    task_valid: Rule = valid_tokens
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory
@@ -123,6 +167,8 @@ class Rules(RuleSet):
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
+    most_adapters: int = 0                  # adapters that the server loads, 0 = rules not known
+    most_images: int = 0                    # images in a prompt, 0 = their rules are not known
     ctx_pad: int = 256                      # n_ctx is a multiple of this
     window_pad: int = 256                   # cells of a window cache are a multiple of this
     least_batch: int = 1                    # smallest n_batch

@@ -13,6 +13,14 @@ from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 
+@rule("LC-TASK-VALID", Role.FAIL,
+      llama_cpp(CONTEXT, 'launch_slot_with_task "Prompt contains invalid tokens"', "b11549"))
+def valid_tokens(least: int) -> Decision:
+    """Refuses a prompt with a token that the model does not have (here -1, the ``least`` of its tokens). Returns the
+    error text, "" = accepted. The slot has lost already what the request's adapters made it forget."""
+    return Decision("Prompt contains invalid tokens" if least < 0 else "", {"least": least})
+
+
 @rule("LC-NPAST-LCP", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "cache_prompt" "get_common_prefix"', "3f545be"))
 def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
     """Returns n_past: the common prefix of slot and prompt, 0 if cache_prompt is false."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import combinations
 
 import pytest
@@ -72,7 +71,7 @@ def test_a_profile_is_named_sourced_and_made_of_registered_rules(name):
     rules = PROFILES[name]
     assert rules.name == name and rules.source and rules.build
     assert all(RULES[fn.rule] is fn for fn in rule_fields(rules).values())
-    assert set(rules.inferred) <= {f.name for f in fields(rules)}
+    assert set(rules.inferred) <= set(rules.fields())
 
 
 @pytest.mark.parametrize("name, inferred", [

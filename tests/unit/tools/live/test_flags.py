@@ -17,6 +17,7 @@ LEFT_OPEN = {"checkpoint_min_step": -1, "parallel": -1, "cache_reuse": 0, "kv_un
     {"checkpoint_min_step": 0, "ctx_checkpoints": 0}, {"cache_ram": -1}, {"cache_ram": 0, "cache_idle_slots": False},
     {"slot_prompt_similarity": 0.5}, {"swa_full": True}, {"cache_reuse": 16}, {"context_shift": True},
     {"kv_unified_per_slot": 300, "ctx_size": 512}, {"pooling": "last"},
+    {"lora_scaled": "1,0.5", "lora_init_without_apply": True},
 ])  # fmt: skip
 def test_llama_server(given):
     server = filled(given)
@@ -24,7 +25,8 @@ def test_llama_server(given):
     assert {**server, **read} == server
     unsaid = {name: server[name] for name in server if name not in read}
     plain = {"swa_full": False, "spec_type": "none", "spec_draft_n_max": 3, "model_draft": "", "pooling": "mean",
-             "kv_unified_per_slot": 0, "cache_prompt": True, **LEFT_OPEN}
+             "kv_unified_per_slot": 0, "cache_prompt": True, "lora_scaled": "", "mmproj": "",
+             "lora_init_without_apply": False, **LEFT_OPEN}
     assert unsaid == {name: plain[name] for name in unsaid}
 
 

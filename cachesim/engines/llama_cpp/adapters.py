@@ -1,0 +1,212 @@
+"""Adapters of llama-server: the lists of the server and its slots, and what a request changes in them.
+
+Tokens, checkpoints, entries and slot files know nothing of adapters; only a slot's list is compared. Here each token
+carries the key of the scales that it was computed under, which the server does not see.
+Source: llama.cpp tools/server/server-context.cpp launch_slot_with_task, pre_decode (b11549).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from cachesim import events as ev
+from cachesim.base.keyed_tokens import under
+from cachesim.base.tokens import POS_INF
+from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
+from cachesim.engines.llama_cpp.rules.adapters import NOT_FOUND, Lists, Scales, all_activated, enabled, read_scales
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Slot, Task
+from cachesim.engines.rule import Decision
+from cachesim.model.hash_mixing import Rng
+
+FIELD = "lora"
+
+
+def key_of_scales(scales: Scales) -> int:
+    """Return the key of tokens that are computed under these scales; 0 if all are 0."""
+    name = ",".join(f"{i}:{scale!r}" for i, scale in enumerate(scales) if scale)
+    return Rng(0, "adapters", name).state >> 2 | 1 if name else 0
+
+
+def launch_adapters(srv: Core, slot: Slot, task: Task) -> bool:
+    """Give the slot the adapters of a request, and forget what it must not reuse. Returns False if the request is
+    refused; the slot then keeps the new list."""
+    return (not srv.adapters or _take_list(srv, slot, task)) and _is_valid(srv, slot, task)
+
+
+def _is_valid(srv: Core, slot: Slot, task: Task) -> bool:
+    valid = srv.rules.task_valid(min(task.request.prompt, default=0))
+    if valid.value:
+        refuse(srv, task, srv.decide(valid, slot), "invalid-tokens")
+    return not valid.value
+
+
+def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
+    rules, given = srv.rules.adapters, asked_scales(task)
+    if slot.alora_start >= 0:
+        slot.alora_start = srv.decide(rules.start(slot.alora_start), slot)
+    now: Scales = srv.decide(rules.list(given, srv.served), slot)
+    clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
+    if now != slot.adapters and (given or clear.value):
+        if srv.decide(clear, slot):
+            srv.emit(ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), len(given)))
+            forget(srv, slot, clear.rule)
+        else:
+            srv.emit(ev.LoraKeep(slot.id, slot.id_task, len(now)))
+    slot.adapters = now
+    refusal = rules.one(now, srv.adapters)
+    if refusal.value:
+        refuse(srv, task, srv.decide(refusal, slot), "several-aloras")
+        return False
+    if all_activated(now, srv.adapters):
+        _scan(srv, slot, task, enabled(now)[0])
+    task.answer.keys, task.answer.under = _keys(slot), _words(slot.adapters)
+    return True
+
+
+def asked_scales(task: Task) -> dict[int, float]:
+    """Return the scales that a request asks for, by id; empty without a list."""
+    return read_scales(str(task.request.extra.get(FIELD, "")))
+
+
+def scales_for(srv: Core, task: Task) -> Scales:
+    """Return the scales that a request is computed under, () without adapters."""
+    scales: Scales = srv.rules.adapters.list(asked_scales(task), srv.served).value if srv.adapters else ()
+    return scales
+
+
+def saves_first(srv: Core, slot: Slot, task: Task) -> bool:
+    """Return whether the slot is saved, and its tokens count as gone, because the request has other adapters."""
+    asked = scales_for(srv, task)
+    if asked == slot.adapters or slot.busy or not slot.tokens:
+        return False
+    return bool(srv.decide(srv.rules.adapters.save(slot.adapters, asked), slot))
+
+
+def forget(srv: Core, slot: Slot, rule: str) -> None:
+    """Forget the slot's tokens and checkpoints; the memory keeps its cells, unless a rule frees them, too."""
+    if srv.decide(srv.rules.adapters.forget(len(slot.tokens)), slot):
+        srv.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
+        srv.common_memory.must_rm(slot.id, 0, POS_INF)
+    slot.tokens.clear()
+    slot.checkpoints.clear()
+    srv.changed(slot, "cleared", rule)
+
+
+def refuse(srv: Core, task: Task, text: str, kind: str) -> None:
+    """Refuse a task that has no slot yet."""
+    srv.emit(ev.Error(f"error: {text}"))
+    srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
+    task.answer.fails(400, text, kind)
+    task.answer.done = True
+
+
+def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:
+    """Search the invocation tokens of the active aLoRA. Without them it is off."""
+    prompt = task.request.prompt
+    start: int = srv.decide(srv.rules.adapters.scan(prompt, srv.adapters[active].invocation), slot)
+    if start < 0:
+        srv.emit(ev.AloraAbsent(slot.id, slot.id_task, active))
+        slot.adapters = scaled(slot.adapters, active, 0.0)
+    else:
+        srv.emit(ev.AloraStart(slot.id, slot.id_task, active, start))
+        slot.alora_start, slot.alora = start, active
+
+
+def scaled(scales: Scales, number: int, scale: float) -> Scales:
+    """Return a list with another scale of an adapter."""
+    return tuple(scale if i == number else old for i, old in enumerate(scales))
+
+
+def _keys(slot: Slot) -> tuple[tuple[int, int], ...]:
+    """Return the keys under which a cold server computes the tokens of a request: (first position, key)."""
+    whole = (0, key_of_scales(slot.adapters))
+    if slot.alora_start <= 1 or not any(slot.adapters):
+        return (whole,)
+    return (0, key_of_scales(scaled(slot.adapters, slot.alora, 0.0))), (slot.alora_start - 1, whole[1])
+
+
+def _words(scales: Scales) -> str:
+    """Return the adapters in force, as a phrase after "under"."""
+    named = [f"adapter {i}" + (f" (scale {scale:g})" if scale != 1 else "") for i, scale in enumerate(scales) if scale]
+    return " and ".join(named) or "no adapter"
+
+
+def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
+    """Return the tokens to reuse before the invocation sequence of an aLoRA."""
+    rules = srv.rules.adapters
+    if slot.active >= 0:
+        n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
+    if slot.alora_start > 0:
+        srv.emit(ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
+    if slot.alora_start >= 0:
+        n_past = _capped(srv, slot, task, n_past, rules.cap(n_past, slot.alora_start))
+    return n_past
+
+
+def _capped(srv: Core, slot: Slot, task: Task, n_past: int, cap: Decision) -> int:
+    if cap.value != n_past:
+        task.answer.deciding = cap.rule
+        srv.decide(cap, slot)
+    return int(cap.value)
+
+
+def moves_chunks(srv: Core, slot: Slot) -> bool:
+    """Return whether blocks of the slot may be reused at other positions."""
+    if slot.alora_start < 0 and slot.active < 0:
+        return True
+    return bool(srv.decide(srv.rules.adapters.chunks(slot.alora_start, slot.active), slot))
+
+
+def mark_rows(slot: Slot) -> None:
+    """Note from which token on the slot's rows will be computed with an aLoRA."""
+    slot.active = max(0, slot.alora_start - 1) if slot.alora_start >= 0 else NOT_FOUND
+
+
+def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
+    """Return where the batch must end because the rest is computed with the aLoRA, None = nowhere, WAIT = the slot must
+    not join the batch. Until then its scale is 0."""
+    if slot.alora_start < 0:
+        return None
+    active = all_activated(slot.adapters, srv.adapters)
+    split = srv.rules.adapters.split(len(slot.tokens), slot.alora_start, active, srv.leader is not slot)
+    if not split.value:
+        return None
+    if split.value == WAIT:
+        return int(srv.decide(split, slot))
+    srv.emit(ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
+    srv.put_back = slot.alora, slot.adapters[slot.alora]
+    slot.adapters = scaled(slot.adapters, slot.alora, 0.0)
+    stop: int = srv.decide(split, slot)
+    return stop
+
+
+def joins(srv: Core, slot: Slot) -> bool:
+    """Return whether a slot takes part in the batch; the first one leads it."""
+    if not srv.adapters:
+        return True
+    if srv.leader is None:
+        srv.leader = slot
+    joined = srv.rules.adapters.batch(srv.leader.adapters, slot.adapters)
+    return bool(joined.value or srv.decide(joined, slot))
+
+
+def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:
+    """Return tokens as they enter a slot: with the key of the adapters of the batch."""
+    return under(tokens, key_of_scales(srv.leader.adapters)) if srv.leader is not None else tokens
+
+
+def put_scale_back(srv: Core) -> None:
+    """Before the batch is decoded, the scale of a split aLoRA returns to the list of the slot that leads the batch."""
+    if srv.put_back is not None and srv.leader is not None:
+        number, scale = srv.put_back
+        srv.emit(ev.AloraAgain(scale))
+        srv.leader.adapters = scaled(srv.leader.adapters, number, scale)
+
+
+def set_adapters(srv: Core, given: Mapping[int, float]) -> dict[str, Any]:
+    """Change the scales of the server (``POST /lora-adapters``). Slots at work keep theirs."""
+    srv.served = tuple(given.get(i, 0.0) for i in range(len(srv.adapters)))
+    for number, scale in enumerate(srv.served):
+        srv.emit(ev.LoraSet(number, scale))
+    return {"status": 200, "success": True}

@@ -1,0 +1,106 @@
+"""Images of a prompt: evaluation before the batch, and the positions that the server sees.
+
+The memory counts items. With 2-D positions (M-RoPE) the server's positions are fewer: ``Core.position`` translates.
+Source: llama.cpp tools/server/server-context.cpp pre_decode, process_mtmd_chunk; tools/mtmd/mtmd-helper.cpp (b11549).
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from cachesim import events as ev
+from cachesim.base.errors import BadInput, NotInBuild, ProcessAborted
+from cachesim.base.keyed_tokens import identities, under
+from cachesim.base.media_items import count_images, is_item, item_at
+from cachesim.engines.base import NO_ROOM, Request
+from cachesim.engines.llama_cpp.adapters import key_of_scales
+from cachesim.engines.llama_cpp.memory.context import OK
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Slot, Task
+from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
+from cachesim.engines.rule import rule_id
+from cachesim.engines.shared.evaluation_cost import cost_of
+
+
+def check_images(srv: Core, request: Request) -> None:
+    """Raise BadInput for images that this server cannot have in a prompt."""
+    found = count_images(request.prompt) if is_item(max(request.prompt, default=0)) else 0
+    if not found:
+        return
+    if srv.rules.most_images and not srv.settings.projector:
+        raise BadInput("the prompt has an image", hint="server option mmproj names the kind of a projector")
+    if found > srv.rules.most_images:
+        text = f"images are not known of {srv.rules.name} ({srv.rules.build})"
+        if srv.rules.most_images:
+            text = f"the prompt has {found} images, at most {srv.rules.most_images} are simulated"
+        raise NotInBuild(text, hint="" if srv.rules.most_images else "from b11549 on")
+
+
+def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
+    """MEDIA-ITER: evaluate the images at which the prompt continues. Returns their number, None if one of them failed
+    and the slot was released."""
+    prompt = task.request.prompt
+    for number in count():
+        start = len(slot.tokens)
+        image = item_at(prompt, start)
+        if image is None:
+            return number
+        srv.emit(ev.MediaEncode(slot.id, task.id, start, 1))
+        items = prompt[start : start + image.n_tokens]
+        if srv.adapters:
+            items = tuple(under(items, key_of_scales(
+                srv.decide(srv.rules.media.adapters(srv.in_force, slot.adapters), slot))))
+        slot.tokens.extend(items)
+        if not _decode(srv, slot, task, start):
+            return None
+        task.answer.prompt_n += len(items)
+    return None
+
+
+def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
+    """Evaluate the image in the slot from ``start`` on, in pieces of n_batch items. Returns False if the request
+    failed: the slot then ends before the image."""
+    n_batch, items = srv.settings.n_batch, slot.tokens[start:]
+    pieces = range(0, len(items), n_batch)
+    for number, at in enumerate(pieces, 1):
+        batch, piece = DecodeBatch(), items[at : at + n_batch]
+        batch.extend(identities(piece), start + at, slot.id)
+        srv.emit(ev.MediaDecode(number, len(pieces), len(piece)))
+        noncausal = srv.settings.projector == NONCAUSAL
+        fits = srv.rules.media.fits(len(piece), srv.settings.n_ubatch, noncausal)
+        if fits.value:
+            raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
+        ret = _decode_piece(srv, batch)
+        if ret != OK:
+            del slot.tokens[start:]
+            _fail(srv, slot, task, start, ret)
+            return False
+    return True
+
+
+def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
+    srv.flush_deferred()
+    for seq, first in srv.context.memory.pending():
+        srv.points.touch(seq, first)
+    ret = srv.context.decode(batch)
+    if ret == OK:
+        srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
+        decode_in_draft(srv, batch)
+        srv.points.touch(batch.seq[0], batch.pos[0])
+        srv.evaluated(rule_id(srv.rules.ckpt_create))
+    return ret
+
+
+def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:
+    """MEDIA-KV: fail the request."""
+    failure = srv.rules.media.fails(ret)
+    text: str = srv.decide(failure, slot)
+    srv.emit(ev.Error("failed to decode image"))
+    srv.emit(ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
+    srv.emit(ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
+    srv.fail(slot, 500, text, NO_ROOM)
+
+
+NONCAUSAL = "gemma3"
+"""Projectors whose images are evaluated without causal mask."""

@@ -1,0 +1,39 @@
+"""Items of images: positions with 2-D positions, lengths, and lists that differ where images differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.media_items import count_images, image_items, is_item, item_at, length_to, next_image, position
+from cachesim.base.tokens import common_prefix
+
+CAT, DOG = image_items("cat", 12, 4), image_items("dog", 12, 4)
+LIST = (7, 8, *CAT, 9, *DOG, 5)            # images at 2..13 and 15..26
+
+
+def test_an_image_is_as_many_items_as_it_has_tokens():
+    assert len(CAT) == 12 and all(map(is_item, CAT))
+    assert item_at(LIST, 2) == (0, 12, 4) and item_at(LIST, 13) == (11, 12, 4)
+    assert item_at(LIST, 14) is None and item_at(LIST, 28) is None
+    assert count_images(LIST) == 2 and next_image(LIST, 3, 28) == 3 and next_image(LIST, 14, 28) == 15
+
+
+def test_equal_images_are_equal_and_others_differ_in_their_first_item():
+    assert image_items("cat", 12, 4) == CAT
+    assert common_prefix((1, *CAT), (1, *DOG)) == common_prefix((1, *CAT), (1, *image_items("cat", 9, 3))) == 1
+
+
+def test_the_items_of_an_image_have_a_single_position():
+    assert [position(LIST, i) for i in (0, 1, 2, 7, 13, 14, 15, 26, 27, 28)] == [0, 1, 2, 2, 2, 6, 7, 7, 11, 12]
+
+
+def test_a_length_has_whole_images():
+    found = [length_to(LIST, target) for target in (0, 1, 2, 3, 6, 7, 8, 11, 12, 99)]
+    assert found == [1, 1, 2, 14, 14, 15, 27, 27, 28, 28]
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (4, 5), (2**13, 1)])
+def test_an_image_of_impossible_size_is_refused(sizes):
+    with pytest.raises(BadInput, match="image 'cat': expected 1 to 8191 tokens"):
+        image_items("cat", *sizes)

@@ -1,0 +1,111 @@
+"""Tests of adapters in the server: what a slot forgets, what reaches another adapter, and what the judge says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
+SCALES = "0,0,0@" + ".".join(map(str, M))
+NONE, ZERO, ONE, ACTIVE = {}, {"lora": "0:1"}, {"lora": "1:1"}, {"lora": "2:1"}
+OFF = {"lora": "0:0"}
+
+
+def talk(mode="provenance", **flags):
+    return Talk("AA", "b11549", mode, lora_scaled=SCALES, **flags)
+
+
+def right(server, answer):
+    """Whether the judge finds an answer right, and the state that it left."""
+    request = server.requests[answer.request]
+    return server.judge.judge(request, answer, server.server.live(answer.id_slot)).equal_cold
+
+
+@pytest.mark.parametrize("mode", ["provenance", "exact"])
+@pytest.mark.parametrize(("first", "second", "reused", "holds"), [
+    (ZERO, ZERO, 40, True), (ZERO, ONE, 0, True), (ZERO, OFF, 0, True), (NONE, NONE, 40, True), (NONE, OFF, 40, True),
+    (ZERO, NONE, 40, False),                     # without a list nothing is compared
+])  # fmt: skip
+def test_what_a_slot_keeps_for_other_adapters(mode, first, second, reused, holds):
+    one = talk(mode)
+    assert right(one, one.ask(P, extra=first))
+    answer = one.ask(P + R, extra=second)
+    assert (answer.cache_n, right(one, answer)) == (reused, holds)
+
+
+def test_an_entry_of_the_prompt_cache_has_no_adapters():
+    one = talk()
+    for prompt, extra in ((P, ZERO), (Q, ONE)):
+        one.ask(prompt, extra=extra)
+    answer = one.ask(P, extra=ONE)
+    assert answer.cache_n == 39 and right(one, answer) is False
+
+
+def test_the_servers_scales_change_under_a_request_without_a_list():
+    one = talk()
+    one.ask(P)
+    assert one.server.set_adapters("0:1") == {"status": 200, "success": True}
+    assert right(one, one.ask(P + R)) is False
+    assert one.server.served == (1.0, 0.0, 0.0)
+
+
+def test_a_slot_file_has_no_adapters(tmp_path):
+    one, file = talk(), tmp_path / "f"
+    one.ask(P, extra=ZERO)
+    one.server.slot("save", 0, file)
+    one.ask(Q, extra=ONE)
+    one.server.slot("restore", 0, file)
+    answer = one.ask(P, extra=ONE)
+    assert answer.cache_n == 39 and right(one, answer) is False
+
+
+def test_an_alora_begins_a_token_before_its_invocation():
+    one = talk()
+    answer = one.ask(P + M + R, extra=ACTIVE)
+    assert right(one, answer) and [key > 0 for _, key in answer.keys] == [False, True]
+    assert [first for first, _ in answer.keys] == [0, len(P) - 1]
+    later = one.ask(P + M + R + Q, extra=ACTIVE)
+    assert later.cache_n == len(P) - 1 and right(one, later)
+
+
+def test_an_alora_without_its_invocation_is_off():
+    one = talk()
+    answer = one.ask(P, extra=ACTIVE)
+    assert answer.under == "no adapter" and right(one, answer)
+
+
+def test_two_aloras_and_tokens_that_no_model_has_are_refused():
+    one = Talk("AA", "b11549", lora_scaled="0@1,0@2")
+    several = one.ask(P, extra={"lora": "0:1,1:1"})
+    assert (several.status, several.error) == (400, "Cannot run multiple aLoRAs in a single request")
+    assert (one.ask((*P, -1)).status, one.server.slots[0].adapters) == (400, (0.0, 0.0))
+
+
+def test_slots_with_other_adapters_wait_for_each_other():
+    one = talk(parallel=2, kv_unified=True)
+    first = one.send(P, 4, extra=ZERO, id_slot=0)
+    second = one.send(Q, 1, extra=ONE, id_slot=1)
+    while not first.done:
+        one.server.iterate()
+    assert second.prompt_n == 0
+    one.work()
+    assert right(one, first) and right(one, second)
+
+
+@pytest.mark.parametrize(("rules", "reused", "holds"), [("b11549", 50, False), ("b11549-lora-tried", 0, True)])
+def test_a_refused_request_without_a_list_leaves_the_scales_of_the_server(rules, reused, holds):
+    one = Talk("AA", rules, lora_scaled=SCALES)
+    one.ask(P + R, extra=ZERO)
+    assert one.ask((*Q, -1), extra=NONE).status == 400
+    answer = one.ask(P + R + Q, extra=OFF)
+    assert (answer.cache_n, right(one, answer)) == (reused, holds)
+
+
+@pytest.mark.parametrize(("rules", "reused"), [("b11549", 19), ("b11549-lora-tried", 40)])
+def test_a_refused_request_leaves_the_start_of_its_invocation(rules, reused):
+    one = Talk("AA", rules, lora_scaled=SCALES)
+    one.ask(P, extra=OFF)
+    assert one.ask((*P[:20], *M, -1), extra=ACTIVE).status == 400
+    answer = one.ask(P + R, extra=ACTIVE)
+    assert (answer.cache_n, right(one, answer)) == (reused, True)

@@ -1,0 +1,93 @@
+"""Images in prompts of llama-server: what is evaluated when, and what fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items
+from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp import ENGINE
+from cachesim.events import Log
+
+CAT, DOG = image_items("cat", 16, 16), image_items("dog", 16, 16)
+TEXT, MORE = tuple(range(20)), tuple(range(30, 44))
+FLAGS = {"ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "mmproj": "causal"}
+
+
+def start(model="AA", build="b11549", **flags):
+    rules = ENGINE.rules(f"llama_cpp@{build}")
+    return ENGINE.start(rules, model, {**FLAGS, **flags}, "provenance", Log())
+
+
+def ask(server, *prompt):
+    return server.complete(Request(sum(prompt, ()), n_predict=2))
+
+
+def kinds(server, *names):
+    return [event for event in server.log.events if event.ev in names]
+
+
+def test_an_image_is_evaluated_before_the_batch_and_reused_as_a_whole():
+    server = start()
+    assert ask(server, TEXT, CAT, MORE).prompt_n == 50
+    assert [event.n_tokens for event in kinds(server, "media_decode")] == [16]
+    assert ask(server, TEXT, CAT, MORE, MORE).cache_n == 50
+    assert ask(server, TEXT, DOG, MORE).cache_n == 20
+
+
+def test_an_image_is_evaluated_in_pieces_of_a_batch():
+    server = start()
+    ask(server, TEXT, image_items("big", 150, 150), MORE)
+    assert [(event.n, event.of, event.n_tokens) for event in kinds(server, "media_decode")] == [
+        (1, 3, 64), (2, 3, 64), (3, 3, 22)]  # fmt: skip
+
+
+def test_no_checkpoint_is_created_after_an_image():
+    server = start("GGGA")
+    ask(server, TEXT, CAT, MORE)
+    assert [event.n_tokens for event in kinds(server, "ckpt_create")] == [46]
+
+
+def test_a_prompt_that_ends_with_an_image_ends_the_process_or_fails():
+    server = start()
+    ask(server, TEXT, CAT, MORE)
+    answer = ask(server, TEXT, CAT)
+    assert (answer.status, answer.error) == (500, "got exception: Chunk not found")
+    assert ask(server, TEXT, CAT, MORE).cache_n == 49
+    assert ask(start(), TEXT, CAT).died
+
+
+def test_a_token_of_no_model_at_an_image_ends_the_process():
+    server = start()
+    ask(server, TEXT, CAT, MORE)
+    assert ask(server, MORE, (-1,)).error == "Prompt contains invalid tokens"
+    server = start()
+    ask(server, TEXT, CAT, MORE)
+    assert ask(server, TEXT, (-1,)).died
+
+
+def test_an_image_without_causal_mask_must_fit_into_a_micro_batch():
+    assert ask(start(mmproj="gemma3", ubatch_size=8), TEXT, CAT, MORE).died
+    assert ask(start(mmproj="gemma3"), TEXT, CAT, MORE).status == 200
+
+
+def test_positions_after_an_image_are_fewer_than_tokens_with_2d_positions():
+    server = start("qwen2vl")
+    ask(server, TEXT, image_items("wide", 12, 4), MORE)
+    ask(server, TEXT, image_items("wide", 12, 4), MORE, MORE)
+    assert [(event.n_tokens, event.p0) for event in kinds(server, "batch")] == [(0, 0), (20, 20), (46, 38)]
+
+
+def test_no_positions_are_moved_with_a_projector():
+    server = start(cache_reuse=4)
+    ask(server, TEXT)
+    server.complete(Request(TEXT[4:] + MORE, n_predict=2, n_cache_reuse=4))
+    assert len(kinds(server, "reuse_unsupported")) == 1
+
+
+def test_images_need_a_projector_and_a_known_build():
+    with pytest.raises(BadInput, match="the prompt has an image"):
+        ask(start(mmproj=""), TEXT, CAT)
+    with pytest.raises(BadInput, match="images are not known of llama_cpp@b10587"):
+        ask(start(build="b10587"), TEXT, CAT)
