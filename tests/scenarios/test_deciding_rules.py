@@ -1,6 +1,6 @@
 """Tests that the rule that decided really decides: its exchange alone removes the failure, and no rule is skipped.
 
-``make test`` checks a part of the corpus, stratified by engine and symptom, and 5 drawn failures; ``make long``
+``make test`` checks a part of the corpus, stratified by engine and symptom, and 2 drawn failures; ``make long``
 checks every wrong answer and loss of the corpus, and enough conversations for 2,000 failures.
 """
 
@@ -24,7 +24,7 @@ from tests.scenarios.whole import corpus
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
 BROKEN = [(scenario, profile) for scenario, profile in RUNS if scenario.expect[profile].broken]
 EACH = 2                 # runs of each engine and symptom in ``make test``
-DRAWN, FAILURES = 5, 2000
+DRAWN, FAILURES = 2, 2000
 
 
 def stratified(runs: list[tuple[Scenario, str]]) -> list[tuple[Scenario, str]]:

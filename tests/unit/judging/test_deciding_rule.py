@@ -78,6 +78,7 @@ def test_first_answer_that_differs_decides():
     assert (requests["LC-RS-RM.RM1"], requests["LC-END.QUIET"]) == (1, 0)
 
 
+@pytest.mark.long
 def test_rules_that_suffice_together_are_named_as_such():
     decided = found("llama-25070-entry-above-byte-limit", B10587, 2)
     assert decided.rule == decided.variant_of == "" and not decided.cures

@@ -17,6 +17,7 @@ from tests.unit.scenarios.notation.lines import lines
 FULL = "S9.|A5>r4!@1{n_keep=2 cancel_after=1}/u:S+a:b3>7{seed=True}/{save@0 f}/S{together+2}/{restore@0 f}"
 
 
+@pytest.mark.long
 @given(lines())
 def test_everything_stays_where_nothing_is_taken_away(line):
     case = ShrinkCase(line, ("parallel", "ctx_size"))

@@ -294,6 +294,7 @@ class ServerProcess:
 '''
 
 
+@pytest.mark.long
 def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
     """Run with a stand-in for that project's ``utils``; ``make live`` runs it in a checkout."""
     from cachesim.tools.live.llama_server.process import free_port

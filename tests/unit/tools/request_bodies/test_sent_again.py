@@ -54,6 +54,7 @@ def imported(tmp_path, bodies):
     return import_bodies([file], ImportOptions(model="A"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("made", "name", "slack"), [
     (dated, "changing part last", 370), (with_tools, "constant order", 4), (with_reasoning, "unchanged history", 4)])
 def test_the_saved_tokens_are_those_of_repaired_bodies(tmp_path, made, name, slack):

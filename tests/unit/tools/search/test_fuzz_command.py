@@ -59,6 +59,7 @@ def test_nothing_found_is_exit_0(capsys):
     assert "nothing found for warm-equals-cold" in out
 
 
+@pytest.mark.long
 def test_json_has_the_contracts_keys(capsys):
     code, out, _ = call(capsys, *BAD[:-1], "40", "--json")
     data = json.loads(out)

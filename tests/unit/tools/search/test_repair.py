@@ -98,6 +98,7 @@ def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
     assert "nothing to repair: no failure of warm-equals-cold, stored-equals-cold, survives" in out
 
 
+@pytest.mark.long
 def test_what_no_single_change_cures_is_listed(capsys):
     """A context shift ends the process if every layer has a window; two changes together cure it."""
     [file] = (Path(__file__).resolve().parents[4] / "scenarios").rglob("llama-context-shift-assertion-window.toml")
