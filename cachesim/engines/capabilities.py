@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import Limit
+from cachesim.base.media_items import is_item
 from cachesim.engines.base import Request
 from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
@@ -25,6 +26,8 @@ SCENARIO_NAMES = {
     "user_starts": "user marks (|)",
 }  # fmt: skip
 """Names of request fields where users write them (scenarios, lines, bodies), if they differ."""
+IMAGES = "images"
+"""Entry of ``Manual.takes``: prompts may have images."""
 MOST_DRAWN_BATCHES = 48            # micro-batches of a drawn prompt; more cost time and exercise nothing new
 
 
@@ -83,13 +86,14 @@ class Field(NamedTuple):
 
 class DrawnServer(NamedTuple):
     """A drawn server. ``edges``: lengths [tokens] near which prompts are drawn more often; ``most``: longest prompt
-    that the server accepts."""
+    that the server accepts; ``images``: sizes of the images in prompts, as the notation writes them."""
 
     engine: str
     model: str
     server: Mapping[str, Any]
     edges: tuple[int, ...]
     most: int
+    images: tuple[str, ...] = ()
 
 
 class ChatDrawing(NamedTuple):
@@ -143,6 +147,9 @@ class Manual:
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = lambda rng, server: {}
     # lists of adapters that a request, or a step that changes the server's list, may have under these options
     adapter_lists: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
+    # sizes of images that a search draws under these options, () = the server takes no images
+    image_sizes: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
+    drawn_with_images: tuple[str, ...] = ()                        # further models to draw for a server with images
     # flag spellings that change no decision -> number of values that follow
     silent: Mapping[str, int] = field(default_factory=dict)
     # real models with the layers that represent them
@@ -183,8 +190,10 @@ class Manual:
         """Return the fields of the request that this server would ignore, by their names in scenarios."""
         changed = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
         endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
+        images = [IMAGES] if IMAGES not in self.takes and is_item(max(request.prompt, default=0)) else []
         more = [name for name in request.extra if name not in {known.name for known in self.fields}]
-        return [*scenario_names(name for name in changed if name not in COMMON_FIELDS | self.takes), *endless, *more]
+        return [*scenario_names(name for name in changed if name not in COMMON_FIELDS | self.takes), *endless, *images,
+                *more]  # fmt: skip
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:

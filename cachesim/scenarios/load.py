@@ -11,7 +11,7 @@ from typing import AbstractSet, Any, Callable, Iterable, Iterator, TypeVar
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.untrusted_files import FOLDER, files_in, kind
 from cachesim.engines.registry import renamed
-from cachesim.scenarios.notation.word_lengths import check_word
+from cachesim.scenarios.notation.word_lengths import check_word, read_image
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import Words, make_steps, with_words
 from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario
@@ -241,6 +241,8 @@ def _words(table: TomlTable, engine: str, model: str) -> Words:
             if model not in known:
                 raise table.fault(f"model {model} has no vocabulary to spell words in", name, ", ".join(known))
             table.placed(name, words.spell, name, given)
+        elif isinstance(given, str):
+            words[name] = table.placed(name, read_image, name, given)
         else:
             words[name] = table.integer(name, None, low=1)
         table.placed(name, check_word, name, words[name])

@@ -11,13 +11,22 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.media_items import image_items
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.chat_template import THK, ChatMessage, ChatTemplate, render, template_of
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
-from cachesim.scenarios.notation.word_lengths import THINK, canonical, predicted, prompt_size, span, user_starts
+from cachesim.scenarios.notation.word_lengths import (
+    THINK,
+    ImageSize,
+    canonical,
+    predicted,
+    prompt_size,
+    span,
+    user_starts,
+)
 from cachesim.scenarios.schema import Step
 
 FIRST = 1_000                # smaller numbers are special tokens of the engines
@@ -52,11 +61,17 @@ def expand(pieces: Pieces, words: Mapping[str, int], made: dict[str, Tokens] | N
     for piece in pieces:
         start, stop = span(piece, words)
         if piece.word not in made:
-            first = THK if piece.word == THINK else FIRST + STRIDE * list(words).index(piece.word)
-            whole = range(first, first + words[piece.word])
-            made[piece.word] = spelled[piece.word] if piece.word in spelled else tuple(whole)
+            made[piece.word] = spelled.get(piece.word) or _tokens(piece.word, words)
         out.extend(made[piece.word][start:stop])
     return tuple(out)
+
+
+def _tokens(word: str, words: Mapping[str, int]) -> Tokens:
+    length, index = words[word], list(words).index(word)
+    if isinstance(length, ImageSize):
+        return image_items(f"{index}", length, max(length.columns, length.rows))
+    first = THK if word == THINK else FIRST + STRIDE * index
+    return tuple(range(first, first + length))
 
 
 def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:

@@ -18,7 +18,7 @@ from cachesim.base.files import write_whole
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.flags import given
 from cachesim.scenarios.notation.tree import Action, Asked
-from cachesim.scenarios.notation.word_lengths import canonical
+from cachesim.scenarios.notation.word_lengths import ImageSize, canonical
 from cachesim.scenarios.schema import SCHEMA
 from cachesim.scenarios.toml_source import read_toml
 
@@ -52,7 +52,9 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(_value(entry) for entry in value) + "]"
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{toml_key(key)} = {_value(entry)}" for key, entry in value.items()) + " }"
-    return toml_string(value) if isinstance(value, str) else json.dumps(value)      # TOML has the numbers of JSON
+    if isinstance(value, str | ImageSize):
+        return toml_string(str(value))
+    return json.dumps(value)                                                        # TOML has the numbers of JSON
 
 
 def _request(step: Asked) -> Iterator[tuple[str, Any]]:

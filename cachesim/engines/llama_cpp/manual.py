@@ -74,6 +74,11 @@ def _adapter_lists(server: Mapping[str, Any]) -> tuple[str, ...]:
     return (*alone, *alone, ",".join(alone), "0:0", "0:0.5", f"{number - 1}:-1") if alone else ()
 
 
+def _image_sizes(server: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return sizes of images for the kind of projector: one has images of equal size."""
+    return {"": (), "gemma3": ("3x3",)}.get(server.get("mmproj", ""), ("2x2", "4x2", "1x6", "4x4"))
+
+
 def _draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
     """Draw request fields; on a server with adapters most requests have a list."""
     fields, lists = draw_fields(rng, server, completions=True), _adapter_lists(server)
@@ -96,7 +101,7 @@ MANUAL = Manual(
     takes=frozenset({
         "cache_prompt", "id_slot", "user_starts", "chat", "byte_pos", "n_keep", "n_discard", "n_cache_reuse",
         "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
-        "stop", "eog", "others", "shared",
+        "stop", "eog", "others", "shared", "images",
     }),
     fields=(Field("lora", "", "list of adapters with their scales, as in 0:1,2:0.5; the others are off"),),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
@@ -110,5 +115,7 @@ MANUAL = Manual(
     draw=draw,
     draw_fields=_draw_fields,
     adapter_lists=_adapter_lists,
+    image_sizes=_image_sizes,
+    drawn_with_images=("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
     tries=TRIES,
 )

@@ -11,6 +11,7 @@ from typing import Any, Iterator
 from cachesim.scenarios.notation.normalise import clipped
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase, fitting, sound
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
+from cachesim.scenarios.notation.word_lengths import shortened
 
 LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else": 1, "n_keep": 1, "n_discard": 1,
          "n_cache_reuse": 0, "id_slot": 0}  # fmt: skip
@@ -104,7 +105,7 @@ def _texts(text: Pieces) -> Iterator[Pieces]:
 
 def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -> ScenarioLine:
     """Return the line with a word of length ``less`` whose slices start ``front`` and end ``end`` tokens earlier."""
-    words = {**line.words, word: less}
+    words = {**line.words, word: shortened(line.words[word], less)}
 
     def change(text: Pieces) -> Pieces:
         return clipped(tuple(_earlier(piece, front, end) if piece.word == word else piece for piece in text), words)

@@ -10,9 +10,9 @@ import re
 from itertools import pairwise
 from typing import Mapping
 
-from cachesim.base.errors import BadInput, counted
+from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
-from cachesim.scenarios.notation.word_lengths import THINK, predicted, prompt_size, size, span
+from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, predicted, prompt_size, size, span
 
 
 def check_asked(step: Asked, words: Mapping[str, int]) -> None:
@@ -29,6 +29,8 @@ def check_answer(piece: Piece, words: Mapping[str, int]) -> None:
     if piece.user:
         raise BadInput("a user message cannot start in an answer")
     span(piece, words)
+    if isinstance(words[piece.word], ImageSize):
+        raise BadInput(f"{quoted(piece.word)} is an image, which no answer has")
 
 
 def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
@@ -104,7 +106,8 @@ def split(line: ScenarioLine) -> ScenarioLine:
             out += [Piece(name, piece.user and i == 0) for i, name in enumerate(parts)]
         return tuple(out)
 
-    words = {part(word, i): b - a for word, found in cuts.items() for i, (a, b) in enumerate(found)}
+    words = {part(word, i): b - a if len(found) > 1 else line.words[word]
+             for word, found in cuts.items() for i, (a, b) in enumerate(found)}  # fmt: skip
     return ScenarioLine(words, tuple(map_step_texts(step, change) for step in line.steps))
 
 
@@ -126,7 +129,8 @@ def _merge_pair(line: ScenarioLine) -> ScenarioLine | None:
     """Return the line with a pair of words merged, None without such a pair."""
     before: dict[str, set[str]] = {}
     after: dict[str, set[str]] = {}
-    apart = {THINK}                          # words that cannot be merged: THINK and sliced words
+    # Words that cannot be merged: THINK, images and sliced words.
+    apart = {THINK, *(word for word, length in line.words.items() if isinstance(length, ImageSize))}
     for text in (text for step in line.steps for text in texts(step)):
         words = ["", *(piece.word for piece in text), ""]
         for left, word, right in zip(words, words[1:], words[2:], strict=False):
@@ -146,7 +150,7 @@ def _merge(line: ScenarioLine, first: str, second: str) -> ScenarioLine:
     def change(text: Pieces) -> Pieces:
         return tuple(piece for piece in text if piece.word != second)
 
-    words = {word: n + line.words[second] * (word == first) for word, n in line.words.items() if word != second}
+    words = {word: n + line.words[second] if word == first else n for word, n in line.words.items() if word != second}
     return ScenarioLine(words, tuple(map_step_texts(step, change) for step in line.steps))
 
 

@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, pl
 from cachesim.scenarios.notation.normalise import check_answer, check_lengths
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
 from cachesim.scenarios.notation.value_checks import file_name, integer, literal, share
-from cachesim.scenarios.notation.word_lengths import canonical, check_word, span
+from cachesim.scenarios.notation.word_lengths import LENGTH, canonical, check_word, read_length, span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,7 +80,7 @@ FORM = "a request is WORDS, then >ANSWER, !, @SLOT and {NAME=VALUE} in this orde
 _OUTSIDE = re.compile(r"([^{}]+)(}?)")               # text, and the closing brace if it is in braces
 _ACTION = re.compile(r"\{([^{}]*)\}")
 _REQUEST = re.compile(r"([^>!@{}]*)(>[^>!@{}]*)?(!)?(?:@([0-9]{1,9}))?(\{[^{}]*\})?")
-_PIECE = re.compile(r"(\|?)([A-Za-z_]+)([0-9]{0,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
+_PIECE = re.compile(rf"(\|?)([A-Za-z_]+)({LENGTH})?(?:\[([0-9]{{0,9}}):([0-9]{{0,9}})\])?")
 _COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
@@ -163,7 +163,7 @@ class _Reader:
         for piece, length, part, _ in parsed:
             if length is None:
                 continue
-            if self.words.get(piece.word, length) != length:
+            if str(self.words.get(piece.word, length)) != str(length):
                 raise part.fault(f"word {quoted(piece.word)} has two lengths, {self.words[piece.word]} and {length}")
             part.placed(check_word, piece.word, length)
             self.words[piece.word] = length
@@ -242,8 +242,9 @@ def _piece(part: LinePart, answer: bool) -> ParsedPiece:
     match = _PIECE.fullmatch(part.text)
     if match is None:
         raise part.fault(f"{quoted(part.text)} is not a word (letters, then an optional slice such as [2:9])")
-    bar, word, *numbers = match.groups()
-    length, start, stop = (int(number) if number else None for number in numbers)
+    bar, word, written, *numbers = match.groups()
+    length = read_length(written) if written else None
+    start, stop = (int(number) if number else None for number in numbers)
     if match[4] == match[5] == "":
         raise part.fault(f"{quoted(part.text)}: an empty slice (omit it for the whole word)")
     return ParsedPiece(Piece(word, bool(bar), start, stop), length, part, answer)

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.scenarios.notation.normalise import clipped
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, map_texts, used
-from cachesim.scenarios.notation.word_lengths import predicted
+from cachesim.scenarios.notation.word_lengths import predicted, shortened
 
 FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
 """Fields that shrinking may reset to their defaults, in the order of the attempts."""
@@ -74,7 +74,8 @@ def _has(step: Asked | Action, flag: str) -> bool:
 
 def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
     """Return the case reduced to the elements that the vector keeps."""
-    words = dict(zip(case.line.words, row.words, strict=True))
+    lengths = case.line.words
+    words = {word: shortened(lengths[word], n) for word, n in zip(lengths, row.words, strict=True)}
     flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
     steps: list[Asked | Action] = []
     for step, stays in zip(case.line.steps, row.steps, strict=True):

@@ -4,14 +4,56 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import Mapping
+from typing import Mapping, Self
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.limits import WORD_LENGTH
+from cachesim.base.media_items import MOST
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
 
 THINK = "THINK"              # name of the word that stands for the think token
 NAME = re.compile(r"[A-Za-z_]+")
+LENGTH = r"[0-9]{1,9}(?:x[0-9]{1,4})?"
+"""Length of a word in a line."""
+
+
+class ImageSize(int):
+    """Length of a word that is an image: the tokens in its ``columns`` and ``rows``. Written as 4x2."""
+
+    columns: int
+    rows: int
+
+    def __new__(cls, columns: int, rows: int) -> Self:
+        made = super().__new__(cls, columns * rows)
+        made.columns, made.rows = columns, rows
+        return made
+
+    def __str__(self) -> str:
+        return f"{self.columns}x{self.rows}"
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def read_length(text: str) -> int:
+    """Return a length [tokens] from ``LENGTH``: a number, or the size of an image."""
+    columns, by, rows = text.partition("x")
+    return ImageSize(int(columns), int(rows)) if by else int(columns)
+
+
+def read_image(name: str, text: str) -> ImageSize:
+    """Return the size of an image from a file. Raises BadInput."""
+    size = read_length(text) if re.fullmatch(LENGTH, text) else 0
+    if not isinstance(size, ImageSize):
+        raise BadInput(f"word {quoted(name)} must be an integer, or the size of an image such as \"4x2\"")
+    return size
+
+
+def shortened(length: int, tokens: int) -> int:
+    """Return the length of a word that is cut to a number of tokens. An image remains an image."""
+    if not isinstance(length, ImageSize) or not tokens:
+        return tokens
+    return length if tokens == length else ImageSize(tokens, 1)
 
 
 def check_word(name: str, length: int) -> None:
@@ -23,6 +65,8 @@ def check_word(name: str, length: int) -> None:
     if length < 1:
         raise BadInput(f"word {quoted(name)}: its length is {length}, it must be at least 1")
     WORD_LENGTH.check(length, f"word {quoted(name)}")
+    if isinstance(length, ImageSize) and length > MOST:
+        raise BadInput(f"image {quoted(name)} has {length:,} tokens, at most {MOST:,} are possible")
 
 
 def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
@@ -33,7 +77,9 @@ def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
     start = piece.start or 0
     stop = length if piece.stop is None else piece.stop
     if not 0 <= start < stop <= length:
-        raise BadInput(f"slice {piece.word}[{start}:{stop}] is out of range (the word has {length} tokens)")
+        raise BadInput(f"slice {piece.word}[{start}:{stop}] is out of range (the word has {int(length)} tokens)")
+    if stop - start < length and isinstance(length, ImageSize):
+        raise BadInput(f"slice {piece.word}[{start}:{int(stop)}]: an image cannot be cut")
     return start, stop
 
 

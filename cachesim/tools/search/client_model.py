@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
-from cachesim.scenarios.notation.word_lengths import THINK, size, span
+from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, read_length, size, span
 
 
 class Exchange(NamedTuple):
@@ -69,7 +69,10 @@ class Clients:
             start, stop = span(piece, self.words)
             if n <= 0:
                 break
-            out.append(piece if stop - start <= n else piece._replace(start=start, stop=start + n))
+            if stop - start <= n:
+                out.append(piece)
+            elif not self._image(piece):
+                out.append(piece._replace(start=start, stop=start + n))
             n -= stop - start
         return tuple(out)
 
@@ -78,7 +81,7 @@ class Clients:
         out: list[Piece] = []
         for piece in pieces:
             start, stop = span(piece, self.words)
-            if n < stop - start:
+            if n <= 0 or (n < stop - start and not self._image(piece)):
                 out.append(piece if n <= 0 else piece._replace(start=start + n, stop=stop))
             n -= stop - start
         return tuple(out)
@@ -97,9 +100,9 @@ class Clients:
         n = self.size(old.prompt)
         move = rng.below(100)
         if move < 30:
-            found = (*whole, self._user(most))                                              # the next turn
+            found = (*whole, *self._turn(most))                                             # the next turn
         elif move < 48:
-            found = (*self.cut(whole, self._near(n, self.size(whole))), self._user(most))   # edited, branched
+            found = (*self.cut(whole, self._near(n, self.size(whole))), *self._turn(most))  # edited, branched
         elif move < 56:
             found = old.prompt                                                              # regenerated
         elif move < 62:
@@ -107,14 +110,14 @@ class Clients:
         elif move < 70:
             found = self.cut(whole, self._near(n, self.size(whole)))                        # a prefix of what is held
         elif move < 77:
-            found = (*old.prompt, *self.behind(old.answer, rng.between(1, 4)), self._user(most))    # thinking stripped
+            found = (*old.prompt, *self.behind(old.answer, rng.between(1, 4)), *self._turn(most))   # thinking stripped
         elif move < 84:
             at = rng.between(0, min(n, rng.one((3, 20, 60))))
             found = (*self.cut(old.prompt, at), self.word(rng.between(1, 3)), *self.behind(old.prompt, at))
         elif move < 90:
             found = self.cut(whole, rng.between(1, 3))                                      # tiny
         else:
-            found = (*self.cut(whole, rng.between(1, n)), self._user(most))                 # anywhere
+            found = (*self.cut(whole, rng.between(1, n)), *self._turn(most))                # anywhere
         return self.cut(found, most) or self._new(most)
 
     def _new(self, most: int) -> Pieces:
@@ -125,7 +128,19 @@ class Clients:
             system = Piece(rng.one(capitals))
         else:
             system = self.word(self.length(most // 2), capital=True)
-        return self.cut((system, self._user(most)), most)
+        return self.cut((system, *self._turn(most)), most)
+
+    def _turn(self, most: int) -> Pieces:
+        """Draw a message: a text, often with a new or an earlier image before it when the server takes images."""
+        user, rng = self._user(most), self.rng
+        if not self.world.images or not rng.chance(50):
+            return (user,)
+        known = [Piece(name) for name in self.words if self._image(Piece(name))]
+        image = rng.one(known) if known and rng.chance(40) else self.word(read_length(rng.one(self.world.images)))
+        return (image._replace(user=user.user), user._replace(user=False))
+
+    def _image(self, piece: Piece) -> bool:
+        return isinstance(self.words[piece.word], ImageSize)
 
     def _user(self, most: int) -> Piece:
         length = self.rng.between(1, 6) if self.rng.chance(20) else self.length(max(1, most // 2))

@@ -22,24 +22,29 @@ from cachesim.tools.search.client_model import Clients, Exchange
 
 # Servers of drawn conversations: a model and options that the engine draws, and classes of models.
 
-MODELS: Mapping[str, tuple[str, ...]] = {name: engine.manual.drawn for name, engine in ENGINES.items()}
+MODELS: Mapping[str, tuple[str, ...]] = {
+    name: (*engine.manual.drawn, *engine.manual.drawn_with_images) for name, engine in ENGINES.items()
+}
 """Small models of every kind of memory, by engine."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
+    "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
 }
-"""Model classes that narrow a search: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
+"""Model classes that narrow a search: attention, windows, recurrent, hybrids, hybrids with windows, MTP, positions of
+images."""
 
 
 def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
     """Draw a server of this engine. ``models`` narrows the choice of models and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
-    known = [one for one in manual.drawn if one in models] or list(manual.drawn)
+    given = parse_settings(settings_in(models), engine)
+    images = manual.image_sizes(given)
+    known = [one for one in MODELS[engine] if one in models] or list(MODELS[engine] if images else manual.drawn)
     rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
-    given = parse_settings(settings_in(models), engine)
-    return world._replace(server={**world.server, **given}) if given else world
+    return world._replace(server={**world.server, **given}, images=images) if given else world
 
 
 def settings_in(models: Iterable[str]) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, Asked, Piece, ScenarioLine
-from cachesim.scenarios.notation.word_lengths import normal, predicted
+from cachesim.scenarios.notation.word_lengths import ImageSize, normal, predicted
 
-WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1, "b": 2, "THINK": 1}
+WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1, "b": 2, "THINK": 1, "I": ImageSize(4, 2)}
 SETTINGS = {"parallel": st.integers(-1, 64), "kv_unified": st.booleans(), "share": st.sampled_from((0.5, 0.25)),
             "template": st.sampled_from(("plain", "terse"))}  # fmt: skip
 
@@ -17,10 +17,10 @@ def pieces(draw, least=1, user=True):
     """A text."""
     out = []
     for _ in range(draw(st.integers(least, 4))):
-        word = draw(st.sampled_from(sorted(WORDS)))
+        word = draw(st.sampled_from([word for word in sorted(WORDS) if word != "I" or user]))
         start = draw(st.integers(0, WORDS[word] - 1))
         stop = draw(st.integers(start + 1, WORDS[word]))
-        cut = (start, stop) if draw(st.booleans()) else (None, None)
+        cut = (start, stop) if word != "I" and draw(st.booleans()) else (None, None)
         out.append(Piece(word, user and draw(st.booleans()), *cut))
     return tuple(out)
 

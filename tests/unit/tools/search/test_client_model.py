@@ -9,7 +9,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import PLAIN
-from cachesim.scenarios.notation.word_lengths import THINK, canonical
+from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, canonical
 from cachesim.tools.search.client_model import Clients, Exchange
 
 WORLD = DrawnServer("llama_cpp", "A", {}, (8, 64), 100)
@@ -73,3 +73,21 @@ def test_words_are_called_by_letters_and_none_twice():
     names = [clients.word(1).word for _ in range(60)]
     assert (names[0], names[25], names[26], names[51], names[52]) == ("a", "z", "aa", "az", "ba")
     assert len(set(names)) == 60 and clients.words == dict.fromkeys(names, 1)
+
+
+def test_an_image_is_kept_whole_or_left_out():
+    clients = Clients(Rng(0), WORLD._replace(images=("4x2",)), {"A": 5, "I": ImageSize(4, 2), "b": 7})
+    text = parse_text("A.I.b")
+    assert [written(clients.cut(text, n), clients) for n in (5, 12, 13, 14)] == ["A", "A", "A.I", "A.I.b[:1]"]
+    assert [written(clients.behind(text, n), clients) for n in (4, 5, 6, 13)] == ["A[4:].I.b", "I.b", "b", "b"]
+
+
+def test_a_server_with_images_gets_new_ones_and_earlier_ones():
+    clients = Clients(Rng(0), WORLD._replace(images=("4x2", "3x3")), {})
+    for _ in range(60):
+        clients.remember(Exchange(clients.prompt(), (clients.word(1),)))
+    images = {name: str(n) for name, n in clients.words.items() if isinstance(n, ImageSize)}
+    assert set(images.values()) == {"4x2", "3x3"}
+    sent = [piece.word for exchange in clients.talks for piece in exchange.prompt if piece.word in images]
+    assert len(sent) > len(set(sent)) > 5
+    assert all(clients.size(exchange.prompt) <= WORLD.most for exchange in clients.talks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.option_checks import check_model, check_option
 from cachesim.tools.search.drawn_conversation import KINDS, MODELS, draw_conversation, draw_server
@@ -25,7 +26,14 @@ def test_options_are_options_of_the_engine(engine):
 
 @pytest.mark.parametrize("engine", MODELS)
 def test_every_model_is_drawn(engine):
-    assert {draw_server(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine])
+    with_images = set(ENGINES[engine].manual.drawn_with_images)
+    assert {draw_server(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine]) - with_images
+
+
+def test_models_with_positions_of_images_are_drawn_for_a_server_that_takes_images():
+    drawn = {draw_server(Rng(seed), "llama_cpp", ("mmproj=causal",)).model for seed in range(300)}
+    assert drawn == set(MODELS["llama_cpp"])
+    assert draw_server(Rng(0), "llama_cpp", ("qwen2vl", "mmproj=gemma3")).model == "qwen2vl"
 
 
 def test_every_model_has_a_kind():
