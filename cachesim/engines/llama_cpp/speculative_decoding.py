@@ -159,7 +159,8 @@ def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
             raise ProcessAborted(last_words, "draft-not-undone") from error
         srv.fail_all("Context size has been exceeded.", NO_ROOM)
         return
-    srv.common_memory.must_rm(slot.id, ckpt.pos_max + 1)
+    spared = ckpt.n_tokens - srv.position(slot, ckpt.n_tokens)         # by images with 2-D positions
+    srv.common_memory.must_rm(slot.id, ckpt.pos_max + 1 + spared)
     del slot.tokens[ckpt.n_tokens :]
     srv.points.touch(slot.id, ckpt.n_tokens)
     slot.draft, slot.replay = ids, True
