@@ -25,7 +25,7 @@ from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
 from cachesim.scenarios.notation.tree import Asked
-from cachesim.scenarios.notation.word_lengths import span
+from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.picture.position_scale import cut
@@ -131,7 +131,7 @@ class StepRow(NamedTuple):
     entries: CacheContents                  # after the step
     verdict: str                            # as in reports
     wrong: bool
-    reason: str                             # how the tokens were reused
+    reason: str                             # adapters of the request, and how the tokens were reused
     rule: str                               # that decided
     read: Sequence[str]                     # descriptions of what a wrong answer read
     cache_n: int                            # tokens reused
@@ -211,11 +211,12 @@ def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str]
         held if "state" in parts and held else None, done["checkpoints"], done["checkpoint_spans"],
     )  # fmt: skip
     lost = [charge for charge in data["lost"] if charge["request"] == done["i"]]
+    under = f"under {done['under']}" if done["under"] else ""
     unseen = {found["what"] for found in data["predicted"] if found["request"] == done["i"]}
     return StepRow(
         done["i"], done["text"], done["why"], done["id_slot"], list(_words(step, scenario)),
         list(_stretches(done, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
-        done["equal_cold"] is False, done["reason"], done["rule"],
+        done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
         list(_batches(done)), list(memory_parts(done)),
@@ -237,7 +238,9 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
     at = 0
     for piece in step.asked.prompt:
         start, stop = span(piece, scenario.words)
-        yield Word(piece.word, at, at + stop - start, scenario.titles.get(piece.word, ""))
+        length = scenario.words[piece.word]
+        title = f"image {length}" if isinstance(length, ImageSize) else ""
+        yield Word(piece.word, at, at + stop - start, scenario.titles.get(piece.word, title))
         at += stop - start
 
 
