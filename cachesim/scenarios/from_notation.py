@@ -17,7 +17,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.scenarios.load import neighbour
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named, parse_setting
-from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.request_spec import make_steps, with_words
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
 _NAME = re.compile(r"[\w./-]*\.[a-z]\w{1,4}|(?![A-Za-z_]+\d)[\w./-]+")     # rather the name of a file than a line
@@ -43,6 +43,6 @@ def from_line(
     named = model_named(model, engine)
     return Scenario(
         id="try", title="from the one-line notation", source=("cachesim",), why="", engine=engine, model=named.model,
-        model_note=named.note, profiles=profiles, server=dict(server or {}), words=words,
+        model_note=named.note, profiles=profiles, server=with_words(server or {}, words), words=words,
         steps=make_steps(steps, words, server),
     )

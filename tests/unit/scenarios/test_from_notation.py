@@ -188,3 +188,9 @@ def test_whatever_the_fuzzer_draws_is_read_back(engine):
 def test_an_unknown_role_is_named():
     with pytest.raises(BadInput, match="unknown role 'x'"):
         from_line("x:S2", model="A", profiles=("mlx_lm@d78bf58e",))
+
+
+def test_a_word_of_the_line_invokes_an_adapter():
+    scenario = from_line("A20.M3.B4{lora=0:1}", model="A", server={"lora_scaled": "0@M, 1"})
+    assert scenario.server["lora_scaled"] == "0@1001000.1001001.1001002, 1"
+    assert scenario.steps[0].request.prompt[20:23] == (1001000, 1001001, 1001002)
