@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance import Toy, conform, identical
+from cachesim.tools.conformance import conform, identical
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, histories
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -155,33 +155,3 @@ def test_the_former_key_of_evaluated_tokens_goes_on_working():
             return {**{key: reply[key] for key in reply if key != "evaluated"}, "computed": reply["evaluated"]}
 
     assert conform(Old, max_examples=20).state("work") == "ok"
-
-
-class OneKey:
-    """Reuses prefixes by their tokens; ``own``: by key and tokens."""
-
-    def __init__(self, own=False):
-        self.own, self.toy, self.memories = own, Toy("A"), {}
-
-    def complete(self, prompt, n_predict, key=""):
-        seen = [tokens for name, tokens in self.memories if name == (key if self.own else "")]
-        fitting = (one for one in seen if tuple(prompt[: len(one)]) == one and len(one) < len(prompt))
-        best = max(fitting, key=len, default=())
-        memory = self.memories.get((key if self.own else "", best), self.toy.empty)
-        salted = [token + len(key) * 50_000 for token in prompt]         # another model for each key
-        memory, output = self.toy.feed(memory, salted[len(best) :])
-        self.memories[key if self.own else "", tuple(prompt)] = memory
-        return {"tokens": [output.token] * n_predict, "fingerprint": output.digest, "cached": len(best),
-                "evaluated": len(prompt) - len(best)}
-
-
-def test_keys_are_part_of_a_request():
-    keys = ["", "adapter", "adapter 2"]
-    assert conform(OneKey, max_examples=30).conforms
-    assert conform(lambda: OneKey(own=True), max_examples=60, keys=keys)["key"].state == "ok"
-    report = conform(OneKey, max_examples=60, keys=keys, check=False)
-    assert report["key"].finding.line == "A1/A2" or report["key"].finding.line.startswith("A1/A")
-    assert "keys of the requests: '', 'adapter'" in report["key"].finding.notes
-    assert report["unseen"].state == "failed"                # its counts say it, too
-    with pytest.raises(BadInput, match=r"keys need a way to pass a key: complete.. has no parameter"):
-        conform(FixedCache, keys=["a"])

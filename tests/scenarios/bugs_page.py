@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import NamedTuple, Sequence
 
 from cachesim.scenarios.corpus import corpus_root
 from tests.scenarios.reported_bugs import CLASSES, LATER, NOT, OUT, PARTLY, STRICT, Bug, Shown, bugs, kind_of, shown
 from tests.scenarios.tables import short
 
+KEYS = Path(__file__).with_name("keys.toml")
 PAGE = corpus_root() / "BUGS.md"
 ENGINES = {"LC": "llama.cpp", "LS": "LM Studio", "XB": "Forks and bindings of llama.cpp", "IK": "ik_llama.cpp",
            "ML": "mlx-lm and servers on it", "VL": "vLLM and LMCache", "SG": "SGLang", "OL": "Ollama"}  # fmt: skip
@@ -19,7 +22,7 @@ MEANS = {
     STRICT: "a scenario has the fault, a rule set without it is right, and the named rule alone makes the difference",
     PARTLY: "a scenario shows a part of it",
     NOT: "within scope, and nothing shows it",
-    LATER: "images, adapters, vLLM, LMCache and SGLang, which are not simulated yet",
+    LATER: "images and adapters of older builds, vLLM, LMCache and SGLang, which are not simulated yet",
     OUT: "a kernel, a fork, another program, or a kind of memory that is not simulated",
 }
 HEAD = """# Reported bugs
@@ -29,6 +32,32 @@ and without it. `make docs` writes this page from the tables `[[report]]` of the
 `tests/scenarios/bugs.toml`. Tests check each strict report ([README.md](README.md) has the format).
 
 """
+KEYS_HEAD = """
+## Keys of caches
+
+What a cache stores depends on more than tokens: on adapters, images and salts. In most of these reports, the cache is
+searched by less. A command runs a scenario, or [`conform`](../cachesim/pages/own-cache.md#adapters-images-and-salts)
+on a small cache of our own with the reported key (`repaired` after it: with a complete key).
+
+| report | what a user saw | what the key lacked | command |
+|---|---|---|---|
+"""
+
+
+class KeyReport(NamedTuple):
+    """A report about the key of a cache. ``kinds``: those of ``tests.conformance.wrong_keys``."""
+
+    threads: Sequence[str]
+    title: str                   # what a user saw
+    lacked: str                  # what the key lacked
+    scenarios: Sequence[str] = ()    # ids
+    kinds: Sequence[str] = ()
+    why: str = ""
+
+
+def key_reports() -> list[KeyReport]:
+    """Return the reports about keys, in the order of their table."""
+    return [KeyReport(**one) for one in tomllib.loads(KEYS.read_text("utf-8"))["report"]]
 
 
 def page() -> str:
@@ -36,7 +65,7 @@ def page() -> str:
     table, reports = list(bugs().values()), shown()
     groups = [_group(name, [bug for bug in table if bug.entry.startswith(f"{key}-")], reports)
               for key, name in ENGINES.items()]  # fmt: skip
-    return HEAD + _counts(table, reports) + "".join(groups)
+    return HEAD + _counts(table, reports) + "".join(groups) + KEYS_HEAD + "".join(map(_key_row, key_reports()))
 
 
 def _counts(table: list[Bug], reports: dict[str, list[Shown]]) -> str:
@@ -62,6 +91,13 @@ def _row(bug: Bug, some: list[Shown]) -> str:
     report = some[0].report
     lacks = f"; lacks: {report.lacks}" if report.lacks else ""
     return f"{head} | {report.claim} | {report.rule} | `{some[0].command}`{lacks} |\n"
+
+
+def _key_row(report: KeyReport) -> str:
+    commands = [*(f"`cachesim run {name}`" for name in report.scenarios),
+                *(f"`python -m tests.conformance.wrong_keys {name}`" for name in report.kinds)]  # fmt: skip
+    return (f"| {', '.join(map(short, report.threads))} | {report.title} | {report.lacked} | "
+            f"{'; '.join(filter(None, [*commands, report.why]))} |\n")  # fmt: skip
 
 
 def counts(text: str) -> dict[str, int]:

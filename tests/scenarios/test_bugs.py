@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cachesim.scenarios.schema import STRICT
-from tests.scenarios.bugs_page import PAGE, page
+from tests.conformance.wrong_keys import KINDS
+from tests.scenarios.bugs_page import PAGE, KeyReport, key_reports, page
 from tests.scenarios.reported_bugs import LATER, NOT, OUT, Shown, bugs, complaints, drawn, first_named, is_named, shown
+from tests.scenarios.whole import corpus
 from tests.shared import SHARED, needs
 
 CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
@@ -78,6 +80,19 @@ def test_a_false_claim_is_found(entry: str, values: dict[str, Any], said: str) -
     named = first_named(case)
     found = [*complaints(case), *([] if is_named(named, case.report) else [f"why names {named}"])]
     assert any(said in one for one in found), found
+
+
+@pytest.mark.parametrize("report", key_reports(), ids=lambda report: report.threads[0])
+def test_a_report_about_a_key_names_what_shows_it(report: KeyReport) -> None:
+    found = {one.id: one for one in corpus() if one.id in report.scenarios}
+    assert list(found) == sorted(report.scenarios, key=list(found).index) and set(report.kinds) <= set(KINDS)
+    assert all(report.threads[0] in one.source for one in found.values())
+    assert report.scenarios or report.kinds or report.why
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread) for thread in report.threads)
+
+
+def test_each_kind_of_wrong_key_was_reported_but_one() -> None:
+    assert set(KINDS) - {kind for report in key_reports() for kind in report.kinds} == {"salt"}
 
 
 def test_the_page_is_current() -> None:

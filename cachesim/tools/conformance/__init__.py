@@ -6,8 +6,8 @@
     reply     a mapping: ``help(cachesim.tools.conformance.Reply)`` lists the keys and the shapes of their values
 
     class MyCache:
-        def complete(self, prompt, n_predict):      # optional: cache=True, cancel_after=None, sampling=None, key=""
-            ...
+        def complete(self, prompt, n_predict):
+            ...        # optional parameters: cache=True, cancel_after=None, sampling=None, key="", key_start=0
             return {"tokens": [8, 9], "fingerprint": logits, "cached": 3, "evaluated": 2,
                     "stored": [{"tokens": [5, 6, 7], "length": 3}], "used": {"entries": 1}}
         def limits(self):                           # optional
@@ -28,8 +28,9 @@ Arguments of ``conform``, all but the first by name:
                   that difference; if fingerprints are near but not identical, different tokens are not a failure
     sampling      parameters sent with every request, {"temperature": 0.8, "seed": 1}; from a list, request i gets item
                   i modulo its length, which shows answers reused from a request with other parameters
-    keys          names of what a prompt is computed under beside its tokens: adapters, images, salts; "" = nothing.
-                  Request i gets item i modulo their number; what was computed under another key must not be reused
+    keys          what a prompt is computed under beside its tokens, by name: adapters, images, salts; "" = nothing.
+                  ("image 1", 8) = only tokens from token 8 on depend on it. Request i gets item i modulo their number;
+                  what was computed under another key must not be reused
     only          names of the sections to run, such as ["same", "books"]; default: all
     strict        treat a missed floor of reuse as a failure
     accepted      property -> reason, for properties known to fail; it is an error if such a property is ok

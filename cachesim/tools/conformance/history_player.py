@@ -13,7 +13,17 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same, equal
-from cachesim.tools.conformance.protocol import ABILITIES, CacheRequest, Failed, Reply, Subject, TimedOut, Unsupported
+from cachesim.tools.conformance.protocol import (
+    ABILITIES,
+    NO_KEY,
+    CacheRequest,
+    Failed,
+    Reply,
+    RequestKey,
+    Subject,
+    TimedOut,
+    Unsupported,
+)
 from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
 Outcome = Reply | Failed
@@ -109,15 +119,15 @@ class SentHistory(NamedTuple):
 
     vocabulary: Sequence[int]
     sampling: Sequence[Mapping[str, Any]] = ()
-    keys: Sequence[str] = ()
+    keys: Sequence[RequestKey] = ()
 
     def parameters(self, number: int) -> Mapping[str, Any]:
         """Return the sampling parameters of a request."""
         return self.sampling[number % len(self.sampling)] if self.sampling else {}
 
-    def key(self, number: int) -> str:
+    def key(self, number: int) -> RequestKey:
         """Return the key of a request."""
-        return self.keys[number % len(self.keys)] if self.keys else ""
+        return self.keys[number % len(self.keys)] if self.keys else NO_KEY
 
 
 def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SentHistory) -> HistoryRun:
@@ -203,11 +213,12 @@ class Abilities:
         return f"not while {phase}: {self.missing[gone[0]]}"
 
 
-def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any], key: str = "") -> Abilities:
+def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any],
+          key: RequestKey = NO_KEY) -> Abilities:  # fmt: skip
     """Try every ability; "sampling" only if parameters are given, "key" only with a key."""
     missing = {}
     for name in ABILITIES:
-        if (name == "sampling" and not sampling) or (name == "key" and not key):
+        if (name == "sampling" and not sampling) or (name == "key" and not key.name):
             continue
         try:
             reason = _reason(make, name, CacheRequest(tuple(tokens[:2]), 2), sampling, key)
@@ -218,7 +229,8 @@ def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, An
     return Abilities(missing)
 
 
-def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any], key: str) -> str:
+def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any],
+            key: RequestKey) -> str:  # fmt: skip
     """Return why the ability is missing, "" if it is present. Raises TimedOut."""
     special = {"cache": replace(ask, cache=False), "cancel_prompt": replace(ask, cancel_after=0),
                "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling),

@@ -2,7 +2,7 @@
 
     {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, sometimes, "cache": false, "cancel_after": 0,
                                                                 "sampling": {"temperature": 0.8, "seed": 1},
-                                                                "key": "adapter 0"
+                                                                "key": "image 1", "key_start": 8
     {"cached": 2, "evaluated": 1, "tokens": [8, 9], ...}        the keys of ``Reply``
     {..., "stored": [{"tokens": [5, 6, 7, 8], "length": 4}], "used": {"entries": 1}}
     {"do": "burst", "requests": [{"prompt": ..., ...}, ...]}    {"replies": [{...}, ...]}
@@ -180,9 +180,10 @@ def _request(ask: CacheRequest) -> dict[str, Any]:
 # An implementation as a Python object: ``complete(prompt, n_predict)`` and optional methods.
 #
 # An ability is present if its keyword or method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
-# ``complete(..., sampling=)``, ``complete(..., key=)``, ``burst(requests)``, ``limits()``, ``reset()``. A method that
-# raises NotImplementedError counts as missing, so a stub is allowed. ``cancel_after=0`` may be missing alone. Return
-# values: ``help`` of ``Reply``; a fingerprint may be an array. Each call may take ``timeout`` seconds (timeouts.py).
+# ``complete(..., sampling=)``, ``complete(..., key=, key_start=)``, ``burst(requests)``, ``limits()``, ``reset()``. A
+# method that raises NotImplementedError counts as missing, so a stub is allowed. ``cancel_after=0`` may be missing
+# alone. Return values: ``help`` of ``Reply``; a fingerprint may be an array. Each call may take ``timeout`` seconds
+# (timeouts.py).
 
 class PythonSubject:
     """An object with a method ``complete``. Its exceptions become Failed, or Unsupported."""

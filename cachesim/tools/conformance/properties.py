@@ -12,7 +12,7 @@ from cachesim.base.errors import cut
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
+from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Failed, Reply, RequestKey
 
 PROPERTIES = {
     "steady": "two cold runs of a request agree",
@@ -25,7 +25,7 @@ PROPERTIES = {
     "return": "a conversation continued after another one is not evaluated from the start",
     "regenerate": "an answered prompt sent again is not evaluated from the start",
     "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
-    "key": "a prompt that was seen under another key only is answered as on a cold run",
+    "key": "a prompt that was seen under another key is answered as on a cold run",
     "burst": "requests that arrive together are answered as on a cold run",
     "accounting": "cached + evaluated tokens are the tokens of the prompt",
     "unseen": "no token is reused that was neither sent nor generated before",
@@ -66,7 +66,7 @@ class CompletedSequence(NamedTuple):
     tokens: Tokens
     prompt: int
     whole: bool
-    key: str = ""
+    key: RequestKey = NO_KEY
 
 
 def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
@@ -131,7 +131,7 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
     ok = equal(warm, cold, same, ask.cancel_after is not None)
     reused = bool(warm.cached)
     distance = None if ask.cancel_after is not None else apart(warm, cold)
-    for name in _named(played, number, seen):
+    for name in _named(played, number, seen, ok):
         fine = ok and not (name == "uncached" and reused)
         nothing = ", nothing reused" if name == "uncached" else ""
         cached = f", {warm.cached} cached" if warm.cached is not None else ""
@@ -140,12 +140,15 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
         yield Check(name, fine, number, expected, got, reused, distance, split)
 
 
-def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:
+def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], ok: bool) -> Iterator[str]:
     """Yield the names of the properties that require a request's answer to equal the answer of an empty cache. If it
-    differs, ``search.attributed`` decides which of them failed."""
+    differs, ``search.attributed`` decides which of them failed. If as many tokens were seen under another key as under
+    the request's own, a wrong answer is that of the key."""
     ask = played.asks[number]
+    shared = [(_usable(ask, one), _shared(ask.prompt, one)) for one in seen]
+    under_key = max((usable for usable, _ in shared), default=0)
+    elsewhere = any(usable < tokens and tokens >= under_key + ok for usable, tokens in shared)
     related = relation(ask.prompt, [one for one in seen if one.key == ask.key])
-    elsewhere = related == "new" and relation(ask.prompt, seen) != "new"
     yield "uncached" if not ask.cache else "key" if elsewhere else related
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):
         yield "cancel"
@@ -162,13 +165,19 @@ def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
         got = f"{warm.cached} cached + {warm.evaluated} evaluated"
         yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
     if warm.cached is not None:
-        most = max((_shared(prompt, one) for one in seen if one.key == ask.key), default=0)
+        most = max((_usable(ask, one) for one in seen), default=0)
         yield Check("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
     if cold.cached is not None:
         yield Check("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
     if warm.evaluated is not None and cold.evaluated is not None:
         got = f"{warm.evaluated} evaluated"
         yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
+
+
+def _usable(ask: CacheRequest, sequence: CompletedSequence) -> int:
+    """Return how many of a request's tokens the sequence has under the same key."""
+    shared, alike = _shared(ask.prompt, sequence), ask.key.alike(sequence.key)
+    return shared if alike is None else min(shared, alike)
 
 
 def _shared(prompt: Tokens, sequence: CompletedSequence) -> int:

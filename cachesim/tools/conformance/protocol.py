@@ -19,6 +19,23 @@ FORMER_NAMES = {"computed": "evaluated"}
 """Former names of reply keys, which are still accepted."""
 
 
+class RequestKey(NamedTuple):
+    """What a prompt is computed under beside its tokens: an adapter, an image, a salt."""
+
+    name: str = ""                       # "" = nothing
+    start: int = 0                       # first token that depends on it, such as the first of an image
+
+    def __str__(self) -> str:
+        return repr(self.name) + (f" from token {self.start} on" if self.start else "")
+
+    def alike(self, key: RequestKey) -> int | None:
+        """Return the number of leading tokens that mean the same under both keys, None = all."""
+        return None if self == key else min(each.start for each in (self, key) if each.name)
+
+
+NO_KEY = RequestKey()
+
+
 class Unsupported(Exception):
     """Raised if the implementation lacks an ability. Reported, never a failure."""
 
@@ -40,15 +57,17 @@ class CacheRequest:
     cache: bool = True                   # False: reuse nothing
     cancel_after: int | None = None      # generated tokens after which the client disconnects, 0 = during the prompt
     sampling: Mapping[str, Any] = field(default_factory=dict, hash=False)    # parameters as given to ``conform``
-    key: str = ""                        # what the prompt is computed under: an adapter, an image, a salt; "" = nothing
+    key: RequestKey = NO_KEY
 
     def options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name; only these are sent."""
         found: dict[str, Any] = {} if self.cache else {"cache": False}
         if self.cancel_after is not None:
             found["cancel_after"] = self.cancel_after
-        if self.key:
-            found["key"] = self.key
+        if self.key.name:
+            found["key"] = self.key.name
+        if self.key.start:
+            found["key_start"] = self.key.start
         return {**found, "sampling": dict(self.sampling)} if self.sampling else found
 
 

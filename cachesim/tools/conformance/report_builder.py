@@ -19,9 +19,9 @@ from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, hist
 from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome
 from cachesim.tools.conformance.properties import DIFFERS, FORMER_NAMES, PROPERTIES, VERSUS_COLD, Check, reply_to
-from cachesim.tools.conformance.protocol import CacheRequest, Reply
+from cachesim.tools.conformance.protocol import CacheRequest, Reply, RequestKey
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
-from cachesim.tools.conformance.search import HistorySearch, PropertyTally
+from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
 from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
 # Diagnosis of a wrong answer: the prompt whose cold run gives this answer names the adapter's mistake.
@@ -102,13 +102,13 @@ def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]
 #
 # A missed floor is not a wrong answer: a cache may be small, or able only to append. It fails only with ``strict``.
 
-def run_floors(search: HistorySearch, space: DrawBounds) -> dict[str, Result]:
+def run_floors(search: HistorySearch, space: DrawBounds, play: Player) -> dict[str, Result]:
     """Return the result of each floor whose history fits and whose reply reports reuse."""
     found = {}
     for name, line in report.floor_lines(space).items():
         if search.budget.low or search.budget.spent:
             break
-        played = search.play(parse_history(line))
+        played = play(parse_history(line))
         cached = _cached(played)
         if cached is not None and cached > 0:
             found[name] = Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
@@ -123,7 +123,7 @@ def run_floors(search: HistorySearch, space: DrawBounds) -> dict[str, Result]:
 def _cached(played: HistoryRun) -> int | None:
     """Return the number of tokens that the last request reused, None if unknown."""
     warm = reply_to(played.warm, len(played.asks) - 1)
-    if warm is None or warm.refused or played.asks[-1].key != played.asks[0].key:
+    if warm is None or warm.refused:
         return None
     if warm.cached is not None:
         return warm.cached
@@ -160,7 +160,7 @@ class HistoryPlan:
     only: Sequence[str] = ()             # sections, () = all
     strict: bool = False                 # a missed floor is a failure
     sampling: Sequence[Mapping[str, Any]] = field(default=())
-    keys: Sequence[str] = ()             # what requests are computed under, by number
+    keys: Sequence[RequestKey] = ()      # what requests are computed under, by number
     last: Sequence[str] = ()             # histories run last because they may crash the implementation
 
     @property
@@ -169,19 +169,21 @@ class HistoryPlan:
         return report.chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: ColdRuns) -> Report:
-    """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time."""
+def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: ColdRuns,
+                play_floor: Player | None = None) -> Report:  # fmt: skip
+    """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
+    ``play_floor`` runs the floors, in place of ``search.play``."""
     space = DrawBounds(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
     for section, history in _histories(plan, space):
         if search.budget.low or search.budget.spent:
             search.gap = search.gap or search.budget.why
             break
         search.count(section, history)
-    floors = run_floors(search, space) if "reuse" in plan.sections else {}
+    floors = run_floors(search, space, play_floor or search.play) if "reuse" in plan.sections else {}
     drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
              for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
-    judged = [name for name in PROPERTIES if name != "key" or any(plan.keys)]
+    judged = [name for name in PROPERTIES if name != "key" or any(key.name for key in plan.keys)]
     results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in judged]
     if "steady" in found:
         results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
@@ -222,8 +224,8 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     played = search.play(history)
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
     notes = [f"sampling {dict(sampling)}"] if sampling else []
-    if any(ask.key for ask in played.asks):
-        notes.append("keys of the requests: " + ", ".join(repr(ask.key) for ask in played.asks))
+    if any(ask.key.name for ask in played.asks):
+        notes.append("keys of the requests: " + ", ".join(str(ask.key) for ask in played.asks))
     if name in VERSUS_COLD and not search.budget.low:
         found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
         notes += filter(None, found)

@@ -14,6 +14,7 @@ from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history_player import ColdRuns, SentHistory, SubjectFactory, SubjectPool, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import FORMER_NAMES, PROPERTIES
+from cachesim.tools.conformance.protocol import NO_KEY, RequestKey
 from cachesim.tools.conformance.report import Nonconforming, Report, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
 from cachesim.tools.conformance.search import HistorySearch
@@ -22,8 +23,7 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
 LONGEST = 86_400             # longest time-out [seconds]: a day
-LISTS: Mapping[str, tuple[type, str]] = {"keys": (str, "texts"),
-                                           "only": (str, "sections"), "histories": (str, "lines in the notation"),
+LISTS: Mapping[str, tuple[type, str]] = {"only": (str, "sections"), "histories": (str, "lines in the notation"),
                                          "near": (Integral, "sizes in tokens")}  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def conform(
     factory: Factory, *, cold: str | Factory = "fresh", corpus: str = "", histories: Sequence[str] = (),
     max_examples: int = 200, max_requests: int = 6, max_prompt: int = 256, near: Sequence[int] = (),
     tokens: Sequence[int] = TOKENS, same: Same = identical,
-    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), keys: Sequence[str] = (),
+    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), keys: Sequence[str | tuple[str, int]] = (),
     only: Sequence[str] = (), strict: bool = False,
     accepted: Mapping[str, str] | None = None, reset: bool = False, timeout: float = 60.0,
     seconds: float | None = None, check: bool = True,
@@ -45,7 +45,7 @@ def conform(
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
     plan = HistoryPlan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict,
-                       parameters, keys)  # fmt: skip
+                       parameters, _read_keys(keys))  # fmt: skip
     _check_arguments(plan, cold, accepted or {})
     budget = _budget(timeout, seconds)
     bench = SubjectPool(maker(factory, budget), "reset" if reset else "")
@@ -63,7 +63,7 @@ def conform(
 
 def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeBudget) -> Report:
     abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {},
-                      next(filter(None, plan.keys), ""))  # fmt: skip
+                      max(plan.keys, key=lambda key: (key.start, key.name), default=NO_KEY))  # fmt: skip
     for ability, wanted, needs in (
         ("cache", cold.uncached, 'cold = "request" needs requests without cache'),
         ("reset", bool(bench.reuse), "reset needs a way to reset"),
@@ -71,8 +71,10 @@ def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeB
     ):
         if wanted and ability in abilities.missing:
             raise BadInput(f"{needs}: {abilities.missing[ability]}")
-    play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling, plan.keys))
-    return make_report(plan, abilities, HistorySearch(play_one, cold.same, budget), cold)
+    sent, one_key = SentHistory(plan.tokens, plan.sampling, plan.keys), [key for key in plan.keys if key.name][:1]
+    play_one = partial(play, bench=bench, cold=cold)
+    search = HistorySearch(partial(play_one, sent=sent), cold.same, budget)
+    return make_report(plan, abilities, search, cold, partial(play_one, sent=sent._replace(keys=one_key)))
 
 
 def maker(factory: Any, budget: TimeBudget) -> SubjectFactory:
@@ -89,6 +91,15 @@ def _budget(timeout: float, seconds: float | None) -> TimeBudget:
         if not isinstance(value, int | float) or not 0 < value <= LONGEST:
             raise BadInput(f"{name}: expected more than 0 and at most {LONGEST} seconds, found {value!r:.40}")
     return TimeBudget(timeout, seconds)
+
+
+def _read_keys(keys: Sequence[str | tuple[str, int]]) -> tuple[RequestKey, ...]:
+    """Return the keys. Raises BadInput."""
+    read = [one if isinstance(one, tuple) else (one, 0) for one in keys] if isinstance(keys, list | tuple) else [()]
+    for one in read:
+        if len(one) != 2 or not isinstance(one[0], str) or not isinstance(one[1], int) or one[1] < 0:
+            raise BadInput(f"keys: expected a list of texts, or pairs of a text and a first token, found {keys!r:.40}")
+    return tuple(RequestKey(name, start if name else 0) for name, start in read)
 
 
 def _check_arguments(plan: HistoryPlan, cold: Any, accepted: Mapping[str, str]) -> None:
