@@ -62,6 +62,17 @@ def count_images(tokens: Sequence[int]) -> int:
     return sum(token & MOST == 0 for token in tokens if is_item(token))
 
 
+def longest_image(tokens: Sequence[int]) -> int:
+    """Return the number of items of the longest image in a list, 0 without images."""
+    return max((token >> 2 * FIELD & MOST for token in tokens if is_item(token)), default=0)
+
+
+def ends_at_image(tokens: Sequence[int], n: int) -> bool:
+    """True if the first ``n`` tokens of a list end inside an image, or are the whole list and end with an image."""
+    inside = item_at(tokens, n)
+    return inside.number > 0 if inside else n == len(tokens) > 0 and is_item(tokens[-1])
+
+
 def position(tokens: Sequence[int], index: int) -> int:
     """Return the position of an item or token of a list, or of the token after its end, with 2-D positions."""
     inside = item_at(tokens, index)

@@ -203,7 +203,8 @@ def test_the_pinned_builds_share_the_minutes(home, monkeypatch):
 def test_every_repaired_rule_is_an_edit_of_the_source():
     repaired, newest = PROFILES["llama_cpp@b11549-repaired"], PROFILES["llama_cpp@b11549"]
     edits = tomllib.loads((module.HERE / "repairs.toml").read_text("utf-8"))["edit"]
-    changes = [change for change in newest.changes(repaired) if not change.field.startswith("adapters.")]
+    without = ("adapters.", "media.", "task_first")         # the drawn conversations have neither adapters nor images
+    changes = [change for change in newest.changes(repaired) if not change.field.startswith(without)]
     assert {edit["rule"] for edit in edits} == {change.new for change in changes}
 
 

@@ -107,7 +107,14 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-MEDIA-LCP": (IMAGE, 4), "LC-MEDIA-NULL": (IMAGE, (1, -1), 1), "LC-MEDIA-CUT": (IMAGE, 4),
     "LC-MEDIA-ITER": (IMAGE, 0, 10), "LC-MEDIA-CKPT": (True, 1), "LC-MEDIA-NONCAUSAL": (9, 8, True),
     "LC-MEDIA-KV": (1,), "LC-MEDIA-LORA": ((1.0,), (0.0,)), "LC-MEDIA-OFF": (True, True),
-    "LC-MEDIA-FILE": (True, False),
+    "LC-MEDIA-FILE": (True, False), "LC-MEDIA-LORA.OWN": ((1.0,), (0.0,)),
+    **dict.fromkeys(("LC-TASK-FIRST", "LC-TASK-FIRST.VALID"), (-1,)),
+    **dict.fromkeys(("LC-MEDIA-LAST", "LC-MEDIA-LAST.REFUSED"), (IMAGE[:-1],)),
+    **dict.fromkeys(("LC-MEDIA-SIZE", "LC-MEDIA-SIZE.REFUSED"), (9, 64, 8)),
+    **dict.fromkeys(("LC-MEDIA-BACK", "LC-MEDIA-BACK.START"), (IMAGE[:-1], 9)),
+    **dict.fromkeys(("LC-MEDIA-AGAIN", "LC-MEDIA-AGAIN.PURGED"), (1,)),
+    **dict.fromkeys(("LC-MEDIA-REASON", "LC-MEDIA-REASON.IMAGE"), (True, 0)),
+    "LC-MEDIA-CKPT.AFTER": (True, 1),
 }
 """Arguments of rules that return a decision, by id."""
 

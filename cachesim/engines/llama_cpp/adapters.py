@@ -93,12 +93,13 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
     srv.changed(slot, "cleared", rule)
 
 
-def refuse(srv: Core, task: Task, text: str, kind: str) -> None:
-    """Refuse a task that has no slot yet."""
+def refuse(srv: Core, task: Task, text: str, kind: str) -> bool:
+    """Refuse a task that has no slot yet. Returns False."""
     srv.emit(ev.Error(f"error: {text}"))
     srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
     task.answer.fails(400, text, kind)
     task.answer.done = True
+    return False
 
 
 def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:

@@ -9,6 +9,7 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines import base
 from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
@@ -56,19 +57,6 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
         srv.emit(ev.KvFull(n, ret))
-
-
-def purge_idle(srv: Core) -> bool:
-    """If rule LC-IDLE-PURGE allows it, clear the first idle slot that is not empty, without saving it. Returns True
-    if a slot was cleared."""
-    if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
-        return False
-    for slot in srv.slots:
-        if not slot.busy and slot.tokens:
-            srv.emit(ev.SlotPurge(slot.id, len(slot.tokens)))
-            srv.clear(slot)
-            return True
-    return False
 
 
 def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:

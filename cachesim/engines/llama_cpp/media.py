@@ -11,9 +11,9 @@ from itertools import count
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, NotInBuild, ProcessAborted
 from cachesim.base.keyed_tokens import identities, under
-from cachesim.base.media_items import count_images, is_item, item_at
+from cachesim.base.media_items import count_images, is_item, item_at, longest_image
 from cachesim.engines.base import NO_ROOM, Request
-from cachesim.engines.llama_cpp.adapters import key_of_scales
+from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.server_state import Core
@@ -35,6 +35,22 @@ def check_images(srv: Core, request: Request) -> None:
         if srv.rules.most_images:
             text = f"the prompt has {found} images, at most {srv.rules.most_images} are simulated"
         raise NotInBuild(text, hint="" if srv.rules.most_images else "from b11549 on")
+
+
+def is_admitted(srv: Core, task: Task) -> bool:
+    """Return whether a task may have a slot. Rules of proposals refuse some before."""
+    prompt, rules = task.request.prompt, srv.rules
+    if min(prompt, default=0) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
+        return refuse(srv, task, text, "invalid-tokens")
+    if is_item(max(prompt, default=0)):
+        if is_item(prompt[-1]) and (text := srv.decide(rules.media.last(prompt), None)):
+            return refuse(srv, task, text, "prompt-ends-with-an-image")
+        longest = longest_image(prompt)
+        if srv.settings.projector == NONCAUSAL and longest > srv.settings.n_ubatch:
+            size = rules.media.size(longest, srv.settings.n_batch, srv.settings.n_ubatch)
+            if text := srv.decide(size, None):
+                return refuse(srv, task, text, "image-longer-than-a-micro-batch")
+    return True
 
 
 def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
@@ -72,6 +88,8 @@ def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
         if fits.value:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
         ret = _decode_piece(srv, batch)
+        while ret != OK and srv.decide(srv.rules.media.again(ret), slot) and purge_idle(srv):
+            ret = _decode_piece(srv, batch)
         if ret != OK:
             del slot.tokens[start:]
             _fail(srv, slot, task, start, ret)
@@ -90,6 +108,19 @@ def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
         srv.points.touch(batch.seq[0], batch.pos[0])
         srv.evaluated(rule_id(srv.rules.ckpt_create))
     return ret
+
+
+def purge_idle(srv: Core) -> bool:
+    """If rule LC-IDLE-PURGE allows it, clear the first idle slot that is not empty, without saving it. Returns True
+    if a slot was cleared."""
+    if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
+        return False
+    for slot in srv.slots:
+        if not slot.busy and slot.tokens:
+            srv.emit(ev.SlotPurge(slot.id, len(slot.tokens)))
+            srv.clear(slot)
+            return True
+    return False
 
 
 def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:

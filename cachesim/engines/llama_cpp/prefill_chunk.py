@@ -116,7 +116,10 @@ def maybe_create_checkpoint(
     if due.value is not None:
         srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
     created = srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max)
-    yes: bool = srv.capture(srv.rules.media.ckpt(created.value, images) if images else created, slot)
+    if images:
+        reason = srv.rules.media.reason(chunk.do, pos_min)
+        created = srv.rules.media.ckpt(created.value or srv.decide(reason, slot), images)
+    yes: bool = srv.capture(created, slot)
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:
         create_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)

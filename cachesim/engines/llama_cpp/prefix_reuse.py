@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
-from cachesim.base.media_items import item_at
+from cachesim.base.media_items import ends_at_image, item_at
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp.adapters import cap_prefix, mark_rows, moves_chunks
@@ -46,8 +46,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     reuses = srv.rules.task_reuse(request.kind)
     prefix = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
     task.answer.deciding = (prefix if reuses.value else reuses).rule
-    n_past: int = reuse(srv, slot, task, cap_prefix(srv, slot, task, srv.decide(prefix, slot)))
-    slot.reused = n_past
+    slot.reused = n_past = reuse(srv, slot, task, cap_prefix(srv, slot, task, srv.decide(prefix, slot)))
     resume = _use_checkpoint(srv, slot, task, _prompt_facts(srv, slot, n_past, len(prompt)))
     needed = srv.rules.need_one(resume.n_past, len(prompt))
     n_past = srv.decide(needed, slot)
@@ -75,6 +74,14 @@ def _cut_prompt(srv: Core, slot: Slot, task: Task, cut: Cut) -> tuple[Request, t
 
 
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
+    """Return the tokens to reuse: those of the common prefix and of moved blocks, images as a whole."""
+    n_past = move_blocks(srv, slot, task, n_past)
+    if ends_at_image(task.request.prompt, n_past):
+        n_past = srv.decide(srv.rules.media.back(task.request.prompt, n_past), slot)
+    return n_past
+
+
+def move_blocks(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     """NPAST-REUSE: reuse blocks of the slot's tokens after the common prefix by shifting their positions to those in
     the prompt. Returns the new n_past."""
     request = task.request

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import Immutable
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
@@ -101,12 +102,14 @@ class PromptCache:
         the slot). ``scales``: adapters of the request; ``lost``: the slot's tokens count as
         gone for them."""
         held, lcp = (0, 0) if lost else (len(slot.tokens), common_prefix(slot.tokens, prompt))
+        self._check_image(slot.tokens, prompt, lcp)
         base = self.rules.pc_load([], held, lcp, len(prompt))
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
         facts = self._facts(prompt, scales)
-        for fact in facts:
+        for entry, fact in zip(self.entries, facts, strict=True):
             if fact.lcp == OTHER:
                 continue
+            self._check_image(entry.tokens, prompt, fact.lcp)
             f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
             self.log.emit(ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
         decision = self.rules.pc_load(facts, held, lcp, len(prompt))
@@ -115,6 +118,11 @@ class PromptCache:
             return True
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         return self._restore(slot, decision.value, decision.rule)
+
+    def _check_image(self, tokens: Sequence[int], prompt: Sequence[int], lcp: int) -> None:
+        """End the process if a token -1 of the prompt meets an image (rule LC-MEDIA-NULL)."""
+        if lcp < len(prompt) and prompt[lcp] < 0 and (end := self.rules.media.null(tokens, prompt, lcp)).value:
+            raise ProcessAborted(log_decision(self.log, end, None), "token-at-an-image")
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:
         entry, after, read = self.entries[index], self.rules.pc_after_hit(index), False

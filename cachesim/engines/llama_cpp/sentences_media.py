@@ -26,5 +26,17 @@ MEDIA: dict[str, Say] = {
     "LC-MEDIA-OFF": lambda v, b: NoEffect("positions can be moved") if v else (
         "no context shift and no reuse of moved blocks with a projector" if b["projector"] else
         NoEffect("positions cannot be moved")),
+    "LC-TASK-FIRST": lambda v, b: f"the request is refused before it has a slot: {v}" if v else (
+        "the prompt has a token that the model does not have: slots are compared with it all the same"),
+    "LC-MEDIA-LAST": lambda v, b: f"the request is refused: {v}" if v else (
+        "the prompt ends with an image: the request is started all the same"),
+    "LC-MEDIA-SIZE": lambda v, b: f"the request is refused: {v}" if v else (
+        f"an image of {b['n_tokens']} tokens, n_ubatch = {b['n_ubatch']}: the request is started all the same"),
+    "LC-MEDIA-BACK": lambda v, b: f"n_past = {v}" + (
+        ": the last token of an image" if v == b["n_past"] else f" before an image, in place of {b['n_past']}"),
+    "LC-MEDIA-AGAIN": lambda v, b: "no free KV cells for an image: " + (
+        "an idle slot may be cleared" if v else "no idle slot is cleared"),
+    "LC-MEDIA-REASON": lambda v, b: NoEffect("a checkpoint is due after an image" if v else
+                                             "an image does not make a checkpoint due"),
     "LC-MEDIA-FILE": lambda v, b: f"the slot file is refused: {v}" if v else NoEffect("the slot file is restored"),
 }

@@ -11,8 +11,9 @@ from typing import Sequence, TypeVar
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.base import BEFORE_A_SLOT, Answer
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
+from cachesim.engines.llama_cpp.media import is_admitted
 from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -20,7 +21,9 @@ from cachesim.engines.shared.prompt_cache_limits import part
 
 
 def process_task(srv: Core, task: Task) -> None:
-    """Launch the task in a slot, or defer it."""
+    """Launch the task in a slot, or defer it. Some tasks are refused before."""
+    if not is_admitted(srv, task):
+        return
     slot = select_slot(srv, task)
     if slot is None or slot.busy:
         defer(srv, task)
@@ -57,7 +60,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
             for s in srv.slots)
     ]
-    _check_images(srv, facts, prompt)
+    _check_images(srv, facts, request)
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
     _log_choice(srv, facts, choice, len(prompt), request.id_slot)
@@ -76,11 +79,12 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _check_images(srv: Core, facts: Sequence[SlotFacts], prompt: Sequence[int]) -> None:
-    """End the process if a token -1 of the prompt meets an image of an idle slot (rule LC-MEDIA-NULL)."""
-    for fact in facts if srv.settings.projector else ():
-        end = srv.rules.media.null(srv.slots[fact.id].tokens, prompt, fact.lcp)
-        if end.value and not fact.busy:
+def _check_images(srv: Core, facts: Sequence[SlotFacts], request: Request) -> None:
+    """End the process if a token -1 of the prompt meets an image of an idle slot whose similarity is asked (rule
+    LC-MEDIA-NULL)."""
+    for fact in facts if srv.settings.projector and srv.settings.sps else ():
+        end = srv.rules.media.null(srv.slots[fact.id].tokens, request.prompt, fact.lcp)
+        if end.value and not fact.busy and request.id_slot in (ANY_SLOT, fact.id):
             raise ProcessAborted(srv.decide(end, None), "token-at-an-image")
 
 

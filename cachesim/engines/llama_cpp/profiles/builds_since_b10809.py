@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
-from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE, AdapterRules
+from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE, AdapterRules, MediaRules
 from cachesim.engines.llama_cpp.rules import adapter_repairs as keyed
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import (
+    media_repairs,
     prompt_lifecycle,
     repaired,
     seq_rm_and_state,
@@ -89,13 +90,15 @@ LORA_TRIED = AdapterRules(
     rows=keyed.cap_at_rows,
     chunks=keyed.chunks_without_start,
 )
-LORA_CHANGED = tuple(f"adapters.{name}" for name, _, _ in differences(AdapterRules(), LORA_TRIED))
+MEDIA_TRIED = MediaRules(adapters=media_repairs.own_adapters)
+LORA_CHANGED = (*(f"adapters.{name}" for name, _, _ in differences(AdapterRules(), LORA_TRIED)), "media.adapters")
 
 B11549_LORA_TRIED = replace(
     B11549,
     name="llama_cpp@b11549-lora-tried",
     source="b11549 with the changes for adapters that were tried on a patched server: not upstream, in no build",
     adapters=LORA_TRIED,
+    media=MEDIA_TRIED,
     inferred=LORA_CHANGED,
 )
 """Reuse depends on the adapters. Missing: an entry of the prompt cache does not say from which token on its rows were
@@ -124,9 +127,14 @@ B11549_REPAIRED = replace(
     spec_unread=repaired.unread_is_an_error,
     kv_shift=repaired.shift_skips,
     adapters=replace(LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted),
+    media=replace(
+        MEDIA_TRIED, last=media_repairs.last_is_no_image, size=media_repairs.size_in_micro_batch,
+        back=media_repairs.back_to_start, again=media_repairs.tried_after_purge,
+    ),
+    task_first=media_repairs.valid_before_slot,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shift", "spec_unread", *LORA_CHANGED,
+        "kv_shift", "spec_unread", "task_first", "media.last", "media.size", "media.back", "media.again", *LORA_CHANGED,
     ),
 )
 
@@ -139,7 +147,8 @@ B11549_PROPOSED = replace(
     trim=prompt_lifecycle.clear_if_refused,
     ckpt_break=repaired.break_quarters,
     file_torn=slot_file.torn_freed,
-    inferred=("slot_select", "trim", "ckpt_break", "file_torn"),
+    media=MediaRules(reason=media_repairs.image_is_reason, ckpt=media_repairs.kept_after_image),
+    inferred=("slot_select", "trim", "ckpt_break", "file_torn", "media.reason", "media.ckpt"),
 )
 """Proposals for open reports of lost reuse, a refused removal and truncated slot files. Not part of the repaired rule
 set, whose edits a real server ran."""

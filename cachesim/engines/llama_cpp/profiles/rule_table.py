@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import adapters, media
-from cachesim.engines.llama_cpp.rules.prompt_lifecycle import valid_tokens
+from cachesim.engines.llama_cpp.rules.prompt_lifecycle import slot_first, valid_tokens
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -60,6 +60,11 @@ class MediaRules:
     adapters: Rule = media.adapters_of_image
     moves: Rule = media.moves_positions
     file: Rule = media.restorable
+    last: Rule = media.last_may_be_image
+    size: Rule = media.any_size
+    back: Rule = media.stays_inside
+    again: Rule = media.tried_once
+    reason: Rule = media.no_reason
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,7 @@ class Rules(RuleSet):
     adapters: AdapterRules = AdapterRules()
     media: MediaRules = MediaRules()
     task_valid: Rule = valid_tokens
+    task_first: Rule = slot_first
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory

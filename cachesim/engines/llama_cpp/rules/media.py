@@ -104,3 +104,35 @@ def restorable(images: bool, projector: bool) -> Decision:
     """Refuses a slot file with images on a server without a projector. Returns the cause, "" = it is restored."""
     refused = images and not projector
     return Decision("Cannot restore media tokens without an mmproj" if refused else "", {"images": images})
+
+
+@rule("LC-MEDIA-LAST", Role.FAIL, llama_cpp(CONTEXT, 'pre_decode "GGML_ASSERT(batch.size() > 0)"', "b11549"))
+def last_may_be_image(prompt: Sequence[int]) -> Decision:
+    """Returns "": a prompt may end with an image, although the evaluation of an image gives no output. If no other slot
+    has tokens in the batch, the process ends; else the answer begins with the output of another slot."""
+    return Decision("", {"n_tokens": len(prompt)})
+
+
+@rule("LC-MEDIA-SIZE", Role.FAIL, llama_cpp(HELPER, "mtmd_helper_decode_image_chunk", "b11549"))
+def any_size(n_tokens: int, n_batch: int, n_ubatch: int) -> Decision:
+    """Returns "": the size of an image that is evaluated without causal mask is not checked before its evaluation."""
+    return Decision("", {"n_tokens": n_tokens, "n_ubatch": n_ubatch})
+
+
+@rule("LC-MEDIA-BACK", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "TAG_PROMPT_LOGITS"', "b11549"))
+def stays_inside(prompt: Sequence[int], n_past: int) -> Decision:
+    """Returns the tokens to reuse of a prompt that ends with a reused image, or whose reuse ends inside an image: all
+    of them. One token before the end of an image, no slot can be cut."""
+    return Decision(n_past, {"n_past": n_past})
+
+
+@rule("LC-MEDIA-AGAIN", Role.FAIL, llama_cpp(CONTEXT, "process_mtmd_chunk", "b11549"))
+def tried_once(ret: int) -> Decision:
+    """Returns False: an image that finds no free cells is not tried again. No idle slot is cleared for it."""
+    return Decision(False, {"ret": ret})
+
+
+@rule("LC-MEDIA-REASON", Role.CREATE, llama_cpp(CONTEXT, 'pre_decode "near_prompt_end" "has_mtmd"', "b11549"))
+def no_reason(do: bool, pos_min: int) -> Decision:
+    """Returns False: a checkpoint is not created because of an image in this iteration."""
+    return Decision(False, {"do": do, "pos_min": pos_min})

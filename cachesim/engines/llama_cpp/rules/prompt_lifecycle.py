@@ -21,6 +21,13 @@ def valid_tokens(least: int) -> Decision:
     return Decision("Prompt contains invalid tokens" if least < 0 else "", {"least": least})
 
 
+@rule("LC-TASK-FIRST", Role.FAIL, llama_cpp(CONTEXT, "process_single_task, get_available_slot", "b11549"))
+def slot_first(least: int) -> Decision:
+    """Returns "": the tokens of a prompt are validated only after it has a slot. Its search compares them with the
+    tokens of slots and entries before."""
+    return Decision("", {"least": least})
+
+
 @rule("LC-NPAST-LCP", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "cache_prompt" "get_common_prefix"', "3f545be"))
 def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
     """Returns n_past: the common prefix of slot and prompt, 0 if cache_prompt is false."""
