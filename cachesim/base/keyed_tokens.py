@@ -28,6 +28,9 @@ class KeyedToken(int):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
+    def __reduce__(self) -> tuple[type[Self], tuple[int, int]]:
+        return type(self), (int(self), self.key)
+
 
 def under(tokens: Sequence[int], key: int) -> Sequence[int]:
     """Return these tokens, evaluated under a key."""

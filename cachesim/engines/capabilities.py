@@ -26,8 +26,8 @@ SCENARIO_NAMES = {
     "user_starts": "user marks (|)",
 }  # fmt: skip
 """Names of request fields where users write them (scenarios, lines, bodies), if they differ."""
-IMAGES = "images"
-"""Entry of ``Manual.takes``: prompts may have images."""
+IMAGES, INVALID = "images", "tokens that no model has"
+"""Entries of ``Manual.takes``: prompts may have images, and the token -1."""
 MOST_DRAWN_BATCHES = 48            # micro-batches of a drawn prompt; more cost time and exercise nothing new
 
 
@@ -191,9 +191,10 @@ class Manual:
         changed = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
         endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
         images = [IMAGES] if IMAGES not in self.takes and is_item(max(request.prompt, default=0)) else []
+        invalid = [INVALID] if INVALID not in self.takes and min(request.prompt, default=0) < 0 else []
         more = [name for name in request.extra if name not in {known.name for known in self.fields}]
         return [*scenario_names(name for name in changed if name not in COMMON_FIELDS | self.takes), *endless, *images,
-                *more]  # fmt: skip
+                *invalid, *more]  # fmt: skip
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:

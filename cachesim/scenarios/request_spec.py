@@ -19,6 +19,7 @@ from cachesim.engines.chat_template import THK, ChatMessage, ChatTemplate, rende
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import (
+    NULL,
     THINK,
     ImageSize,
     canonical,
@@ -70,7 +71,7 @@ def _tokens(word: str, words: Mapping[str, int]) -> Tokens:
     length, index = words[word], list(words).index(word)
     if isinstance(length, ImageSize):
         return image_items(f"{index}", length, max(length.columns, length.rows))
-    first = THK if word == THINK else FIRST + STRIDE * index
+    first = {THINK: THK, NULL: -1}.get(word, FIRST + STRIDE * index)
     return tuple(range(first, first + length))
 
 

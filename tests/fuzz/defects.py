@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
-from cachesim.scenarios.notation.tree import Asked
-from cachesim.scenarios.notation.word_lengths import size
+from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.word_lengths import NULL, size
 from cachesim.tools.search.drawn_conversation import DrawnConversation
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
 
@@ -15,6 +15,7 @@ WARM, STORED = "warm-equals-cold", "stored-equals-cold"
 class Defect(NamedTuple):
     """A defect. ``said``: pattern of the finding's rule and text. ``cure``: makes the conversation hold. ``models``:
     layers of which the model must have at least one, "" = any. ``about``: further condition on the conversation.
+    ``options``: those of every drawn server. ``needs``: steps without which the conversation holds.
     ``longest``: maximum tokens of the longest request of a shrunk case. ``least``: why a shrunk case has more than 40
     tokens."""
 
@@ -27,6 +28,8 @@ class Defect(NamedTuple):
     longest: int = 40
     least: str = ""
     about: Callable[[DrawnConversation], bool] = lambda case: True
+    options: tuple[str, ...] = ()
+    needs: Callable[[Asked | Action], bool] | None = None
 
 
 def refused(case: DrawnConversation) -> bool:
@@ -73,3 +76,59 @@ DEFECTS = (
     Defect("#911 twice", ML + "0.31.0", WARM, option("thinking", False)),
     Defect("#1006b key", ML + "pr1006b", STORED, rules_of(ML + "pr1006c", "create_at_pc"), "recurrent state"),
 )
+
+
+def _scales(step: Asked | Action) -> str:
+    """Return the list of adapters of a request, "" without a list."""
+    return str(dict(step.extra).get("lora", "")) if isinstance(step, Asked) else ""
+
+
+def posts(step: Asked | Action) -> bool:
+    """True for a step that changes the scales of the server."""
+    return isinstance(step, Action) and step.do == "lora"
+
+
+def restores(step: Asked | Action) -> bool:
+    """True for a step that restores a slot file."""
+    return isinstance(step, Action) and step.do == "restore"
+
+
+def is_invalid(step: Asked | Action) -> bool:
+    """True for a request with a token that no model has."""
+    return isinstance(step, Asked) and any(piece.word == NULL for piece in step.prompt)
+
+
+def is_negative(step: Asked | Action) -> bool:
+    """True for a request with a negative scale."""
+    return "-" in _scales(step)
+
+
+def has_no_list(step: Asked | Action) -> bool:
+    """True for a request without a list of adapters."""
+    return isinstance(step, Asked) and not _scales(step)
+
+
+def _without(*kinds: Callable[[Asked | Action], bool]) -> Callable[[DrawnConversation], bool]:
+    return lambda case: not any(kind(step) for step in case.asked for kind in kinds)
+
+
+KEYED, B = LC + "b11549-repaired", LC + "b11549"
+PLAIN, ACTIVATED = ("lora_scaled=0,0",), ("lora_scaled=0@M",)
+CLEAR, ENTRY = rules_of(KEYED, "adapters.clear"), rules_of(KEYED, "adapters.entry")
+
+OF_ADAPTERS = (
+    Defect("L1", B, WARM, ENTRY, options=PLAIN),
+    Defect("L2", B, WARM, CLEAR, options=PLAIN, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
+    Defect("L3", B, WARM, CLEAR, options=PLAIN, about=_without(is_invalid, is_negative), needs=posts),
+    Defect("L4", B, WARM, rules_of(KEYED, "adapters.file"), options=PLAIN, needs=restores),
+    Defect("L4b", B, WARM, CLEAR, options=PLAIN, about=_without(posts, is_negative), needs=is_invalid),
+    Defect("L7", B, WARM, rules_of(KEYED, "adapters.rows"), options=ACTIVATED),
+    Defect("L7b", B, WARM, CLEAR, options=ACTIVATED, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
+    Defect("L7c", B, WARM, rules_of(KEYED, "adapters.cap"), options=ACTIVATED),
+    Defect("L7d", B, WARM, ENTRY, options=ACTIVATED),
+    Defect("L7e", B, WARM, rules_of(KEYED, "adapters.chunks"), options=(*ACTIVATED, "cache_reuse=4", "A", "AA")),
+    Defect("L8", B, WARM, CLEAR, options=("lora_scaled=0@M,0",), about=_without(posts, is_invalid, has_no_list),
+           needs=is_negative),
+    Defect("L9", B, WARM, rules_of(KEYED, "adapters.split"), options=(*ACTIVATED, "parallel=2")),
+)
+"""Defects of reuse under other adapters, each cured by a single rule of the repaired rule set."""

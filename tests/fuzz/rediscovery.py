@@ -10,17 +10,19 @@ import argparse
 import re
 import sys
 import time
+from dataclasses import replace
 from statistics import median
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import shrink
+from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.tools.search.campaign import SPREAD, findings, with_rare_garbage_collection
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
-from tests.fuzz.defects import DEFECTS, Defect
+from tests.fuzz.defects import DEFECTS, OF_ADAPTERS, Defect
 
 LIMIT = 20_000
 
@@ -54,9 +56,21 @@ def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
              if re.search(defect.said, f"{one.label} | {one.text}")]
     if not found:
         return None
+    if defect.needs is not None and not _is_needed(defect, defect.needs, case, judges):
+        return None
     after = cured(defect, case, judges)
     new = (one for one in found if all(late.step > one.step or _what(late) != _what(one) for late in after))
     return next(new, None)
+
+
+def _is_needed(
+    defect: Defect, needs: Callable[[Asked | Action], bool], case: DrawnConversation, judges: dict[str, Judge]
+) -> bool:
+    """Return whether some of these steps occur, and the conversation holds without them."""
+    rest = tuple(step for step in case.asked if not needs(step))
+    if not rest or len(rest) == len(case.asked):
+        return False
+    return not findings(replace(case, asked=rest), defect.profile, (defect.prop,), judges)
 
 
 def _what(found: PropertyFailure) -> tuple[str, str]:
@@ -87,7 +101,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
             return False
 
     for i in range(limit):
-        case = draw_conversation(seed * SPREAD + i, engine)
+        case = draw_conversation(seed * SPREAD + i, engine, defect.options)
         if fails(case):
             met = time.monotonic()
             small = shrink(case, fails, seed=case.seed)
@@ -102,7 +116,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
 def search_named(job: tuple[str, int, int]) -> Found:
     """Run ``search`` in another process, with the defect given by its number in the table."""
     name, seed, limit = job
-    return search(next(one for one in DEFECTS if one.name == name), seed, limit)
+    return search(next(one for one in (*DEFECTS, *OF_ADAPTERS) if one.name == name), seed, limit)
 
 
 def one_line(case: DrawnConversation, profile: str) -> str:
@@ -138,7 +152,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=LIMIT)
     parser.add_argument("names", nargs="*", help="part of a defect's name")
     args = parser.parse_args()
-    wanted = [one for one in DEFECTS if not args.names or any(name in one.name for name in args.names)]
+    wanted = [one for one in (*DEFECTS, *OF_ADAPTERS) if not args.names or any(name in one.name for name in args.names)]
     missing = 0
     todo = [(one, seed, args.limit) for one in wanted for seed in range(args.first, args.first + args.seeds)]
     done: dict[str, list[Found]] = {one.name: [] for one in wanted}

@@ -56,10 +56,6 @@ FILES_ONLY = "asked where a cache goes into a file, which the server never does;
 QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
 NOT_YET: dict[str, str] = {
     **dict.fromkeys((
-        "LC-MEDIA-CKPT", "LC-MEDIA-CUT", "LC-MEDIA-FILE", "LC-MEDIA-ITER", "LC-MEDIA-KV", "LC-MEDIA-LCP",
-        "LC-MEDIA-LORA", "LC-MEDIA-NONCAUSAL", "LC-MEDIA-NULL", "LC-MEDIA-OFF", "LC-MEDIA-POS", "LC-MEDIA-RESUME",
-    ), "scenarios cannot have images yet; recordings have"),
-    **dict.fromkeys((
         "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
         "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
         "LC-PC-ASK.PC4", "LC-BATCH-CHECK.NEXT", "LC-FAIL.CLEAR", "LC-KV-MASK.OWN", "LC-KV-POS.COUNTED",

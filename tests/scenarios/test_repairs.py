@@ -56,8 +56,12 @@ ADAPTERS = {
 """The same for the adapters of llama-server: fields of ``KEYED``, with conversations that lie elsewhere."""
 CHEAPER = {"adapters.save", "adapters.start"}
 """Changes for adapters that save tokens; no answer is wrong without them."""
-IMAGES = {"media.adapters", "media.last", "media.size", "media.back", "media.again", "task_first"}
-"""Changes for images: tests/unit/engines/llama_cpp/test_media_repairs.py."""
+IMAGES = {
+    "media.adapters": "llama-media-image-under-previous-adapter", "media.last": "llama-media-prompt-ends-with-image",
+    "media.size": "llama-media-image-exceeds-ubatch", "media.back": "llama-media-alora-after-image",
+    "media.again": "llama-media-image-finds-no-cells", "task_first": "llama-media-null-token-at-image",
+}
+"""Conversations with images that fail without a change."""
 KEYED = ("llama_cpp@b11549-lora-tried", "llama_cpp@b11549-repaired")
 
 CHANGES = [(name, field) for name, kept in KEPT.items() for field in kept]
@@ -102,10 +106,12 @@ def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
     assert failing(back) > allowed
 
 
-@pytest.mark.parametrize("field", ADAPTERS)
-@pytest.mark.parametrize("name", KEYED)
-def test_a_change_for_adapters_that_is_put_back_makes_its_conversation_fail(name, field):
-    scenario = next(one for one in corpus() if one.id == ADAPTERS[field])
+@pytest.mark.parametrize(("name", "field"), [
+    *((name, field) for name in KEYED for field in (*ADAPTERS, "media.adapters")),
+    *(("llama_cpp@b11549-repaired", field) for field in IMAGES if field != "media.adapters"),
+])  # fmt: skip
+def test_a_change_of_the_key_that_is_put_back_makes_its_conversation_fail(name, field):
+    scenario = next(one for one in corpus() if one.id == {**ADAPTERS, **IMAGES}[field])
     run = run_judged(scenario, name, "provenance")
     back = run_judged(scenario, name, "provenance", table=rules_of(name).mixed(older(name), [field]))
     assert not failing(run) and run.broken == [] and back.broken == scenario_broken(scenario)
@@ -116,12 +122,11 @@ def scenario_broken(scenario: Scenario) -> list[int]:
     return list(scenario.expect["llama_cpp@b11549"].broken)
 
 
-@pytest.mark.parametrize("scenario", ADAPTERS.values())
-def test_why_names_the_rule_for_adapters(scenario):
-    found = next(one for one in corpus() if one.id == scenario)
+@pytest.mark.parametrize("field", [*ADAPTERS, *IMAGES])
+def test_why_names_the_rule_of_the_key(field):
+    found = next(one for one in corpus() if one.id == {**ADAPTERS, **IMAGES}[field])
     number = found.expect["llama_cpp@b11549"].broken[0]
     decided = deciding_rule(run_judged(found, "llama_cpp@b11549", "provenance"), number)
-    [field] = [field for field, name in ADAPTERS.items() if name == scenario]
     assert decided is not None and decided.rule == older(KEYED[0]).fields()[field].rule
 
 

@@ -127,6 +127,12 @@ def _keys(slot: Slot) -> tuple[tuple[int, int], ...]:
     return (0, key_of_scales(scaled(slot.adapters, slot.alora, 0.0))), (slot.alora_start - 1, whole[1])
 
 
+def begin_active_rows_at(task: Task, start: int) -> None:
+    """Note from where on a cold server computes a prompt with its aLoRA, too, if this is not the usual place."""
+    (_, before), (_, active) = task.answer.keys
+    task.answer.keys = (0, before), (start, active)
+
+
 def _words(scales: Scales) -> str:
     """Return the adapters in force, as a phrase after "under"."""
     named = [f"adapter {i}" + (f" (scale {scale:g})" if scale != 1 else "") for i, scale in enumerate(scales) if scale]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Field, Load, Manual, draw_batches
+from cachesim.engines.capabilities import (
+    IMAGES,
+    INVALID,
+    MOST_DRAWN_BATCHES,
+    Context,
+    DrawnServer,
+    Field,
+    Load,
+    Manual,
+    draw_batches,
+)
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
-from cachesim.engines.llama_cpp.rules.adapters import read_adapters
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.model.hash_mixing import Rng
@@ -69,7 +78,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 def _adapter_lists(server: Mapping[str, Any]) -> tuple[str, ...]:
     """Return lists for a server with adapters: each of the first three alone, all of them, none, and other scales."""
-    number = len(read_adapters(str(server.get("lora_scaled", ""))))
+    number = len(list(filter(None, str(server.get("lora_scaled", "")).split(","))))
     alone = [f"{i}:1" for i in range(min(number, 3))]
     return (*alone, *alone, ",".join(alone), "0:0", "0:0.5", f"{number - 1}:-1") if alone else ()
 
@@ -101,7 +110,7 @@ MANUAL = Manual(
     takes=frozenset({
         "cache_prompt", "id_slot", "user_starts", "chat", "byte_pos", "n_keep", "n_discard", "n_cache_reuse",
         "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
-        "stop", "eog", "others", "shared", "images",
+        "stop", "eog", "others", "shared", IMAGES, INVALID,
     }),
     fields=(Field("lora", "", "list of adapters with their scales, as in 0:1,2:0.5; the others are off"),),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},

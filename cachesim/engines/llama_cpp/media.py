@@ -16,6 +16,7 @@ from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.rules.adapters import Scales
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, Task
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
@@ -65,13 +66,21 @@ def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
         srv.emit(ev.MediaEncode(slot.id, task.id, start, 1))
         items = prompt[start : start + image.n_tokens]
         if srv.adapters:
-            items = tuple(under(items, key_of_scales(
-                srv.decide(srv.rules.media.adapters(srv.in_force, slot.adapters), slot))))
+            items = tuple(under(items, key_of_scales(_adapters_of_image(srv, slot, task))))
         slot.tokens.extend(items)
         if not _decode(srv, slot, task, start):
             return None
         task.answer.prompt_n += len(items)
     return None
+
+
+def _adapters_of_image(srv: Core, slot: Slot, task: Task) -> Scales:
+    """Return the scales under which an image is evaluated (rule LC-MEDIA-LORA)."""
+    chosen = srv.rules.media.adapters(srv.in_force, slot.adapters)
+    scales: Scales = srv.decide(chosen, slot)
+    if scales != slot.adapters:
+        task.answer.deciding = chosen.rule
+    return scales
 
 
 def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities
-from cachesim.engines.llama_cpp.adapters import keyed, split_prompt
+from cachesim.engines.llama_cpp.adapters import begin_active_rows_at, keyed, split_prompt
 from cachesim.engines.llama_cpp.media import decode_images
 from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -74,6 +74,8 @@ def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk, limit: int | Non
     if limit is not None and chunk.start <= limit <= stop:
         srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
         return limit
+    if limit is not None and limit < chunk.start:           # the invocation follows an image: nothing ends the batch
+        begin_active_rows_at(task, stop)
     return stop
 
 

@@ -12,7 +12,7 @@ from typing import Mapping
 
 from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
-from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, predicted, prompt_size, size, span
+from cachesim.scenarios.notation.word_lengths import FIXED, ImageSize, predicted, prompt_size, size, span
 
 
 def check_asked(step: Asked, words: Mapping[str, int]) -> None:
@@ -62,7 +62,7 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
 
 def renamed(line: ScenarioLine) -> ScenarioLine:
     """Return the line with its words renamed to A, B, C in the order of first use."""
-    return _rename(line, {word: letters(i) for i, word in enumerate(word for word in used(line) if word != THINK)})
+    return _rename(line, {word: letters(i) for i, word in enumerate(word for word in used(line) if word not in FIXED)})
 
 
 def renamed_apart(line: ScenarioLine) -> ScenarioLine:
@@ -73,7 +73,7 @@ def renamed_apart(line: ScenarioLine) -> ScenarioLine:
         prompts = texts(step._replace(answer=None, answers=()))
         for number, text in enumerate(texts(step)):
             in_answer = number >= len(prompts)
-            for word in (piece.word for piece in text if piece.word != THINK and piece.word not in names):
+            for word in (piece.word for piece in text if piece.word not in FIXED and piece.word not in names):
                 n = sum(name.islower() == in_answer for name in names.values())
                 names[word] = letters(n).lower() if in_answer else letters(n)
     return _rename(line, names)
@@ -129,8 +129,8 @@ def _merge_pair(line: ScenarioLine) -> ScenarioLine | None:
     """Return the line with a pair of words merged, None without such a pair."""
     before: dict[str, set[str]] = {}
     after: dict[str, set[str]] = {}
-    # Words that cannot be merged: THINK, images and sliced words.
-    apart = {THINK, *(word for word, length in line.words.items() if isinstance(length, ImageSize))}
+    # Words that cannot be merged: single tokens, images and sliced words.
+    apart = {*FIXED, *(word for word, length in line.words.items() if isinstance(length, ImageSize))}
     for text in (text for step in line.steps for text in texts(step)):
         words = ["", *(piece.word for piece in text), ""]
         for left, word, right in zip(words, words[1:], words[2:], strict=False):

@@ -11,7 +11,9 @@ from cachesim.base.limits import WORD_LENGTH
 from cachesim.base.media_items import MOST
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
 
-THINK = "THINK"              # name of the word that stands for the think token
+THINK, NULL = "THINK", "NULL"
+FIXED: Mapping[str, str] = {THINK: "the think token", NULL: "the token -1, which no model has"}
+"""Names of words that stand for a single token."""
 NAME = re.compile(r"[A-Za-z_]+")
 LENGTH = r"[0-9]{1,9}(?:x[0-9]{1,4})?"
 """Length of a word in a line."""
@@ -33,6 +35,9 @@ class ImageSize(int):
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, int]]:
+        return type(self), (self.columns, self.rows)
 
 
 def read_length(text: str) -> int:
@@ -60,8 +65,8 @@ def check_word(name: str, length: int) -> None:
     """Raise BadInput unless the name and the length [tokens] of a word are valid."""
     if not NAME.fullmatch(name):
         raise BadInput(f"word {quoted(name)}: expected letters and underscores")
-    if name == THINK and length != 1:
-        raise BadInput(f"word {quoted(THINK)} is the think token: its length is 1, found {length}")
+    if name in FIXED and length != 1:
+        raise BadInput(f"word {quoted(name)} is {FIXED[name]}: its length is 1, found {length}")
     if length < 1:
         raise BadInput(f"word {quoted(name)}: its length is {length}, it must be at least 1")
     WORD_LENGTH.check(length, f"word {quoted(name)}")

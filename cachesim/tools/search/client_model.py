@@ -3,6 +3,7 @@ them. A client usually continues an earlier exchange."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
-from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, read_length, size, span
+from cachesim.scenarios.notation.word_lengths import FIXED, NULL, THINK, ImageSize, read_length, size, span
 
 
 class Exchange(NamedTuple):
@@ -25,19 +26,27 @@ class Exchange(NamedTuple):
 @dataclass
 class Clients:
     """All clients of a server. ``words``: words used so far with their lengths in tokens. ``talks``: exchanges so far.
-    ``parted``: lengths at which a prompt diverged from an earlier conversation."""
+    ``parted``: lengths at which a prompt diverged from an earlier conversation. ``named``: words that options name
+    (``@WORD``), which texts contain now and then."""
 
     rng: Rng
     world: DrawnServer
     words: dict[str, int] = field(default_factory=dict)
     talks: list[Exchange] = field(default_factory=list)
     parted: list[int] = field(default_factory=list)
+    named: list[Piece] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in dict.fromkeys(re.findall(r"@([A-Za-z_]+)", " ".join(map(str, self.world.server.values())))):
+            self.words[name] = self.rng.between(1, 3)
+            self.named.append(Piece(name))
 
     def word(self, length: int, capital: bool = False) -> Piece:
         """Return a new word of this length in tokens."""
         n = len(self.words)
         name = (ascii_lowercase[n // 26 - 1] if n >= 26 else "") + ascii_lowercase[n % 26]
         name = name.upper() if capital else name
+        name += "_" if name in self.words else ""
         self.words[name] = length
         return Piece(name)
 
@@ -48,7 +57,14 @@ class Clients:
 
     def shared(self) -> list[str]:
         """Return the texts that several conversations begin with: the words in capitals."""
-        return [name for name in self.words if name.isupper() and name != THINK]
+        return [name for name in self.words if name.isupper() and name not in FIXED and Piece(name) not in self.named]
+
+    def invalid(self) -> Pieces:
+        """Draw a prompt with a token that no model has: at the end of a text, or in place of an image."""
+        self.words[NULL] = 1
+        prompt = self.prompt()
+        images = [i for i, piece in enumerate(prompt) if self._image(piece)]
+        return (*(prompt[: self.rng.one(images)] if images else prompt), Piece(NULL))
 
     def length(self, most: int) -> int:
         """Draw the length of a text in tokens: near an edge of the memory, short, or arbitrary."""
@@ -128,10 +144,19 @@ class Clients:
             system = Piece(rng.one(capitals))
         else:
             system = self.word(self.length(most // 2), capital=True)
-        return self.cut((system, *self._turn(most)), most)
+        begins = (self.rng.one(self.named),) if self.named and self.rng.chance(15) else (system,)
+        return self.cut((*begins, *self._turn(most)), most)
 
     def _turn(self, most: int) -> Pieces:
-        """Draw a message: a text, often with a new or an earlier image before it when the server takes images."""
+        """Draw a message: a text with an image, and words that options name, as the server has them."""
+        message = self._message(most)
+        if not self.named or not self.rng.chance(60):
+            return message
+        at = self.rng.one((0, len(message), len(message)))
+        return (*message[:at], self.rng.one(self.named), *message[at:], *((self._user(most),) * self.rng.chance(50)))
+
+    def _message(self, most: int) -> Pieces:
+        """Draw a text, often with a new or an earlier image before it when the server takes images."""
         user, rng = self._user(most), self.rng
         if not self.world.images or not rng.chance(50):
             return (user,)

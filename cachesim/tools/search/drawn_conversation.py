@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.capabilities import ChatDrawing, DrawnServer, Manual
+from cachesim.engines.capabilities import INVALID, ChatDrawing, DrawnServer, Manual
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import word_lengths
@@ -16,7 +16,7 @@ from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken
-from cachesim.scenarios.request_spec import Words, make_steps
+from cachesim.scenarios.request_spec import Words, make_steps, with_words
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.client_model import Clients, Exchange
 
@@ -79,7 +79,8 @@ class DrawnConversation:
                 check_asked(one, lengths)
         return Scenario(
             id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
-            engine=self.engine, model=self.model, profiles=(profile,), server=dict(self.server), words=lengths,
+            engine=self.engine, model=self.model, profiles=(profile,), words=lengths,
+            server=with_words(self.server, lengths),
             steps=make_steps(self.asked, lengths, self.server),
         )
 
@@ -164,6 +165,12 @@ class _Drawer:
         return ENGINES[self.world.engine].manual
 
     @property
+    def is_keyed(self) -> bool:
+        """True for a server with adapters or images. It has more steps that are not requests, and some requests have a
+        token that no model has."""
+        return bool(self.world.images or self.manual.adapter_lists(self.world.server))
+
+    @property
     def batches(self) -> bool:
         """True if the server evaluates simultaneous requests in a single batch; it has no slots then."""
         return not self.manual.slots
@@ -172,7 +179,7 @@ class _Drawer:
         """Draw two to nine steps, most often six."""
         found: list[Asked | Action] = []
         for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
-            if found and not self.batches and self.rng.chance(7):
+            if found and not self.batches and self.rng.chance(20 if self.is_keyed else 7):
                 found.append(self._action())
             else:
                 found.append(self._request(found))
@@ -196,6 +203,8 @@ class _Drawer:
     def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
         burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
+        if self.is_keyed and INVALID in self.manual.takes and rng.chance(6):
+            return Asked(self.clients.invalid(), **self.manual.draw_fields(rng, self.world.server))
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
