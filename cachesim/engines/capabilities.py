@@ -147,6 +147,7 @@ class Manual:
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = lambda rng, server: {}
     # lists of adapters that a request, or a step that changes the server's list, may have under these options
     adapter_lists: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
+    adapter_scales: str = ""        # option with the scales of the server's adapters; "" = it has none
     # sizes of images that a search draws under these options, () = the server takes no images
     image_sizes: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
     drawn_with_images: tuple[str, ...] = ()                        # further models to draw for a server with images

@@ -25,7 +25,8 @@ BODIES = (
                                                                                             "text": "r"}]}]}]},
     {"model": "m", "instructions": "help", "input": [{"role": "user", "content": [{"type": "input_text", "text": "u"}]},
                                                      {"type": "function_call_output", "call_id": "c", "output": "o"}]},
-    {"prompt": "once upon a time 2026-11-21", "n_predict": 4}, {"prompt": [1, 2, 3, 4], "cache_prompt": True},
+    {"prompt": "once upon a time 2026-11-21", "n_predict": 4},
+    {"prompt": [1, 2, 3, 4], "lora": [{"id": 0, "scale": 0.5}]},
     {"prompt": ["a", 5, "b"]}, {"prompt": {"prompt_string": "a", "multimodal_data": ["AAAA"]}},
 )  # fmt: skip
 ANSWER = {"choices": [{"message": {"role": "assistant", "reasoning_content": "hm", "content": "yes"}}]}

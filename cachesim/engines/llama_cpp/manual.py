@@ -124,6 +124,7 @@ MANUAL = Manual(
     draw=draw,
     draw_fields=_draw_fields,
     adapter_lists=_adapter_lists,
+    adapter_scales="lora_scaled",
     image_sizes=_image_sizes,
     drawn_with_images=("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
     tries=TRIES,

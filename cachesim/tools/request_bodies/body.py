@@ -84,6 +84,14 @@ def token_character(value: Any) -> str:
     return chr(FIRST_TOKEN + value) if whole and 0 <= value <= 0x10FFFF - FIRST_TOKEN else ""
 
 
+MOST = 1_000_000             # largest number that a list of adapters may contain
+
+
+def _bounded(value: Any) -> float | None:
+    """Return a number from -MOST to MOST, None for other values."""
+    return float(value) if isinstance(value, int | float) and -MOST <= value <= MOST else None
+
+
 class BodyText(NamedTuple):
     """Text of a prompt part, with the path of its value in the body."""
 
@@ -123,6 +131,15 @@ class Body:
     parameters: Mapping[str, Any] = field(default_factory=dict)         # fields that are not parts of the prompt
     chat: list[dict[str, Any]] | None = None        # messages for a chat template, None = raw prompt
     answer: BodyMessage | None = None               # response of the server, if the dump contains it
+
+    @property
+    def adapters(self) -> dict[int, float]:
+        """Scales of the adapters that the request names, by id; {} if it has no list. An empty list counts as none."""
+        named = self.parameters.get("lora")
+        listed = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
+        numbered = [(_bounded(entry.get("id")), _bounded(entry.get("scale"))) for entry in listed]
+        return {int(number): scale or 0.0 for number, scale in numbered
+                if number is not None and number >= 0 and number.is_integer()}  # fmt: skip
 
     @property
     def raw(self) -> bool:

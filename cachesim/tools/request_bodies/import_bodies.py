@@ -18,7 +18,13 @@ from cachesim.tools.request_bodies.body import IMAGE, Body, changed
 from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
 from cachesim.tools.request_bodies.conversations import spoken_key
-from cachesim.tools.request_bodies.import_scenario import SimulatedImport, simulate_bodies
+from cachesim.tools.request_bodies.import_scenario import (
+    SimulatedImport,
+    adapter_keys,
+    scales_option,
+    scales_text,
+    simulate_bodies,
+)
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
 from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
@@ -39,8 +45,8 @@ def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, to
         return 0
     before = records[record.link.before]
     if record.body.raw:
-        return max(0, min(before.tokens, record.tokens) - record.best)
-    return max(0, record.tokens - record.best - new_tokens(before, record, tokenizer))
+        return max(0, min(before.tokens, record.tokens) - record.usable)
+    return max(0, record.tokens - record.usable - new_tokens(before, record, tokenizer))
 
 
 def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer) -> int:
@@ -89,7 +95,7 @@ def causes(records: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[st
         found.append({
             "cause": name, "says": CAUSES[name].says, "where": part, **at(record.place), "detail": record.cause.detail,
             "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
-            "most": max(records[number].best for number in numbers), "harmless": record.harmless,
+            "most": max(records[number].usable for number in numbers), "harmless": record.harmless,
             "evidence": None if seen is None else {
                 "text_common": seen.same, "text_before": seen.before, "text_after": seen.after,
                 "previous": record.link.before, "request": numbers[0],
@@ -118,7 +124,8 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
     if options.template:
         prompts = render(read_template(Path(options.template)), bodies, options.template)
     with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
-        records = link_requests(bodies, prompts, tokenizer)
+        scales = str(options.server.get(scales_option(options.profile), ""))
+        records = link_requests(bodies, prompts, tokenizer, adapter_keys(bodies, scales))
         lost = [invalidated_tokens(records, record, tokenizer) for record in records]
     data = _data(paths, records, lost, tokenizer, options)
     data["skipped"] = left
@@ -152,7 +159,7 @@ def _data(
         "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(r.tokens for r in records),
         "media": len({part.text for r in records for message in r.body.messages for part in message.parts
                       if part.kind == IMAGE}),
-        "again": sum(lost), "losing": losing, "most": max((records[number].best for number in losing), default=0),
+        "again": sum(lost), "losing": losing, "most": max((records[number].usable for number in losing), default=0),
         "causes": causes(records, lost),
         "requests": [_request(records, number, tokens) for number, tokens in enumerate(lost)],
     }  # fmt: skip
@@ -166,9 +173,9 @@ def _request(records: Sequence[PromptRecord], number: int, lost: int) -> dict[st
     model = before >= 0 and records[before].body.model != record.body.model
     return {
         "request": number, "place": record.body.place, "conversation": record.link.conversation, "previous": before,
-        "tokens": record.tokens, "shared": record.shared, "reusable": record.best, "reusable_from": record.base,
-        "again": lost,
-        "new_tokens": max(0, record.tokens - record.best - lost), "answer": record.answer,
+        "tokens": record.tokens, "shared": record.shared, "reusable": record.usable,
+        "reusable_from": record.under, "again": lost, "adapters": scales_text(record.body.adapters),
+        "new_tokens": max(0, record.tokens - record.usable - lost), "answer": record.answer,
         "characters": None if before < 0 else record.common, "bytes": None if before < 0 else record.bytes,
         "cause": record.cause.name, "says": CAUSES[record.cause.name].says, "where": where(record), **at(record.place),
         **at(record.old_place, "old_"), "detail": record.cause.detail, "model_changed": model, "parameters": parameters,
@@ -197,12 +204,16 @@ def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
     for row, reused in zip(data["requests"], run.reused, strict=False):
         row["simulated"] = reused
         row["not_kept"] = None if reused is None else max(0, row["reusable"] - reused)
+        row["foreign"] = max(0, (reused or 0) - row["reusable"]) if run.adapters else 0
     for row in data["requests"][len(run.reused) :]:
         row["simulated"] = row["not_kept"] = None
+        row["foreign"] = 0
     known = [row for row in data["requests"] if row["simulated"] is not None]
     data["simulation"] = {
         "profile": run.scenario.profiles[0], "model": run.scenario.model, "flags": dict(run.scenario.server),
         "played": len(known), "not_played": run.left, "limit": run.limit, "tokens": sum(row["tokens"] for row in known),
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),
+        "foreign": sum(row["foreign"] for row in known), "adapters": run.adapters,
+        "adapters_assumed": run.assumed,
     }  # fmt: skip

@@ -6,12 +6,13 @@ The scenario contains no text, only lengths in tokens and the start of the newes
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import count
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Hashable, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
-from cachesim.base.errors import OverLimit
+from cachesim.base.errors import NotInBuild, OverLimit
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.normalise import letters
@@ -21,6 +22,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.request_diff import PromptRecord
 from cachesim.tools.request_bodies.sent_again import SentRange
 
@@ -77,6 +79,7 @@ class TokenRequest(NamedTuple):
     user: int = -1           # position of the newest user message, -1 = unknown
     before: int = -1         # previous request of the conversation, -1 = none
     shared: int = 0          # tokens shared with its prompt
+    adapters: str = ""       # list of adapters, "" = none
     again: Sequence[SentRange] = ()    # what follows them: text of that request, or other text
 
 
@@ -103,7 +106,8 @@ class ScenarioWords:
         name = next(self.names).lower()
         answer = WordPart(self._word(name, request.answer), request.answer, request.answer)
         self.texts.append([*prompt, answer])
-        return Asked(tuple(part.piece() for part in prompt), (answer.piece(),))
+        extra = (("lora", request.adapters),) if request.adapters else ()
+        return Asked(tuple(part.piece() for part in prompt), (answer.piece(),), extra=extra)
 
     def _sent_again(self, request: TokenRequest, base: Sequence[WordPart]) -> list[WordPart]:
         """Return the text after the first ``common`` tokens that the previous request contains, too, with other text
@@ -138,6 +142,8 @@ class SimulatedImport(NamedTuple):
     toml: str                        # scenario file, "" if no request was simulated
     left: int                        # requests not simulated because of the limits
     limit: str                       # the limit that the first of them exceeds, with its place and flag; "" = none
+    adapters: str = ""               # how adapters are simulated, "" = no request names any
+    assumed: bool = False            # the server's adapters are assumed, and matter
 
 
 class _Answers(Silent):
@@ -149,14 +155,63 @@ class _Answers(Silent):
         self.found[number] = answer
 
 
+def scales_text(scales: Mapping[int, float]) -> str:
+    """Return a list of adapters as scenario files write it: ``0:1,2:0.5``."""
+    return ",".join(f"{i}:{f'{scale:.6f}'.rstrip('0').rstrip('.')}" for i, scale in sorted(scales.items()))
+
+
+def adapter_keys(bodies: Sequence[Body], scales: str) -> list[Hashable]:
+    """Return what the prompts of these requests are computed under: adapters with another scale than 0. Requests
+    without a list have those of the server, ``scales`` separated by commas; "" = unknown, a key of its own."""
+    found = [_SCALE.match(part) for part in scales.split(",")]
+    served = frozenset((i, float(scale[0])) for i, scale in enumerate(found) if scale) or None
+    keys = [frozenset(body.adapters.items()) or served for body in bodies]
+    return [key and frozenset((i, scale) for i, scale in key if scale) for key in keys]
+
+
+def scales_option(profile: str) -> str:
+    """Return the option of a profile's server with the scales of its adapters, "" if it has no adapters."""
+    return ENGINES[profile.partition("@")[0]].manual.adapter_scales
+
+
+_SCALE = re.compile(r" *-?\d+(\.\d+)?")
+MOST = 64                    # adapters of a simulated server, at most; it ignores other ids
+
+
 def simulate_bodies(
     records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
 ) -> SimulatedImport:
     """Simulate the requests, from the first on, as far as the limits of a run allow. ``head``: id, title and why of the
     scenario file. Raises BadInput."""
+    lists, option = [record.body.adapters for record in records], scales_option(profile)
+    number = min(MOST, 1 + max((i for each in lists for i in each), default=-1))
+    if not number:
+        return _simulate(records, profile, model, server, head)
+    said, assumed = f"adapters simulated: {number}, as in the lists of the requests", False
+    if server.get(option):
+        said = "adapters simulated"
+    elif not all(lists):
+        said, assumed = f"{said}; assumed: scale 1 for requests without a list (--set {option}=...)", True
+    try:
+        if not option:
+            raise NotInBuild(f"{profile} has no adapters")
+        options = {option: ",".join(["1"] * number), **server}
+        found = _simulate(records, profile, model, options, head, adapters=True)
+        return found._replace(adapters=said, assumed=assumed)
+    except NotInBuild as error:
+        apart = [replace(record, base=record.under, best=record.usable) for record in records]
+        found = _simulate(apart, profile, model, server, head)
+        return found._replace(adapters=f"{error}: simulated as other text under each list of adapters")
+
+
+def _simulate(
+    records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any],
+    adapters: bool = False,
+) -> SimulatedImport:
+    """Simulate the requests, with or without their lists of adapters."""
     words = ScenarioWords()
     fitting, over = _fitting_count(records)
-    steps = [words.add(_token_request(record)) for record in records[:fitting]]
+    steps = [words.add(_token_request(record, adapters)) for record in records[:fitting]]
     engine = profile.partition("@")[0]
     named = model_named(model, engine)
     options = {**_context(engine, records[: len(steps)]), **server}
@@ -181,7 +236,7 @@ def simulate_bodies(
     return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""))
 
 
-def _token_request(record: PromptRecord) -> TokenRequest:
+def _token_request(record: PromptRecord, adapters: bool) -> TokenRequest:
     """Return a request in tokens. The start of the newest user message is estimated from its share of the plain
     rendering."""
     user = -1
@@ -190,7 +245,7 @@ def _token_request(record: PromptRecord) -> TokenRequest:
     if last >= 0 and not record.body.raw and record.plain.text:
         user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
     return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user, record.link.before,
-                        record.shared, record.again)  # fmt: skip
+                        record.shared, scales_text(record.body.adapters) if adapters else "", record.again)  # fmt: skip
 
 
 def _fitting_count(records: Sequence[PromptRecord]) -> tuple[int, OverLimit | None]:

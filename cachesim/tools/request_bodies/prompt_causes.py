@@ -12,6 +12,7 @@ from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
 TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
+ADAPTERS = "adapters"
 HARMLESS = (NEW, EXTENDS, SAME, BACK)
 """Causes that do not invalidate any token of the previous request."""
 
@@ -67,6 +68,7 @@ CAUSES: Mapping[str, CauseText] = {
                    "use a template that keeps it (only the last tokens are affected)"),
     DROPPED_ANSWER: CauseText("the client does not send back the generated reasoning",
                           "send the reasoning back (reasoning_content), or disable thinking"),
+    ADAPTERS: CauseText("other adapters", "keep them for a conversation, or give each list its own slot (id_slot)"),
     CHANGED: CauseText("the text was changed"),
 }  # fmt: skip
 """Texts about all causes, harmless causes first."""

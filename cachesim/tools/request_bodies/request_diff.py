@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Hashable, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
@@ -14,6 +14,7 @@ from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.sent_again import SentRange, TokenPositions, find_region, sent_ranges
+from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix, shared_under
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
@@ -36,6 +37,8 @@ class PromptRecord:
     shared: int = 0                     # tokens in common with the previous request
     base: int = -1  # request with the most tokens in common, including its answer; -1 = none
     best: int = 0                       # tokens in common with `base`
+    under: int = -1                     # request with the most tokens in common under the same adapters, -1 = none
+    usable: int = 0                     # tokens in common with `under`
     place: BodyPlace | None = None      # place of the first change in this body
     old_place: BodyPlace | None = None  # its place in the previous body
     seen: Evidence | None = None        # texts around the first change
@@ -55,9 +58,10 @@ class PromptRecord:
         return self.cause.name in prompt_causes.HARMLESS
 
 
-def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
-    """Return the requests with their relations. Raises BadInput for an empty prompt, and if the prompts together are
-    too large."""
+def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer,
+                  adapters: Sequence[Hashable] = ()) -> list[PromptRecord]:  # fmt: skip
+    """Return the requests with their relations. ``adapters``: those of each request, () = all equal. Raises BadInput
+    for an empty prompt, and if the prompts together are too large."""
     made, size = [], 0
     for body, prompt in zip(bodies, prompts, strict=True):
         rendered = render_plain(body)
@@ -67,7 +71,8 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         if not text:
             raise BadInput("empty prompt", file=body.place)
         made.append((body, prompt, text, history, rendered))
-    known, out = ConversationLinker([text for _, _, text, _, _ in made]), list[PromptRecord]()
+    texts, keys = [text for _, _, text, _, _ in made], adapters or [None] * len(made)
+    known, under, out = ConversationLinker(texts), shared_under(texts, keys), list[PromptRecord]()
     for body, prompt, text, history, rendered in made:
         ids = tokenizer.tokens(text)
         if not ids:
@@ -76,7 +81,10 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         out.append(record)
         if record.link.before >= 0:
             _compare(out[record.link.before], record, prompt is not None, tokenizer)
-        _find_reusable(out, record, tokenizer)
+        record.base, record.best = _find_reusable(out, record, tokenizer, record.link.best, record.link.common)
+        record.under, record.usable = record.base, record.best
+        if len({*keys}) > 1:
+            _find_usable(out, record, tokenizer, under[len(out) - 1], keys)
         if record.link.before >= 0 and not record.harmless:
             _find_sent_again(out[record.link.before], record, tokenizer)
     return out
@@ -157,14 +165,32 @@ def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer)
     return min(a.tokens if common == len(a.text) else estimated, b.tokens)       # including its last token
 
 
-def _find_reusable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer) -> None:
-    """Store in ``b`` the earlier request whose prompt and answer share the most tokens with it."""
-    for number in dict.fromkeys((b.link.before, b.link.best)):
+def _find_reusable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: int, common: int,
+                   ) -> tuple[int, int]:  # fmt: skip
+    """Return the earlier request whose prompt and answer share the most tokens with ``b``, and their number: the
+    previous request, or request ``best`` with ``common`` characters in common."""
+    found = -1, 0
+    for number in dict.fromkeys((b.link.before, best)):
         if number < 0:
             continue
         a = known[number]
-        shared = b.shared if number == b.link.before else _shared(a, b, b.link.common, tokenizer)
+        shared = b.shared if number == b.link.before else _shared(a, b, common, tokenizer)
         if shared == a.tokens and number == b.link.before:
             shared = min(shared + a.returned, b.tokens)
-        if shared > b.best:
-            b.base, b.best = number, shared
+        found = max(found, (number, shared), key=lambda one: one[1])
+    return found
+
+
+def _find_usable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: SharedPrefix,
+                 keys: Sequence[Hashable]) -> None:  # fmt: skip
+    """Store in ``b`` what it shares with earlier requests under its adapters. If that is less than with any other, and
+    less than the previous request has, the adapters are the cause."""
+    before, key = b.link.before, keys[len(known) - 1]
+    b.under, b.usable = -1, 0
+    if before >= 0 and keys[before] == key:
+        b.under, b.usable = _find_reusable(known, b, tokenizer, best.number, best.size)
+    elif best.number >= 0:
+        b.under, b.usable = best.number, _shared(known[best.number], b, best.size, tokenizer)
+    if before >= 0 and keys[before] != key and b.usable < b.shared:
+        b.cause, b.place, b.old_place = PromptCause(prompt_causes.ADAPTERS), *[BodyPlace("lora", 0, MARK, -1)] * 2
+        b.seen = None

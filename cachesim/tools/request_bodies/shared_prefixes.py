@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import NamedTuple, Sequence
+from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
 
@@ -34,6 +34,16 @@ def shared_prefixes(texts: Sequence[str]) -> list[SharedPrefix]:
         found.append(SharedPrefix(best, size))
         latest.set(place[number], number)
         equal[text] = number
+    return found
+
+
+def shared_under(texts: Sequence[str], keys: Sequence[Hashable]) -> list[SharedPrefix]:
+    """Return for each text the earlier text with the longest common prefix among those with the same key."""
+    found = [SharedPrefix(-1, 0)] * len(texts)
+    for key in dict.fromkeys(keys):
+        numbers = [number for number, own in enumerate(keys) if own == key]
+        for number, best in zip(numbers, shared_prefixes([texts[number] for number in numbers]), strict=True):
+            found[number] = best._replace(number=numbers[best.number] if best.number >= 0 else -1)
     return found
 
 
