@@ -94,8 +94,8 @@ def restores(step: Asked | Action) -> bool:
 
 
 def is_invalid(step: Asked | Action) -> bool:
-    """True for a request with a token that no model has."""
-    return isinstance(step, Asked) and any(piece.word == NULL for piece in step.prompt)
+    """True for a request without a list of adapters that is refused for a token that no model has."""
+    return isinstance(step, Asked) and has_no_list(step) and any(piece.word == NULL for piece in step.prompt)
 
 
 def is_negative(step: Asked | Action) -> bool:
@@ -116,16 +116,17 @@ KEYED, B = LC + "b11549-repaired", LC + "b11549"
 PLAIN, ACTIVATED = ("lora_scaled=0,0",), ("lora_scaled=0@M",)
 CLEAR, ENTRY = rules_of(KEYED, "adapters.clear"), rules_of(KEYED, "adapters.entry")
 
+LISTS = _without(has_no_list, posts)
 OF_ADAPTERS = (
-    Defect("L1", B, WARM, ENTRY, options=PLAIN),
+    Defect("L1", B, WARM, ENTRY, options=PLAIN, about=LISTS),
     Defect("L2", B, WARM, CLEAR, options=PLAIN, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
     Defect("L3", B, WARM, CLEAR, options=PLAIN, about=_without(is_invalid, is_negative), needs=posts),
     Defect("L4", B, WARM, rules_of(KEYED, "adapters.file"), options=PLAIN, needs=restores),
-    Defect("L4b", B, WARM, CLEAR, options=PLAIN, about=_without(posts, is_negative), needs=is_invalid),
-    Defect("L7", B, WARM, rules_of(KEYED, "adapters.rows"), options=ACTIVATED),
+    Defect("L4b", B, WARM, CLEAR, options=PLAIN, about=_without(posts, restores, is_negative), needs=is_invalid),
+    Defect("L7", B, WARM, rules_of(KEYED, "adapters.rows"), options=ACTIVATED, about=LISTS),
     Defect("L7b", B, WARM, CLEAR, options=ACTIVATED, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
     Defect("L7c", B, WARM, rules_of(KEYED, "adapters.cap"), options=ACTIVATED),
-    Defect("L7d", B, WARM, ENTRY, options=ACTIVATED),
+    Defect("L7d", B, WARM, ENTRY, options=ACTIVATED, about=LISTS),
     Defect("L7e", B, WARM, rules_of(KEYED, "adapters.chunks"), options=(*ACTIVATED, "cache_reuse=4", "A", "AA")),
     Defect("L8", B, WARM, CLEAR, options=("lora_scaled=0@M,0",), about=_without(posts, is_invalid, has_no_list),
            needs=is_negative),

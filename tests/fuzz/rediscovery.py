@@ -56,7 +56,7 @@ def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
              if re.search(defect.said, f"{one.label} | {one.text}")]
     if not found:
         return None
-    if defect.needs is not None and not _is_needed(defect, defect.needs, case, judges):
+    if defect.needs is not None and not _is_needed(defect, defect.needs, case, judges, found[0].step):
         return None
     after = cured(defect, case, judges)
     new = (one for one in found if all(late.step > one.step or _what(late) != _what(one) for late in after))
@@ -64,13 +64,15 @@ def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
 
 
 def _is_needed(
-    defect: Defect, needs: Callable[[Asked | Action], bool], case: DrawnConversation, judges: dict[str, Judge]
+    defect: Defect, needs: Callable[[Asked | Action], bool], case: DrawnConversation, judges: dict[str, Judge],
+    last: int,
 ) -> bool:
-    """Return whether some of these steps occur, and the conversation holds without them."""
-    rest = tuple(step for step in case.asked if not needs(step))
-    if not rest or len(rest) == len(case.asked):
+    """Return whether some of these steps occur, and without them the conversation holds up to step ``last``."""
+    kept = [number for number, step in enumerate(case.asked) if not needs(step)]
+    if not kept or len(kept) == len(case.asked):
         return False
-    return not findings(replace(case, asked=rest), defect.profile, (defect.prop,), judges)
+    rest = replace(case, asked=tuple(case.asked[number] for number in kept))
+    return all(kept[one.step] > last for one in findings(rest, defect.profile, (defect.prop,), judges))
 
 
 def _what(found: PropertyFailure) -> tuple[str, str]:

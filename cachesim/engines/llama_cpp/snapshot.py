@@ -148,14 +148,13 @@ class Inspected(Core):
             return Stored(kind, owner, tuple(self._named(entry.tokens)), len(entry.tokens), rows, state)
         ckpt: Checkpoint = self.points.checkpoint(key)
         held, owner = self.text_of(key)
-        held = self._named(held)
         facts, n = ckpt.facts, ckpt.facts.n_tokens
         request = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
         resume: Resume = self.rules.ckpt_restore(facts, request).value           # for a longer prompt with this prefix
         if self.has_media_positions:
             resume = self.rules.media.resume(held, facts, resume).value
         rows, state = _blob(ckpt.blob, self.kind.n_swa)
-        return Stored(kind, owner, tuple(held[:n]), min(resume.n_past, n), rows, state)
+        return Stored(kind, owner, tuple(self._named(held[:n])), min(resume.n_past, n), rows, state)
 
     def _live(self, slot: int, start: int) -> Stored:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""

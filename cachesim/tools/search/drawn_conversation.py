@@ -189,7 +189,7 @@ class _Drawer:
         rng, slots = self.rng, self.manual.slot_count(self.world.server)
         if (lists := self.manual.adapter_lists(self.world.server)) and rng.chance(50):
             return Action("lora", scales=rng.one(lists))
-        do = rng.one(("save", "restore", "erase", "restart", "save"))
+        do = rng.one(("save", "restore", "erase", "restart", "save", *(("restore",) * 3 if self.is_keyed else ())))
         if do == "restore" and not self.saved:
             do = "save"
         if do == "restart":
@@ -204,7 +204,7 @@ class _Drawer:
         rng = self.rng
         burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
         if self.is_keyed and INVALID in self.manual.takes and rng.chance(6):
-            return Asked(self.clients.invalid(), **self.manual.draw_fields(rng, self.world.server))
+            return Asked(self.clients.invalid(), **self._fields(before))
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
@@ -217,7 +217,15 @@ class _Drawer:
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
         if drawn := [one for one in self.manual.fields if one.drawn]:
             more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
-        return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
+        return Asked(prompt, answer, chat=chat, **self._fields(before), **more)
+
+    def _fields(self, before: list[Asked | Action]) -> dict[str, Any]:
+        """Draw the other fields of a request. On a server with adapters it often has those of the request before."""
+        fields = self.manual.draw_fields(self.rng, self.world.server)
+        last = next((step for step in reversed(before) if isinstance(step, Asked)), None)
+        if self.is_keyed and last is not None and last.extra and self.rng.chance(40):
+            fields["extra"] = last.extra
+        return fields
 
     def _chat(self, space: ChatDrawing, burst: bool) -> tuple[tuple[str, Pieces], ...]:
         """Draw messages: a new chat, the next turn of an old chat, its last message rewritten, a tool's answer, or a

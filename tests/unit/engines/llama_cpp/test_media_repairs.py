@@ -6,6 +6,8 @@ import pytest
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 CAT, DOG = image_items("cat", 16, 16), image_items("dog", 16, 16)
@@ -79,3 +81,10 @@ def test_an_idle_slot_is_cleared_for_an_image(field, status):
     one.ask(P + P, id_slot=0)
     answer = one.ask(Q + image_items("big", 150, 150) + R, id_slot=1)
     assert answer.status == status and (status != 200 or one.right(answer))
+
+
+def test_a_checkpoint_after_an_image_under_an_adapter_is_compared_at_its_own_length():
+    line = from_line("A8x4.B10{lora=0:1}", model="qwen35-GA", server={"mmproj": "causal", "lora_scaled": "0"})
+    run = run_judged(line, "llama_cpp@b11549-repaired", "provenance")
+    assert [event.n_tokens for event in run.log.events if event.ev == "ckpt_create"]
+    assert not run.requests[0].judged.armed
