@@ -7,6 +7,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from cachesim.base.media_items import image_items
+from cachesim.engines.ik_llama.rules.context_shift import PromptShift, Shift
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume, Use
 from cachesim.engines.rule import RULES, Decision
@@ -115,6 +116,11 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("LC-MEDIA-AGAIN", "LC-MEDIA-AGAIN.PURGED"), (1,)),
     **dict.fromkeys(("LC-MEDIA-REASON", "LC-MEDIA-REASON.IMAGE"), (True, 0)),
     "LC-MEDIA-CKPT.AFTER": (True, 1),
+    "IK-MEDIA-POS": (IMAGE, 9, True), "IK-MEDIA-RESUME": (IMAGE, 9, True), "IK-MEDIA-CUT.INSIDE": (IMAGE, 4),
+    "IK-MEDIA-CUT.BEHIND": (IMAGE, 9), "IK-MEDIA-ITER": (IMAGE, 0, 10, True), "IK-MEDIA-PLACE": (9, 8),
+    "IK-MEDIA-CKPT": (True, True, 9), "IK-MEDIA-END": (0,), "IK-MEDIA-NULL": (-1, 0),
+    "IK-MEDIA-NONCAUSAL": (9, 8, True), "IK-MEDIA-KV": (1,), "IK-MEDIA-SHIFT": (IMAGE, Shift(5, 5, 2)),
+    "IK-MEDIA-PROMPT-SHIFT": (IMAGE, PromptShift(5, 2, 6), 6), "IK-MEDIA-OFF": ("ngram-simple", True),
 }
 """Arguments of rules that return a decision, by id."""
 

@@ -5,14 +5,20 @@ Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_s
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.events import PromptTruncated
+from cachesim.engines.ik_llama.media import check_cut
 from cachesim.engines.ik_llama.rules.common_prefix import common, discarded
 from cachesim.engines.ik_llama.rules.context_shift import InCache, PromptShift, Shift
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.rule import Decision
+
+P = TypeVar("P", Shift, PromptShift)
 
 NO_SHIFT = "context_length_exceeded: the request exceeds the available context size; context shift is disabled"
 NO_FIT = "GGML_ASSERT(slot.n_prompt_tokens < slot.n_ctx) failed"
@@ -43,6 +49,8 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
     plan: Shift | None = srv.decide(decision, slot)
     if plan is None:
         return
+    if srv.settings.projector:
+        plan = _decided(srv, slot, srv.rules.media.shift(slot.tokens, plan), plan)
     there = _in_cache(srv, slot, task, plan.n_keep, plan.n_discard)
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
@@ -60,6 +68,8 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
     plan: PromptShift | None = srv.decide(decision, slot)
     slot.truncated = True
     if plan is not None:
+        if srv.settings.projector:
+            plan = _decided(srv, slot, srv.rules.media.prompt_shift(task.prompt, plan, n_ctx), plan)
         there = _in_cache(srv, slot, task, plan.n_keep, plan.block)
         gone = min(there.n_discard, max(0, len(slot.tokens) - there.n_keep))
         gone = srv.decide(srv.rules.prompt_cut(gone), slot)
@@ -73,8 +83,18 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
         raise ProcessAborted(NO_FIT, "prompt-longer-than-the-context")
 
 
+def _decided(srv: Core, slot: Slot, decision: Decision, plan: P) -> P:
+    """Return the plan of a decision about images, which is logged if it changes the plan."""
+    if decision.value != plan:
+        srv.decide(decision, slot)
+    changed: P = decision.value
+    return changed
+
+
 def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:
     """Return the range of the slot's tokens that corresponds to the discarded part of the prompt."""
+    for n in (n_keep, n_keep + n_discard):
+        check_cut(srv, slot, task.prompt, n)
     keep = common(slot.tokens, task.prompt[:n_keep], srv.pieces, strict=False)
     total = common(slot.tokens, task.prompt[: n_keep + n_discard], srv.pieces, strict=False)
     there: InCache = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM, Output
+from cachesim.engines.ik_llama.media import check_cut
 from cachesim.engines.ik_llama.memory.context import ABORTED, FAILED, OK
 from cachesim.engines.ik_llama.prefill_chunk import at_interval, create
 from cachesim.engines.ik_llama.server_state import Core, task_error
@@ -35,7 +36,7 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
     while off < len(batch):
         view = batch.view(off, n)
         srv.log.spend(*cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos)))
-        ret = srv.context.decode(view, lambda: _is_stopped(srv))
+        ret = srv.context.decode(view, srv.is_stopped)
         if srv.context.mixed:
             srv.emit(ev.Warn(MIXED))
         if ret == OK:
@@ -57,17 +58,6 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
             _accepted(srv, slot, slot.task)
 
 
-def _is_stopped(srv: Core) -> bool:
-    """Return whether a client that waits for a whole answer has disconnected: its slot has evaluated ``cancel_at``
-    tokens. The rules decide whether that stops the evaluation."""
-    for slot in srv.slots:
-        task = slot.task
-        at = task.request.cancel_at if task is not None and not task.streams else None
-        if at is not None and srv.memory.pos_max(slot.id) + 1 >= at + len(srv.system):
-            return bool(srv.rules.abort(len(slot.tokens), srv.memory.pos_max(slot.id)).value >= 0)
-    return False
-
-
 def _abort(srv: Core) -> None:
     """End the tasks of all slots without an answer after a client stopped the evaluation. The rules decide which tokens
     stay listed."""
@@ -75,6 +65,7 @@ def _abort(srv: Core) -> None:
         if slot.task is not None:
             slot.task.answer.cancelled = True
         held = srv.decide(srv.rules.abort(len(slot.tokens), srv.memory.pos_max(slot.id) - len(srv.system)), slot)
+        check_cut(srv, slot, slot.tokens, held)
         del slot.tokens[held:]
         srv.leave(slot)
 

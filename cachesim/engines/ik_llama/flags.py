@@ -12,6 +12,7 @@ from cachesim.base import limits
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.command_line import CommandLine, parse_integer, parse_on_off, read_line, write_line
 from cachesim.engines.shared.flags import flag, flags_of
+from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
 
 
 def _read_drafter(text: str) -> Mapping[str, Option]:
@@ -88,6 +89,11 @@ class Options:
     swa_compress: bool = flag(
         False, "--swa-compress", governs="IK-WINDOW", tries=(False,),
         help="Sliding-window caches keep only the window, so some removals are refused. Since #2253.")
+    mmproj: str = flag(
+        "", "--mmproj", choices=PROJECTORS, read=read_projector, write=write_projector,
+        governs="IK-MEDIA-OFF IK-MEDIA-NONCAUSAL", affects="IK-PREFIX",
+        help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Only drafts of an MTP "
+             "head are used then. Read in the source, never run.")
     spec_type: str = flag(
         "none", "--spec-type", choices=("none", "ngram-simple", "mtp"), read=_read_drafter, write=_write_drafter,
         help="Drafting method; a rejected draft is removed, or undone by restoring a checkpoint.")

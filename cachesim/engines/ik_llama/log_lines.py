@@ -85,6 +85,9 @@ LINES = (
     Line("in_full", "prompt processing progress"),
     Line("in_full", "prompt tokenized"),
     Line("in_full", "prompt done"),
+    Line("media_encode", "processing image..."),
+    Line("media_decode", "decoding image batch {n}/{of}, n_tokens_batch = {n_tokens}"),
+    Line("media_failed", "failed to process image, res = {}"),
     Line("cache_clear", "clearing KV cache"),
     Line("cache_clear", "hotswap: tensors reloaded; KV cache and cached prompts cleared"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
@@ -183,6 +186,11 @@ MEANINGS: Mapping[str, Meaning] = {
     "cut_off": Meaning("the prompt is longer than the slot's context and loses its middle, a different part each time",
                        causes=("a context that is too small",), flags=("-c",)),
     "in_full": Meaning("n_past = tokens of the prompt that are in the slot by now (only with -v)"),
+    "media_encode": Meaning("the image at which the prompt continues is encoded", flags=("--mmproj",)),
+    "media_decode": Meaning("a part of an image is evaluated, before the batch of text", flags=("--mmproj",),
+                            rules=("IK-MEDIA-ITER",)),
+    "media_failed": Meaning("an image was not evaluated; the slot tries it again", flags=("--mmproj", "-c"),
+                            rules=("IK-MEDIA-KV",)),
     "cache_clear": Meaning("the contents of all slots are cleared"),
     "kv_full": Meaning("the batch finds no free rows: it is tried in smaller pieces, or ends with an error",
                        causes=("more tokens in all slots than the context has",), flags=("-c", "-np")),
@@ -227,7 +235,7 @@ FLAGS = {
 """Printed numbers that are values of options."""
 
 WARNINGS = frozenset({"full_reprocess", "pc_load_failed", "ckpt_restore_failed", "kv_full", "pc_no_room", "cut_off",
-                      "window", "companion", "start_shift", "cache_clear"})  # fmt: skip
+                      "media_failed", "window", "companion", "start_shift", "cache_clear"})  # fmt: skip
 """Kinds of line that warn of lost tokens, of a flag without effect, or of an error."""
 
 

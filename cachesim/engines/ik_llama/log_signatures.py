@@ -83,6 +83,7 @@ UNLOGGED: Mapping[str, str] = {
     "IK-ABORT": "not logged: in the tokens that the next request reuses",
     "IK-COMPARE": "not logged: in the selected slot",
     "IK-GRAPH": "not logged: in the answers",
+    "IK-MEDIA": "not logged: in the batches, in the created checkpoints, or in the end of the process",
     "IK-PARSER": "not logged: in the end of the process",
     "IK-SYSTEM": "not logged: in the answers",
     "IK-KV": "not logged: in the answers",

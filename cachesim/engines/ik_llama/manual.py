@@ -8,6 +8,7 @@ from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServ
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
+from cachesim.engines.shared.images import image_sizes
 from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
@@ -74,7 +75,7 @@ MANUAL = Manual(
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,
     slot_count=slot_count,
-    takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else"}),
+    takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else", "images"}),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
@@ -87,6 +88,8 @@ MANUAL = Manual(
         Field("stream", True, "false: the client waits for the whole answer, and a disconnect stops the evaluation"),
         Field("system_tokens", -1, "tokens at the start of the prompt that set the server's system prompt, -1 = none"),
     ),
+    image_sizes=image_sizes,
+    drawn_with_images=("qwen35d64", "qwen35d64mtp"),
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,

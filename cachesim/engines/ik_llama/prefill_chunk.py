@@ -6,7 +6,9 @@ Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, cr
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.ik_llama.media import decode_image
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
@@ -18,10 +20,16 @@ from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     """Trim both contexts to the slot's tokens, then append as much of the prompt as the batch can hold."""
     trim(srv, slot, task)
+    before = slot.n_prompt
+    if srv.rules.most_images and not decode_image(srv, slot, task):
+        return
     start, length = slot.n_prompt, len(task.prompt)
     room = srv.settings.n_batch - len(batch)
     tolerance = srv.settings.flags.ctx_checkpoints_tolerance if slot.marks else -1
     stop, due = srv.decide(srv.rules.ckpt_break(start, length, room, tolerance), slot)
+    if task.has_images:
+        text = srv.rules.media.text_end(task.prompt, start, stop, due)
+        stop, due = text.value if text.value[0] == stop else srv.decide(text, slot)
     slot.due = slot.due or due                 # only the next request resets it
     first = len(batch)
     batch.extend(task.prompt[start:stop], len(srv.system) + len(slot.tokens), slot.id)
@@ -29,7 +37,10 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     slot.n_prompt = stop
     task.answer.prompt_n += stop - start
     slot.fed = (first, len(batch))
-    if stop == length and stop > start:
+    slot.after_image = slot.after_image and stop == start
+    if stop == length and stop > before:
+        if slot.after_image and (end := srv.decide(srv.rules.media.end(len(batch)), slot)):
+            raise ProcessAborted(end, "empty-batch")
         slot.state, slot.n_decoded = State.GENERATING, 0
         batch.out[-1] = True
         slot.at = len(batch) - 1
@@ -57,13 +68,16 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
         slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
         task.answer.reused, task.answer.deciding = {}, failed.rule
         srv.changed(slot, "cleared", failed.rule)
-    srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), len(slot.tokens)))
+    pos = srv.position(slot.tokens, len(slot.tokens))
+    if pos != len(slot.tokens):
+        srv.decide(srv.rules.media.position(slot.tokens, len(slot.tokens), srv.kind.mrope), slot)
+    srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), pos))
     srv.trimmed(slot, task.answer.deciding)
 
 
 def at_interval(srv: Core, slot: Slot) -> None:
     """Create a checkpoint if the last interval checkpoint is far enough back."""
-    pos_max = srv.memory.pos_max(slot.id)
+    pos_max = srv.cell_position(slot, srv.memory.pos_max(slot.id))
     due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.flags.ctx_checkpoints_interval)
     if slot.marks and srv.decide(due, slot) and create(srv, slot):
         slot.last_checkpoint = pos_max
@@ -74,8 +88,11 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     Returns whether a checkpoint was created."""
     if not slot.marks:
         return False
-    pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    ends = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
+    pos_min, pos_max = (srv.cell_position(slot, end) for end in ends)
     taken = srv.rules.ckpt_create(slot.facts, len(slot.tokens), pos_min, pos_max, bool(srv.kind.states))
+    if slot.after_image and taken.value:
+        taken = srv.rules.media.ckpt(taken.value, slot.after_image, len(slot.tokens))
     wanted: bool | None = srv.capture(taken, slot)
     if not (_compared(srv, slot) if wanted is None else wanted):
         return False

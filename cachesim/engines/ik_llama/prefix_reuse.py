@@ -9,6 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.context_shift import shorten_prompt
 from cachesim.engines.ik_llama.events import CacheLcp
+from cachesim.engines.ik_llama.media import check_cut
 from cachesim.engines.ik_llama.prefill_chunk import logged_tokens
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
@@ -50,6 +51,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
     slot.n_prompt = resume.n_past_prompt - back
     task.answer.reused = _reused(srv, slot, task)
+    check_cut(srv, slot, slot.tokens, resume.n_past - back)
     del slot.tokens[resume.n_past - back :]
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
@@ -83,10 +85,9 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     valid."""
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
-    pos_min, has_states = srv.memory.pos_min(slot.id), bool(srv.kind.states)
-    ask = Ask(found.cache, found.prompt, len(slot.tokens), pos_min, has_states, srv.kind.private, len(task.prompt))
+    ask = _facts(srv, slot, task, found)
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
-    resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
+    resume = _search(srv, slot, task, ask, found) if need.search else Resume(found.cache, found.prompt)
     erase = srv.rules.ckpt_erase(slot.facts, ask._replace(restored=resume.restored))
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
@@ -95,11 +96,21 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     return resume
 
 
-def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
-    srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, 0))
+def _facts(srv: Core, slot: Slot, task: Task, found: Common) -> Ask:
+    """Return the facts of the checkpoint search. Lengths are those of positions, which are fewer after images with
+    M-RoPE; the rules compare them with the positions of checkpoints."""
+    pos_min, states = srv.cell_position(slot, srv.memory.pos_min(slot.id)), bool(srv.kind.states)
+    n_past, held = (srv.position(slot.tokens, n) for n in (found.cache, len(slot.tokens)))
+    prompt, asked = (srv.position(task.prompt, n) for n in (found.prompt, len(task.prompt)))
+    return Ask(n_past, prompt, held, pos_min, states, srv.kind.private, asked)
+
+
+def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resume:
+    """Restore a checkpoint, or start anew. Returns where evaluation continues, in tokens."""
+    srv.emit(ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
     pick = srv.rules.ckpt_pick(slot.facts, ask)
-    found: int | None = srv.decide(pick, slot)
-    if found is None or not srv.memory.set(slot.id, slot.checkpoints[found].blob):
+    picked: int | None = srv.decide(pick, slot)
+    if picked is None or not srv.memory.set(slot.id, slot.checkpoints[picked].blob):
         reset = srv.rules.ckpt_reset(ask)
         srv.emit(ev.FullReprocess(slot.id, task.id))
         task.answer.deciding, slot.source = reset.rule, "slot"
@@ -108,11 +119,20 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
             slot.tokens.clear()
         return nothing
     srv.changed(slot, "overwritten", pick.rule)
-    c = slot.checkpoints[found].facts
+    c = slot.checkpoints[picked].facts
     again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
-    again = again._replace(restored=c.pos_max)
+    again = _in_tokens(srv, slot, task, again)._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return again
+
+
+def _in_tokens(srv: Core, slot: Slot, task: Task, resume: Resume) -> Resume:
+    """Return lengths in tokens instead of positions."""
+    if not srv.has_media_positions:
+        return resume
+    cache = srv.decide(srv.rules.media.resume(slot.tokens, resume.n_past, True), slot)
+    prompt = srv.rules.media.resume(task.prompt, resume.n_past_prompt, True).value
+    return resume._replace(n_past=cache, n_past_prompt=prompt)

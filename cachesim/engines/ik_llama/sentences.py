@@ -6,6 +6,7 @@ from typing import Any
 
 from cachesim.base.errors import counted
 from cachesim.engines.ik_llama import sentences_checkpoint as checkpoint
+from cachesim.engines.ik_llama.sentences_media import MEDIA
 from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
 
@@ -197,4 +198,4 @@ VARIANTS: dict[str, Say] = {
     "IK-SLOT-RESTORE.STATE-ONLY": lambda v, b: "slot file: no side file is read",
 }
 
-SENTENCES = Sentences({**FAMILIES, **checkpoint.FAMILIES}, {**VARIANTS, **checkpoint.VARIANTS})
+SENTENCES = Sentences({**FAMILIES, **checkpoint.FAMILIES, **MEDIA}, {**VARIANTS, **checkpoint.VARIANTS})

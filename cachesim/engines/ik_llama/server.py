@@ -21,6 +21,7 @@ from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import DecodeBatch
+from cachesim.engines.shared.images import check_images
 from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
@@ -30,6 +31,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for a request that
         is not simulated."""
+        check_images(self.rules, self.settings.projector, request, "#1758")
         if request.kind != "completion" or request.n_cmpl != 1:
             lacking = f"task '{request.kind}'" if request.kind != "completion" else f"n_cmpl {request.n_cmpl}"
             raise BadInput(f"{lacking} is not modelled for this engine", hint="use single completions")
@@ -45,6 +47,8 @@ class Server(Inspected):
         if n >= 0 and (self.kind.states or self.settings.n_slots > 1 or self.settings.context_shift):
             raise BadInput("a system prompt of the server is simulated only with one slot, without context shift and "
                            "without recurrent layers", hint="parallel = 1, context_shift = false")
+        if n >= 0 and self.settings.projector:
+            raise BadInput("a system prompt of the server is simulated only without a projector", hint="mmproj")
         system = list(request.prompt[:n]) if n >= 0 else None
         return Task(self.take_id(), request, answer, list(request.prompt[max(0, n) :]), system=system)
 
@@ -92,6 +96,7 @@ class Server(Inspected):
         if not any(slot.busy for slot in self.slots):
             return
         self.take_id()
+        self.image_failed = False
         shift_full_slots(self)
         batch, self.outputs = DecodeBatch(), {}
         for slot in self.slots:
@@ -110,6 +115,7 @@ class Server(Inspected):
                         continue
                 add_prompt(self, slot, slot.task, batch)
         decode_batch(self, batch)
+        self.spun = self.spun + 1 if self.image_failed and not len(batch) else 0
 
     def _disconnect(self) -> None:
         """End the requests of disconnected clients between two iterations; their evaluated tokens stay in the slot."""

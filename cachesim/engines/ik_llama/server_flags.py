@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
+from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.shared.vocab import THINK
 from cachesim.model.spec import TRAINED_ON
 
@@ -32,17 +33,21 @@ class Settings:
     max_checkpoints: int            # most checkpoints of a slot
     limit_size: int                 # limit of the prompt cache [bytes], 0 = none
     marks: tuple[int, int] | None   # tokens around reasoning that similarities omit, None = reasoning counts
+    projector: str                  # kind of the projector of images, "" = none, or none is known of these rules
     n_max: int                      # longest draft [tokens], 0 = no drafts
     rollback: str                   # method to save recurrent states before a draft
 
 
-def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
-    """Return the fixed numbers of a server; ``pad``: cells of a block. Raises BadInput for flags with which the server
+def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
+    """Return the fixed numbers of a server of these rules. Raises BadInput for flags with which the server
     does not start."""
     if opts.spec_type == "mtp" and not kind.spec.mtp:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")
     if opts.spec_type != "none" and kind.recurrent:
         raise BadInput("drafts need a model with attention layers: recurrent memory does not support removals")
+    pad = rules.block_flash if opts.flash_attn else rules.block_plain
+    projector = opts.mmproj if rules.most_images else ""
+    drafts: str = rules.media.drafts(opts.spec_type, bool(projector)).value
     can_shift = not kind.states and not kind.private
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))
@@ -51,6 +56,6 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
         n_ubatch=min(opts.ubatch_size, n_batch), context_shift=opts.context_shift and can_shift,
         max_checkpoints=opts.ctx_checkpoints, limit_size=max(0, opts.cache_ram) * MIB,
         marks=THINK if opts.reasoning_tokens == "auto" else None,
-        n_max=opts.spec_draft_n_max if opts.spec_type != "none" else 0,
+        projector=projector, n_max=opts.spec_draft_n_max if drafts != "none" else 0,
         rollback="per-step" if opts.spec_ckpt_mode == "auto" else opts.spec_ckpt_mode,
     )

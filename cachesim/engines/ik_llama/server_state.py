@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import item_at
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
@@ -22,6 +23,7 @@ from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
+from cachesim.engines.ik_llama.rules.common_prefix import Between
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
@@ -49,8 +51,9 @@ class Core(SlotDriver):
         self.sampler = CountingSampler(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:
             raise BadInput("the server does not start with drafts and several slots", hint="parallel = 1")
-        self.settings = settings(opts, kind, rules.block_flash if opts.flash_attn else rules.block_plain)
-        self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
+        self.settings = settings(opts, kind, rules)
+        pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
+        self.pieces = Between(pieces) if self.settings.projector else pieces
         self.memory = self._cache(model, opts.swa_compress, None)
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
@@ -66,6 +69,7 @@ class Core(SlotDriver):
         self.overwritten: dict[int, str] = {}  # slots whose state another slot's micro-batch overwrote -> rule
         self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
+        self.image_failed, self.spun = False, 0      # an image failed; consecutive rounds with nothing else
         self.dead = False
 
     def _cache(self, model: Model | None, compress: bool, recurrent: bool | None) -> KvCache:
@@ -130,6 +134,40 @@ class Core(SlotDriver):
             reuses=self._reuses,
             keeps=lambda n: str(rules.spec_steps(n, fixed.n_max + 1).value),
         )
+
+    @property
+    def has_media_positions(self) -> bool:
+        """True if the positions of tokens after an image are not their indices."""
+        return self.kind.mrope and bool(self.settings.projector)
+
+    def position(self, tokens: Sequence[int], n: int) -> int:
+        """Return the position after the first ``n`` tokens of a list."""
+        if not self.settings.projector:
+            return n
+        found: int = self.rules.media.position(tokens, n, self.kind.mrope).value
+        return found
+
+    def cell_position(self, slot: Slot, index: int) -> int:
+        """Return the position of a cell of the slot, given as an index of its tokens; -1 = none."""
+        inside = item_at(slot.tokens, index) if self.has_media_positions else None
+        return self.position(slot.tokens, index - inside.number if inside else index) if index >= 0 else index
+
+    def has_left(self, slot: Slot) -> bool:
+        """True if the client of a slot waits for a whole answer and has disconnected, which stops an evaluation: the
+        slot has evaluated ``cancel_at`` tokens."""
+        task = slot.task
+        at = None if task is None or task.streams or task.stopped else task.request.cancel_at
+        return at is not None and self.memory.pos_max(slot.id) + 1 >= at + len(self.system)
+
+    def is_stopped(self) -> bool:
+        """Return whether a client that disconnected stops the evaluation. The rules decide that."""
+        slot = next(filter(self.has_left, self.slots), None)
+        return slot is not None and self.rules.abort(len(slot.tokens), self.memory.pos_max(slot.id)).value >= 0
+
+    @property
+    def stuck(self) -> bool:
+        """True if busy slots only repeat an image that does not fit."""
+        return self.spun > 1 and not self.queue
 
     def wipe(self, slot: Slot) -> None:
         """Remove the slot's sequence from both contexts, and clear its tokens and checkpoints."""

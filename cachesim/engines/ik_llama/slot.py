@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cachesim.base.media_items import FIRST
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
@@ -53,7 +54,13 @@ class Task:
     answer: Answer
     prompt: list[int]            # prompt, shortened if it did not fit
     begun: bool = False
+    stopped: bool = False          # its client disconnected and stopped the evaluation of an image
     system: list[int] | None = None    # system prompt that the request sets, None = unchanged
+
+    @property
+    def has_images(self) -> bool:
+        """True if the prompt has images, or tokens -1, which look like images."""
+        return bool(self.prompt) and (max(self.prompt) >= FIRST or min(self.prompt) < 0)
 
     @property
     def parses(self) -> bool:
@@ -85,6 +92,7 @@ class Slot(SlotBase):
     uncounted: int = 0             # tokens left by a shift, but not counted as past, until the next sample
     last_checkpoint: int = -1      # position of the last interval checkpoint
     due: bool = False              # the current batch ends where a checkpoint is created
+    after_image: bool = False      # an image is the last thing evaluated for the prompt
     marks: bool = False            # checkpoints are created for this task
     sampled: int = -1              # last sampled token
     n_decoded: int = 0             # generated tokens
@@ -104,6 +112,7 @@ class Slot(SlotBase):
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
         self.last_task, self.last_prompt = task.id, task.prompt
         self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
+        self.after_image = False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 
     @property

@@ -105,7 +105,10 @@ class Inspected(Core):
             return Stored(kind, owner, text, len(text), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
         ckpt: Checkpoint = self.points.checkpoint(key)
         held, owner = self.text_of(key)
-        n = min(ckpt.facts.pos_max + 1, ckpt.facts.n_tokens)
+        reach = ckpt.facts.pos_max + 1
+        if self.has_media_positions:
+            reach = self.rules.media.resume(held, reach, True).value
+        n = min(reach, ckpt.facts.n_tokens)
         return Stored(kind, owner, tuple(held[: ckpt.facts.n_tokens]), n, (), _of(kv, ckpt.blob))
 
     def _live(self, slot: int, start: int) -> Stored:

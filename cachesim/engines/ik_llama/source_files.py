@@ -11,6 +11,7 @@ ik_llama = partial(Source, "ikawrakow/ik_llama.cpp")
 
 CONTEXT = "examples/server/server-context.cpp"
 SERVER = "examples/server/server.cpp"
+TOKENS = "examples/server/server-common.cpp"
 TASK = "examples/server/server-task.cpp"
 SPECULATIVE = "common/speculative.cpp"
 LLAMA = "src/llama.cpp"

@@ -11,11 +11,11 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
 from cachesim.engines.shared.flags import flag, flags_of
+from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
 
 POOLINGS = ("mean", "last", "rank")
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 NEVER = 2**31 - 1
-PROJECTORS = ("", "causal", "gemma3")
 
 
 def _read_model(text: str) -> str:
@@ -33,16 +33,6 @@ def _write_scaled(options: Mapping[str, Any]) -> list[str]:
     scales = [part.partition("@")[0].strip() for part in options.get("lora_scaled", "").split(",") if part]
     files = ",".join(f"MODELS/lora{i}.gguf:{scale}" for i, scale in enumerate(scales))
     return ["--lora-scaled", files] if files else []
-
-
-def _read_projector(text: str) -> str:
-    """Return the kind of the projector in a file."""
-    return "gemma3" if "gemma" in text.rpartition("/")[2].lower() else "causal"
-
-
-def _write_projector(options: Mapping[str, Any]) -> list[str]:
-    kind = options.get("mmproj", "")
-    return ["--mmproj", f"MODELS/tiny-mmproj-{kind.replace('causal', 'mlp')}.gguf"] if kind else []
 
 
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
@@ -180,7 +170,7 @@ class Options:
              "uses them.",
     )
     mmproj: str = flag(
-        "", "--mmproj", choices=PROJECTORS, read=_read_projector, write=_write_projector,
+        "", "--mmproj", choices=PROJECTORS, read=read_projector, write=write_projector,
         governs="LC-MEDIA-OFF LC-MEDIA-NONCAUSAL LC-MEDIA-FILE", affects="LC-SHIFT LC-NPAST-REUSE",
         help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
              "shifted then, and moved blocks are not reused.",

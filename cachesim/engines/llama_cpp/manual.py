@@ -18,6 +18,7 @@ from cachesim.engines.capabilities import (
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
+from cachesim.engines.shared.images import image_sizes
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -83,11 +84,6 @@ def _adapter_lists(server: Mapping[str, Any]) -> tuple[str, ...]:
     return (*alone, *alone, ",".join(alone), "0:0", "0:0.5", f"{number - 1}:-1") if alone else ()
 
 
-def _image_sizes(server: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return sizes of images for the kind of projector: one has images of equal size."""
-    return {"": (), "gemma3": ("3x3",)}.get(server.get("mmproj", ""), ("2x2", "4x2", "1x6", "4x4"))
-
-
 def _draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
     """Draw request fields; on a server with adapters most requests have a list."""
     fields, lists = draw_fields(rng, server, completions=True), _adapter_lists(server)
@@ -125,7 +121,7 @@ MANUAL = Manual(
     draw_fields=_draw_fields,
     adapter_lists=_adapter_lists,
     adapter_scales="lora_scaled",
-    image_sizes=_image_sizes,
+    image_sizes=image_sizes,
     drawn_with_images=("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
     tries=TRIES,
 )

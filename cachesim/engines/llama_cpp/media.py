@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import count
 
 from cachesim import events as ev
-from cachesim.base.errors import BadInput, NotInBuild, ProcessAborted
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities, under
-from cachesim.base.media_items import count_images, is_item, item_at, longest_image
-from cachesim.engines.base import NO_ROOM, Request
+from cachesim.base.media_items import is_item, item_at, longest_image
+from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -22,20 +22,7 @@ from cachesim.engines.llama_cpp.slot import Slot, Task
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
-
-
-def check_images(srv: Core, request: Request) -> None:
-    """Raise BadInput for images that this server cannot have in a prompt."""
-    found = count_images(request.prompt) if is_item(max(request.prompt, default=0)) else 0
-    if not found:
-        return
-    if srv.rules.most_images and not srv.settings.projector:
-        raise BadInput("the prompt has an image", hint="server option mmproj names the kind of a projector")
-    if found > srv.rules.most_images:
-        text = f"images are not known of {srv.rules.name} ({srv.rules.build})"
-        if srv.rules.most_images:
-            text = f"the prompt has {found} images, at most {srv.rules.most_images} are simulated"
-        raise NotInBuild(text, hint="" if srv.rules.most_images else "from b11549 on")
+from cachesim.engines.shared.images import NONCAUSAL
 
 
 def is_admitted(srv: Core, task: Task) -> bool:
@@ -140,7 +127,3 @@ def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:
     srv.emit(ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
     srv.emit(ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
     srv.fail(slot, 500, text, NO_ROOM)
-
-
-NONCAUSAL = "gemma3"
-"""Projectors whose images are evaluated without causal mask."""

@@ -15,7 +15,6 @@ from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
-from cachesim.engines.llama_cpp.media import check_images
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
@@ -28,6 +27,7 @@ from cachesim.engines.llama_cpp.slot_assignment import child_task, process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
+from cachesim.engines.shared.images import check_images
 
 
 class Server(Inspected):
@@ -36,7 +36,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
-        check_images(self, request)
+        check_images(self.rules, self.settings.projector, request, "b11549")
         if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:

@@ -33,6 +33,7 @@ class ModelKind:
     row_bytes: int = KV_ROW     # bytes of a K row and a V row of a layer
     row_of_state: int = 0       # bytes of the recurrent row of a layer, 0 = as in the recorded models
     head: int = HEAD            # width of an attention head [numbers]
+    mrope: bool = False         # M-RoPE: an image has a single position
 
     @property
     def attention(self) -> tuple[int, ...]:
@@ -82,6 +83,9 @@ RECORDED = {
 }
 """The recorded tiny models."""
 
+MROPE = "qwen35"
+"""Beginning of the names of recorded models with M-RoPE."""
+
 PRIVATE = {"deepseek4": "W128 A W128 A+M", "deepseek4-states": "W128 C W128 A"}
 """Models without recordings, with invented proportions. A short convolution stands for the compressed indexer states,
 which are a state for each sequence; ``deepseek4`` omits them."""
@@ -93,7 +97,7 @@ def model_kind(name: str) -> ModelKind:
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)
     if name in RECORDED:
-        return ModelKind(name, parse(RECORDED[name]), words=True)
+        return ModelKind(name, parse(RECORDED[name]), words=True, mrope=name.startswith(MROPE))
     if name in PRIVATE:
         return ModelKind(name, parse(PRIVATE[name]), private=True)
     try:

@@ -19,6 +19,9 @@ AFTER_1743 = replace(
     parser=carried_over.parser_last,         # until #1794
     abort=micro_batch.abort_keeps,           # until #1787
     draft_from=speculative.draft_from_own,   # until #1781
+    most_images=0,                           # rules known since #1758
+    inferred=(),
+    ended={**BASE_1889.ended, "most_images": "#1758"},
 )
 
 AFTER_1716 = replace(
@@ -56,7 +59,7 @@ AFTER_1673 = replace(
     build="2026-04-23",
     source="ikawrakow/ik_llama.cpp#1673 (48819dada)",
     undecoded=1,                             # until #1679
-    ended={**BASE_1889.ended, "undecoded": "#1679"},
+    ended={**AFTER_1743.ended, "undecoded": "#1679"},
 )
 
 AFTER_1398 = replace(
@@ -88,7 +91,7 @@ AFTER_1346 = replace(
     source="ikawrakow/ik_llama.cpp#1346 (8f9e19d57)",
     undecoded=0,                             # until #1398
     defaults={"ctx_checkpoints": 8},         # until #1398
-    ended={**BASE_1889.ended, "undecoded": "#1398", "defaults": "#1398"},
+    ended={**AFTER_1743.ended, "undecoded": "#1398", "defaults": "#1398"},
 )
 
 AFTER_1310 = replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.ik_llama.profiles.rule_table import Rules
+from cachesim.engines.ik_llama.profiles.rule_table import READ_ONLY, Rules
 from cachesim.engines.ik_llama.rules import (
     carried_over,
     common_prefix,
@@ -94,6 +94,7 @@ MAIN = Rules(
         "batch": frozenset({"n_tokens"}),
         "need_one": frozenset({"n_past", "n_tokens"}),
         "cache_lcp": frozenset({"slot", "task"}),
+        "media_encode": frozenset({"slot", "task", "idx", "n_chunks"}),
         "ckpt_search": frozenset({"n_swa"}),
         "ckpt_invalidate": frozenset({"n_tokens", "n_swa", "pos_next"}),
         "spec_step": frozenset({"drafted"}),
@@ -101,7 +102,8 @@ MAIN = Rules(
     late=frozenset({
         "ckpt_search", "ckpt_restore", "full_reprocess", "ckpt_invalidate", "ckpt_create", "ckpt_evict",
     }),
-    inferred=("window",),
+    most_images=64,
+    inferred=("window", *READ_ONLY),
 )
 
 
@@ -126,6 +128,6 @@ MAIN_REPAIRED = replace(
     slot_save=repaired.save_always,
     inferred=(
         "window", "pc_failed", "refused", "prompt_cut", "shift_list", "kv_seen", "kv_window", "decode_again",
-        "ckpt_cells", "spec_steps", "spec_row", "slot_save",
+        "ckpt_cells", "spec_steps", "spec_row", "slot_save", *READ_ONLY,
     ),
 )

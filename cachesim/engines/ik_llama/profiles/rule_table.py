@@ -5,9 +5,10 @@ A field is a rule or a number, never a boolean, so that drivers do not branch on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Callable, Mapping
 
+from cachesim.engines.ik_llama.rules import media
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Unset
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
@@ -16,12 +17,36 @@ Rule = Callable[..., Decision]
 
 
 @dataclass(frozen=True)
+class MediaRules:
+    """Rules about images."""
+
+    position: Rule = media.position_after
+    resume: Rule = media.tokens_up_to
+    cut: Rule = media.cut_inside
+    text_end: Rule = media.text_end
+    place: Rule = media.image_place
+    ckpt: Rule = media.none_right_after
+    end: Rule = media.ends_with_image
+    null: Rule = media.no_image_here
+    fits: Rule = media.fits_micro_batch
+    fails: Rule = media.image_fails
+    shift: Rule = media.shift_around_images
+    prompt_shift: Rule = media.prompt_shift_around_images
+    drafts: Rule = media.drafts_with_projector
+
+
+READ_ONLY = tuple(f"media.{one.name}" for one in fields(MediaRules))
+"""Fields about images: no server with images was run."""
+
+
+@dataclass(frozen=True)
 class Rules(RuleSet):
     """Rules of a version, in the order in which they apply to a request.
 
     ``last_checkpoint``: position from which the checkpoint interval of a new request is counted; ``undecoded``: number
     of sampled tokens that are added to the slot at the end without evaluation; ``block_flash`` and ``block_plain``:
-    cells of a block with and without flash attention. ``RuleSet`` describes the other fields; of ``unset``, a judged
+    cells of a block with and without flash attention; ``most_images``: images in a prompt, 0 = their rules are not
+    known. ``RuleSet`` describes the other fields; of ``unset``, a judged
     run tries every relevant value.
     """
 
@@ -91,10 +116,12 @@ class Rules(RuleSet):
     slot_save: Rule
     slot_restore: Rule
     slot_erase: Rule
+    media: MediaRules = MediaRules()
     last_checkpoint: int = -1
     undecoded: int = 0
     block_flash: int = 256
     block_plain: int = 32
+    most_images: int = 0
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     unset: Mapping[Unset, int] = field(default_factory=dict, hash=False)
     silent: frozenset[str] = frozenset()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.ik_llama.profiles.main import MAIN
+from cachesim.engines.ik_llama.profiles.rule_table import READ_ONLY, MediaRules
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.engines.ik_llama.rules import common_prefix, micro_batch, speculative, trim
+from cachesim.engines.ik_llama.rules import common_prefix, media, micro_batch, speculative, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 AFTER_2491 = replace(
@@ -16,7 +17,7 @@ AFTER_2491 = replace(
     build="2026-09",
     source="ikawrakow/ik_llama.cpp#2491 (merged 2026-09), derived from its text; other changes since main not read",
     ckpt_evict=make.evict_but_prompt_end,
-    inferred=("window", "ckpt_evict"),
+    inferred=("window", "ckpt_evict", *READ_ONLY),
 )
 
 AFTER_2378 = replace(
@@ -25,7 +26,7 @@ AFTER_2378 = replace(
     build="2026-09",
     source="ikawrakow/ik_llama.cpp#2378 (merged 2026-09), derived from its text; other changes since main not read",
     window=trim.window_compact_any,
-    inferred=("window",),
+    inferred=("window", *READ_ONLY),
 )
 
 AFTER_2441 = replace(
@@ -34,7 +35,7 @@ AFTER_2441 = replace(
     build="2026-09-12",
     source="ikawrakow/ik_llama.cpp#2441 (merged 2026-09), derived from its text; other changes since main not read",
     ckpt_resume=use.resume_from_cache,
-    inferred=("window", "ckpt_resume"),
+    inferred=("window", "ckpt_resume", *READ_ONLY),
 )
 
 AFTER_2205 = replace(
@@ -45,7 +46,7 @@ AFTER_2205 = replace(
     graph=micro_batch.graph_by_shape,        # until #2260
     warm_up=speculative.warm_up_last,        # until #2222
     window=trim.window_whole,                # until #2253
-    inferred=(),
+    inferred=READ_ONLY,
 )
 
 AFTER_2195 = replace(
@@ -77,7 +78,7 @@ DRAFT_2195 = replace(
     ckpt_resume=use.resume_checkpoint,
     ckpt_erase=use.erase_restored,
     ended={},
-    inferred=("ckpt_need", "ckpt_resume", "ckpt_erase"),
+    inferred=("ckpt_need", "ckpt_resume", "ckpt_erase", *READ_ONLY),
 )
 
 DRAFT2_2195 = replace(
@@ -85,7 +86,7 @@ DRAFT2_2195 = replace(
     name="ik_llama@2195-draft2",
     source="ikawrakow/ik_llama.cpp#2195, between its first commits and the merged one (52836917a)",
     ckpt_pick=use.pick_within,
-    inferred=("ckpt_need", "ckpt_pick", "ckpt_resume", "ckpt_erase"),
+    inferred=("ckpt_need", "ckpt_pick", "ckpt_resume", "ckpt_erase", *READ_ONLY),
 )
 
 AFTER_2020 = replace(
@@ -123,6 +124,7 @@ BASE_1889 = replace(
     build="2026-05-26",
     source="ikawrakow/ik_llama.cpp d2da6da05, the base of #1889, #1888 and #1877",
     trim=trim.trim_both,                     # until #1949
+    media=MediaRules(cut=media.cut_behind),         # until #1913
 )
 
 PR1889 = replace(
@@ -138,7 +140,7 @@ PR1888 = replace(
     source="ikawrakow/ik_llama.cpp#1888 (open)",
     ckpt_pick=use.pick_pr1888,
     ckpt_create=make.create_from_four,
-    inferred=("ckpt_pick", "ckpt_create"),
+    inferred=("ckpt_pick", "ckpt_create", *READ_ONLY),
 )
 
 PR1877 = replace(
@@ -149,5 +151,5 @@ PR1877 = replace(
     pc_load=pc.pick_viable,
     pc_after_hit=pc.clone_entry,
     ckpt_evict=make.evict_second,
-    inferred=("pc_peek", "pc_load", "pc_after_hit", "ckpt_evict"),
+    inferred=("pc_peek", "pc_load", "pc_after_hit", "ckpt_evict", *READ_ONLY),
 )

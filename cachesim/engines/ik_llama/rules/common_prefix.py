@@ -7,9 +7,11 @@ Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from dataclasses import dataclass
+from itertools import chain
 from typing import Callable, Iterator, NamedTuple, Sequence
 
+from cachesim.base.media_items import is_item, item_at, next_image
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
@@ -29,18 +31,61 @@ class Common(NamedTuple):
     prompt: int
 
 
+@dataclass(frozen=True)
+class Between:
+    """Texts of tokens on a server with a projector: lists are compared from image to image.
+
+    An image is common if the text before it is, as a whole, and if the images are equal. Without an image the longer
+    list counts only as far as the other is long. Source: ik_llama.cpp examples/server/server-common.cpp
+    server_tokens::get_common_prefix (8337e4cd3)."""
+
+    pieces: Pieces
+
+    def __call__(self, token: int) -> str:
+        """Return the text of a token; an image has none."""
+        return "" if is_item(token) else self.pieces(token)
+
+
 def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
     """Return the common text, in whole tokens of both sides."""
     n = common_prefix(list(cache), list(prompt))
     if n == len(cache) or n == len(prompt):
         return Common(n, n)
-    a, b = (chain.from_iterable(map(pieces, islice(side, n, None))) for side in (cache, prompt))
+    found = Common(n, n)
+    if isinstance(pieces, Between):
+        return _common_between(cache, prompt, found, pieces, strict)
+    return _add(found, _common_text(cache[n:], prompt[n:], pieces, strict))
+
+
+def _common_text(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
+    """Return the common text of two lists whose first tokens differ."""
+    a, b = (chain.from_iterable(map(pieces, side)) for side in (cache, prompt))
     i, j = _walk(a, b, strict)
-    ours, theirs = (_ends(side[n:], pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
+    ours, theirs = (_ends(side, pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
     both = ours.keys() & theirs.keys()
-    if not both:
-        return Common(n, n)
-    return Common(n + ours[max(both)], n + theirs[max(both)])
+    return Common(ours[max(both)], theirs[max(both)]) if both else Common(0, 0)
+
+
+def _add(a: Common, b: Common) -> Common:
+    return Common(a.cache + b.cache, a.prompt + b.prompt)
+
+
+def _common_between(cache: Sequence[int], prompt: Sequence[int], found: Common, pieces: Pieces,
+                    strict: bool) -> Common:  # fmt: skip
+    """Return the common text of lists with images, after the common tokens ``found``."""
+    i, j = found
+    while True:
+        a_end, b_end = next_image(cache, i, len(cache)), next_image(prompt, j, len(prompt))
+        ours, theirs = item_at(cache, a_end), item_at(prompt, b_end)
+        if ours is None or theirs is None:      # the comparison ends with the list that has no further image
+            most = min(len(side) - start for side, start, image in ((cache, i, ours), (prompt, j, theirs)) if not image)
+            a_end, b_end = min(a_end, i + most), min(b_end, j + most)
+        text = _common_text(cache[i:a_end], prompt[j:b_end], pieces, strict)
+        found = _add(found, text)
+        if not ours or not theirs or text != (a_end - i, b_end - j) or cache[a_end] != prompt[b_end]:
+            return found
+        i, j = a_end + ours.n_tokens, b_end + theirs.n_tokens
+        found = _add(found, Common(ours.n_tokens, theirs.n_tokens))
 
 
 def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
