@@ -69,6 +69,8 @@ NOT_YET: dict[str, str] = {
     ), FILES_ONLY),
     **dict.fromkeys(("LC-SHARED.PREFIX", "LC-SHARED.UNKNOWN"),
                     "no scenario asks for decisions; tests/unit/engines/llama_cpp/test_newer.py does"),
+    "IK-MEDIA-PLACE": "differs after equal text in other tokens; tests/unit/engines/ik_llama/test_media.py asks it",
+    "IK-MEDIA-OFF": "asked at the start, without a line; tests/unit/engines/ik_llama/test_media.py shows what follows",
     "LC-TASK-REUSE.ALL": "never says no, and only that is written down",
     "LC-SPEC-SPLIT.NONE": "as above; tests/unit/engines/llama_cpp/test_speculative_decoding.py shows what follows",
     "LC-RS-BACK.ONCE": "no way of the server stacks two rollbacks; tests/unit/engines/llama_cpp/test_newer.py asks it",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Field, Load, Manual, draw_batches
+from cachesim.engines.capabilities import (
+    IMAGES,
+    INVALID,
+    MOST_DRAWN_BATCHES,
+    Context,
+    DrawnServer,
+    Field,
+    Load,
+    Manual,
+    draw_batches,
+)
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
@@ -51,7 +61,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
     if rng.chance(20):          # small context that prompt and answer fill
         server["context_shift"], server["ctx_size"] = True, 128
-    if "+M" in model:
+    if "+M" in model or model.endswith("mtp"):
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
         server.pop("parallel", None)             # the server refuses both options together
     edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
@@ -75,7 +85,9 @@ MANUAL = Manual(
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,
     slot_count=slot_count,
-    takes=frozenset({"cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else", "images"}),
+    takes=frozenset({
+        "cache_prompt", "id_slot", "n_keep", "n_discard", "cancel_at", "drafts", "draft_else", IMAGES, INVALID,
+    }),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),

@@ -8,6 +8,7 @@ examples/server/server-common.cpp process_chunk, examples/mtmd/mtmd-helper.cpp (
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Sequence
 
 from cachesim import events as ev
@@ -27,12 +28,10 @@ from cachesim.engines.shared.images import NONCAUSAL
 def decode_image(srv: Core, slot: Slot, task: Task) -> bool:
     """Evaluate the image at which the prompt continues, if there is one. Returns False if it failed: the slot then
     ends before the image and tries it again."""
-    token, inside = next(iter(task.prompt[slot.n_prompt : slot.n_prompt + 1]), 0), item_at(task.prompt, slot.n_prompt)
-    if inside is None and token >= 0:
+    inside = item_at(task.prompt, slot.n_prompt)
+    if inside is None:
         return True
-    null = srv.rules.media.null(token, inside.number if inside else 0)
-    if inside is None or null.value:
-        raise ProcessAborted(srv.decide(null, slot), "no-image-there")
+    check_image(srv, slot, 0, inside.number)
     items = task.prompt[slot.n_prompt : slot.n_prompt + inside.n_tokens]
     place = srv.rules.media.place(len(slot.tokens), slot.n_prompt)
     at = place.value if place.value == len(slot.tokens) else srv.decide(place, slot)
@@ -72,7 +71,8 @@ def _decode(srv: Core, slot: Slot, items: Sequence[int], start: int) -> int:
 
 
 def _fail(srv: Core, slot: Slot, task: Task, ret: int) -> None:
-    """Report an image that failed. A client that stopped the evaluation does not stop it again."""
+    """Report an image that failed: the client has its answer, and the slot continues. A client that stopped the
+    evaluation does not stop it again."""
     failure = srv.rules.media.fails(ret)
     text: str = srv.decide(failure, slot)
     srv.emit(ev.Error(f"{text}, res = {ret}"))
@@ -83,6 +83,15 @@ def _fail(srv: Core, slot: Slot, task: Task, ret: int) -> None:
                 one.task.stopped = one.task.answer.cancelled = True
     if not task.answer.cancelled:
         srv.fail(slot, text, NO_ROOM)
+        task.answer.id_slot, task.answer.done = slot.id, True
+        task.answer = replace(task.answer, tokens=[], outputs=[], shifts=[])   # the rest is not read
+
+
+def check_image(srv: Core, slot: Slot, token: int, number: int) -> None:
+    """Raise ProcessAborted if a token, or an item of an image, only looks like the start of an image."""
+    null = srv.rules.media.null(token, number)
+    if null.value:
+        raise ProcessAborted(srv.decide(null, slot), "no-image-there")
 
 
 def check_cut(srv: Core, slot: Slot, tokens: Sequence[int], n: int) -> None:

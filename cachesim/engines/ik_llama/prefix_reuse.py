@@ -9,7 +9,7 @@ from cachesim import events as ev
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.context_shift import shorten_prompt
 from cachesim.engines.ik_llama.events import CacheLcp
-from cachesim.engines.ik_llama.media import check_cut
+from cachesim.engines.ik_llama.media import check_cut, check_image
 from cachesim.engines.ik_llama.prefill_chunk import logged_tokens
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
@@ -23,6 +23,8 @@ TOO_LONG = "the request exceeds the available context size, try increasing it"
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Determine how many tokens of the slot and of the prompt are skipped. False = nothing to evaluate, the task is
     done."""
+    if min(task.prompt, default=0) < 0:
+        check_image(srv, slot, min(task.prompt), 0)
     empty = srv.rules.prompt_empty(len(task.prompt))
     if empty.value:
         srv.decide(empty, slot)

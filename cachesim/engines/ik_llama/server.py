@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
-from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.errors import BadInput, NotInBuild, ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.context_shift import shift_full_slots
 from cachesim.engines.ik_llama.decode import decode_batch
@@ -32,6 +32,8 @@ class Server(Inspected):
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for a request that
         is not simulated."""
         check_images(self.rules, self.settings.projector, request, "#1758")
+        if min(request.prompt, default=0) < 0 and not self.rules.most_images:
+            raise NotInBuild(f"tokens that no model has are not known of {self.rules.name}", hint="from #1758 on")
         if request.kind != "completion" or request.n_cmpl != 1:
             lacking = f"task '{request.kind}'" if request.kind != "completion" else f"n_cmpl {request.n_cmpl}"
             raise BadInput(f"{lacking} is not modelled for this engine", hint="use single completions")

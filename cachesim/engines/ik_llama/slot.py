@@ -59,8 +59,8 @@ class Task:
 
     @property
     def has_images(self) -> bool:
-        """True if the prompt has images, or tokens -1, which look like images."""
-        return bool(self.prompt) and (max(self.prompt) >= FIRST or min(self.prompt) < 0)
+        """True if the prompt has images."""
+        return max(self.prompt, default=0) >= FIRST
 
     @property
     def parses(self) -> bool:

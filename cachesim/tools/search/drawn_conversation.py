@@ -30,7 +30,7 @@ MODELS: Mapping[str, tuple[str, ...]] = {
 KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
-    "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA"),
+    "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA", "qwen35d64", "qwen35d64mtp"),
 }
 """Model classes that narrow a search: attention, windows, recurrent, hybrids, hybrids with windows, MTP, positions of
 images."""

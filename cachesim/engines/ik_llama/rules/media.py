@@ -69,7 +69,7 @@ def text_end(prompt: Sequence[int], start: int, stop: int, due: bool) -> Decisio
     """Returns where the text of a batch ends, before the next image, and whether a checkpoint is due there. The next
     iteration evaluates this single image, before its batch. A checkpoint is due after text only: a place inside or
     directly after an image is passed over."""
-    end = next((i for i in range(start, stop) if not 0 <= prompt[i] < FIRST), stop)
+    end = next_image(prompt, start, stop)
     return Decision((end, due and end == stop), {"start": start, "stop": stop})
 
 
@@ -96,7 +96,8 @@ def ends_with_image(n_batch: int) -> Decision:
 
 @rule("IK-MEDIA-NULL", Role.FAIL, ik_llama(CONTEXT, 'batch_pending_prompt "LLAMA_TOKEN_NULL"', "8337e4cd3"))
 def no_image_here(token: int, number: int) -> Decision:
-    """Ends the process where evaluation reaches a token -1 of the prompt, which looks like an image, or the rest of an
+    """Ends the process for a prompt with a token -1, which looks like an image, with or without a projector (in the
+    server when evaluation reaches it, here at the start of the prompt), and where evaluation reaches the rest of an
     image whose start a context shift discarded. Returns the last message, "" = it is evaluated."""
     return Decision(THROWN + NOT_FOUND if token < 0 or number else "", {"token": min(token, 0), "number": number})
 

@@ -168,9 +168,9 @@ def test_an_image_without_free_cells_is_tried_until_there_are_some():
     ask(server, tuple(range(100)), id_slot=0)
     ask(server, tuple(range(200, 300)), id_slot=1)
     failed = ask(server, (5, *image_items("long", 110, 110), 6), id_slot=0)
-    assert (failed.status, failed.error, failed.done, server.stuck) == (500, "failed to process image", False, True)
+    assert (failed.status, failed.error, failed.done, server.stuck) == (500, "failed to process image", True, True)
     assert ask(server, (7, 8), id_slot=1).status == 200
-    assert (failed.done, server.stuck, failed.predicted_n) == (True, False, 2)
+    assert (server.stuck, failed.tokens, len(server.slots[0].tokens)) == (False, [], 113)
 
 
 def test_a_client_that_leaves_does_not_stop_a_request_at_an_image():
@@ -198,3 +198,12 @@ def test_images_need_a_projector_and_known_rules():
 def test_requests_have_no_adapters():
     """The source has only a list of the server (`POST /lora-adapters`), which no request changes."""
     assert ENGINE.manual.ignored(Request(TEXT, extra={"lora": "0:1"})) == ["lora"]
+
+
+def test_an_image_is_placed_by_its_index_in_the_prompt():
+    server = start("llama")
+    [ban] = [token for token in range(320) if recorded_piece(token) == "Ban"]
+    two = tuple(next(token for token in range(320) if recorded_piece(token) == piece) for piece in ("Ba", "n"))
+    ask(server, (ban,), TEXT)
+    ask(server, two, TEXT, CAT, MORE)
+    assert server.held(0).tolist() == [*range(71), *range(72, 87), 87, 87, *range(88, 102)]
