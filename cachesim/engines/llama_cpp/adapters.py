@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import under
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
 from cachesim.engines.llama_cpp.rules.adapters import NOT_FOUND, Lists, Scales, all_activated, enabled, read_scales
 from cachesim.engines.llama_cpp.server_state import Core
@@ -42,14 +44,14 @@ def _is_valid(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
-    rules, given = srv.rules.adapters, asked_scales(task)
+    rules, given = srv.rules.adapters, asked_scales(task.request)
     if slot.alora_start >= 0:
         slot.alora_start = srv.decide(rules.start(slot.alora_start), slot)
     now: Scales = srv.decide(rules.list(given, srv.served), slot)
     clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
     if now != slot.adapters and (given or clear.value):
         if srv.decide(clear, slot):
-            srv.emit(ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), len(given)))
+            srv.emit(ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), clear.because["asked"]))
             forget(srv, slot, clear.rule)
         else:
             srv.emit(ev.LoraKeep(slot.id, slot.id_task, len(now)))
@@ -64,14 +66,14 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
     return True
 
 
-def asked_scales(task: Task) -> dict[int, float]:
+def asked_scales(request: Request) -> dict[int, float]:
     """Return the scales that a request asks for, by id; empty without a list."""
-    return read_scales(str(task.request.extra.get(FIELD, "")))
+    return read_scales(str(request.extra.get(FIELD, "")))
 
 
 def scales_for(srv: Core, task: Task) -> Scales:
     """Return the scales that a request is computed under, () without adapters."""
-    scales: Scales = srv.rules.adapters.list(asked_scales(task), srv.served).value if srv.adapters else ()
+    scales: Scales = srv.rules.adapters.list(asked_scales(task.request), srv.served).value if srv.adapters else ()
     return scales
 
 
@@ -84,12 +86,14 @@ def saves_first(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def forget(srv: Core, slot: Slot, rule: str) -> None:
-    """Forget the slot's tokens and checkpoints; the memory keeps its cells, unless a rule frees them, too."""
-    if srv.decide(srv.rules.adapters.forget(len(slot.tokens)), slot):
+    """Forget the slot's tokens, and as the rule says its checkpoints and its cells in the memory."""
+    cells = srv.decide(srv.rules.adapters.forget(len(slot.tokens)), slot)
+    if cells:
         srv.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
         srv.common_memory.must_rm(slot.id, 0, POS_INF)
     slot.tokens.clear()
-    slot.checkpoints.clear()
+    if cells is not None:
+        slot.checkpoints.clear()
     srv.changed(slot, "cleared", rule)
 
 
@@ -100,6 +104,12 @@ def refuse(srv: Core, task: Task, text: str, kind: str) -> bool:
     task.answer.fails(400, text, kind)
     task.answer.done = True
     return False
+
+
+def refuse_ids(srv: Core, given: Mapping[int, float]) -> str:
+    """Return the error text for a list with an id that this build refuses, "" = none."""
+    refused = srv.rules.adapters.ids(tuple(given), len(srv.adapters))
+    return str(srv.decide(refused, None)) if refused.value else ""
 
 
 def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:
@@ -142,12 +152,16 @@ def _words(scales: Scales) -> str:
 def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     """Return the tokens to reuse before the invocation sequence of an aLoRA."""
     rules = srv.rules.adapters
+    if not task.request.cache_prompt:
+        return n_past
     if slot.active >= 0:
         n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
     if slot.alora_start > 0:
         srv.emit(ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
     if slot.alora_start >= 0:
         n_past = _capped(srv, slot, task, n_past, rules.cap(n_past, slot.alora_start))
+    if n_past < 0:
+        raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-cut-below-zero")
     return n_past
 
 
@@ -213,6 +227,9 @@ def put_scale_back(srv: Core) -> None:
 
 def set_adapters(srv: Core, given: Mapping[int, float]) -> dict[str, Any]:
     """Change the scales of the server (``POST /lora-adapters``). Slots at work keep theirs."""
+    refused = refuse_ids(srv, given)
+    if refused:
+        return {"status": 500, "success": False, "error": refused}
     srv.served = tuple(given.get(i, 0.0) for i in range(len(srv.adapters)))
     for number, scale in enumerate(srv.served):
         srv.emit(ev.LoraSet(number, scale))

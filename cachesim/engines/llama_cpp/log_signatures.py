@@ -96,6 +96,7 @@ SIGNATURES = (
 
 UNLOGGED: Mapping[str, str] = {
     "LC-ALORA-ONE": "not logged: in the error",
+    "LC-LORA-IDS": "not logged: in the error",
     **dict.fromkeys(("LC-LORA-SAVE", "LC-LORA-ENTRY", "LC-LORA-FILE"),
                     "not logged: in the reused tokens of the next request"),
     "LC-LORA-FORGET": "not logged: in the cells that the next prompt finds",

@@ -11,6 +11,9 @@ def _scales(scales: tuple[float, ...]) -> str:
 
 
 ADAPTERS: dict[str, Say] = {
+    "LC-ALORA-READ": lambda v, b: NoEffect("the file names invocation tokens" if v else "a plain adapter") if (
+        tuple(v) == b["invocation"]) else "the invocation tokens of the file are ignored: a plain adapter",
+    "LC-LORA-IDS": lambda v, b: f"the list is refused: {v}" if v else NoEffect("ids of no adapter are ignored"),
     "LC-LORA-LIST": lambda v, b: NoEffect(
         f"adapters {_scales(v)}: " + ("the request's list" if b["given"] else "the server's, the request has no list")),
     "LC-LORA-CLEAR": lambda v, b: (
@@ -30,7 +33,8 @@ ADAPTERS: dict[str, Say] = {
     "LC-LORA-SAVE": lambda v, b: f"adapters {_scales(b['asked'])} in place of {_scales(b['own'])}: the slot " + (
         "is saved, and its tokens count as gone" if v else "is saved only if its tokens are unlike the prompt's"),
     "LC-LORA-FORGET": lambda v, b: f"{counted(b['held'], 'forgotten token')}: " + (
-        "the cells are freed" if v else "the memory keeps the cells"),
+        "the cells are freed" if v else
+        "the memory keeps the cells" + (", the slot its checkpoints" if v is None else "")),
     "LC-LORA-ENTRY": lambda v, b: f"the entry under adapters {_scales(b['scales'])} notes " + (
         "no adapters" if v is None else "its adapters" if v.active is None else
         "its adapters, and no row of an aLoRA" if v.active < 0 else

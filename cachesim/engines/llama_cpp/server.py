@@ -13,7 +13,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
+from cachesim.engines.llama_cpp.adapters import asked_scales, joins, keyed, put_scale_back, refuse_ids, set_adapters
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
@@ -48,6 +48,9 @@ class Server(Inspected):
         if not 1 <= request.n_cmpl <= self.settings.n_slots:
             text = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
             answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.settings.n_slots)
+            answer.done = True
+        elif refused := refuse_ids(self, asked_scales(request)):
+            answer.fails(400, refused, "no-such-adapter")
             answer.done = True
         elif not request.prompt and request.kind == "completion":      # the server creates no task for an empty list
             answer.fails(400, '"prompt" must not be empty', "empty-prompt")

@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
-from cachesim.engines.llama_cpp.rules.adapters import read_adapters
+from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
@@ -62,6 +62,12 @@ def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple
     return n_ctx_seq if unified else n_ctx_seq * n_slots, n_ctx_seq
 
 
+def loaded_adapters(opts: Options, rules: Rules) -> tuple[Adapter, ...]:
+    """Return the adapters of the command line as this version reads their files."""
+    return tuple(adapter._replace(invocation=rules.adapters.read(adapter.invocation).value)
+                 for adapter in read_adapters(opts.lora_scaled))  # fmt: skip
+
+
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """Return the settings that this version fixes at startup. Raises BadInput if it would not start."""
     if opts.parallel > MAX_SLOTS:
@@ -73,7 +79,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
-        raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b11549 on")
+        raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)

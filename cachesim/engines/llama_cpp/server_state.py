@@ -21,10 +21,10 @@ from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
-from cachesim.engines.llama_cpp.rules.adapters import Scales, read_adapters
+from cachesim.engines.llama_cpp.rules.adapters import Scales
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
 from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
-from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
+from cachesim.engines.llama_cpp.server_flags import can_roll_back, loaded_adapters, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import TokenOutput
@@ -73,7 +73,7 @@ class Core(SlotDriver):
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
-        self.adapters = read_adapters(opts.lora_scaled)
+        self.adapters = loaded_adapters(opts, rules)
         self.served = self._scales_at_start()
         self._start_media()
         self.queue: deque[Task] = deque()

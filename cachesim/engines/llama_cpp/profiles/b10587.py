@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.llama_cpp.rules import (
     cell_faults,
@@ -108,9 +109,11 @@ B10587 = Rules(
     kv_pos=cell_faults.count_positions,
     file_ckpts=slot_file.no_checkpoints,
     file_torn=slot_file.torn_ends,
+    most_adapters=64,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762"},
+    inferred=NOT_RUN,
 )
 
 PR24143_ON_B10587 = replace(
@@ -130,5 +133,5 @@ V3_24035 = replace(
     ckpt_break=make.break_v3,
     ckpt_create=make.create_v3,
     ckpt_limit=make.limit_densest,
-    inferred=("ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "ckpt_limit"),
+    inferred=(*NOT_RUN, "ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "ckpt_limit"),
 )

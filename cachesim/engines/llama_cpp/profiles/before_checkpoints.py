@@ -115,7 +115,9 @@ B4265 = replace(
     name="llama_cpp@b4265",
     build="b4265",
     source="ggml-org/llama.cpp before 1da7b7656 (2024-12-04), rules between #10455 (b4164) and #10641; read only",
+    most_adapters=0,                         # adapters of a request since #10994 (b4406); older ones were not read
     draft_max=speculative.draft_any,         # until #10641
+    ended={"most_adapters": "#10994"},
 )
 
 B4094 = replace(

@@ -66,7 +66,6 @@ B11549 = replace(
     build="b11549",
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
     shared=prompt_lifecycle.shared_prefix,
-    most_adapters=64,
     most_images=64,
     marks=prompt_lifecycle.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
@@ -76,6 +75,7 @@ B11549 = replace(
     outside={**B11312.outside, "port": "9931"},
     state_form=4,
     data_header=16,
+    inferred=(),
 )
 
 LORA_TRIED = AdapterRules(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cachesim.engines.llama_cpp.profiles import adapter_tables
 from cachesim.engines.llama_cpp.profiles.older_builds import B7789, without
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
@@ -32,9 +33,11 @@ B7400 = replace(
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
     file_torn=slot_file.torn_stays,                    # until #18801
+    adapters=adapter_tables.OF_B7400,        # until #18263, #18547
+    silent=B7789.silent | {"lora_set"},      # until #18263
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
     unlogged=without(B7789, launch="is_child"),        # until #18663
-    ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663"},
+    ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663", "silent.lora_set": "#18263"},
 )
 
 B6998 = replace(
@@ -48,7 +51,7 @@ B6998 = replace(
     fail_clears=old.failure_keeps,           # until #17267
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     least_batch=64,                          # until #17505
-    silent=B7789.silent | {"slot_clear"},    # until #17267
+    silent=B7400.silent | {"slot_clear"},    # until #17267
     children=older_slot_selection.children_ignored,    # until #17775
     ended={"least_batch": "#17505", "trim": "#17267", "silent.slot_clear": "#17267"},
 )
@@ -75,6 +78,7 @@ B6740 = replace(
     source="ggml-org/llama.cpp 4b2dae383 (2025-10-12), rules between #16391 (b6723) and #16560 (b6756); read only",
     shift_when=context_shift.shift_generating,         # BUSY since #16818 only
     pc_update=pc.evict_fixed_tokens,         # until #16560
+    adapters=adapter_tables.OF_B6740,        # until #16818
     end=old.end_untold,                      # until #16812
     ctx_pad=32,                              # until #16812
     window_pad=32,                           # until #16812

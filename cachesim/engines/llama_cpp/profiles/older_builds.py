@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping
 
+from cachesim.engines.llama_cpp.profiles import adapter_tables
+from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.llama_cpp.profiles.pull_requests import B9473
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
@@ -57,7 +59,7 @@ B9231 = replace(
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
     ended={"min_step": "#22929", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
-    inferred=("rs_split",),
+    inferred=(*NOT_RUN, "rs_split"),
 )
 
 B9230 = replace(
@@ -66,7 +68,7 @@ B9230 = replace(
     build="b9230",
     source="ggml-org/llama.cpp before ccee42642 (2026-05-19), rules between #22673 (b9180) and #23280; read only",
     ckpt_need=old_use.need_th2,              # until #23280
-    inferred=("rs_split", "rs_plane"),
+    inferred=(*NOT_RUN, "rs_split", "rs_plane"),
 )
 
 PR29117_ON_B9230 = replace(
@@ -74,7 +76,7 @@ PR29117_ON_B9230 = replace(
     name="llama_cpp@pr29117-on-b9230",
     source="ggml-org/llama.cpp#29117 on the build before #23280",
     rs_plane=seq_rm_and_state.plane_of_position,
-    inferred=("rs_split", "rs_plane"),
+    inferred=(*NOT_RUN, "rs_split", "rs_plane"),
 )
 
 DRAFT_22673 = replace(
@@ -82,7 +84,7 @@ DRAFT_22673 = replace(
     name="llama_cpp@22673-draft",
     source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9230",
     rs_saved=seq_rm_and_state.saved_aborts,
-    inferred=("rs_split", "rs_plane", "rs_saved"),
+    inferred=(*NOT_RUN, "rs_split", "rs_plane", "rs_saved"),
 )
 
 B8916 = replace(
@@ -99,7 +101,7 @@ B8916 = replace(
     host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
     ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
-    inferred=(),
+    inferred=NOT_RUN,
 )
 
 B9063 = replace(
@@ -109,7 +111,7 @@ B9063 = replace(
     source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
     spec_place=speculative.place_of_first_save,        # until #22805
     host_header=B9231.host_header,           # since #22679
-    inferred=("spec_place",),
+    inferred=(*NOT_RUN, "spec_place"),
 )
 
 B8450 = replace(
@@ -222,7 +224,8 @@ B6685 = replace(
     window_pad=32,                           # until #16812
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
     defaults={**B7789.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
-    silent=B7789.silent | {"slot_clear", "trim_refused"},
+    adapters=adapter_tables.OF_B6740,        # until #16818, #18263, #18547
+    silent=B7789.silent | {"slot_clear", "trim_refused", "lora_set"},
     unlogged={
         **without(B7789, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
@@ -230,7 +233,8 @@ B6685 = replace(
         "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#16812", "window_pad": "#16812",
         "trim": "#17267", "pc_update": "#16391", "ckpt_erase": "#16391",
         "defaults.ctx_checkpoints": "#16391", "defaults.ctx_size": "#16653",
-        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#18663",
+        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "silent.lora_set": "#18263",
+        "unlogged.launch": "#18663",
         "unlogged.slot_by_lcp": "#16391", "unlogged.slot_by_lru": "#16391",
     },
 )
@@ -251,17 +255,19 @@ B6388 = replace(
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
     kv_mask=cell_faults.mask_model,          # until #15811
+    adapters=adapter_tables.OF_B6388,        # until #15327
     share_digits=6,
     defaults={**B6685.defaults, "slot_prompt_similarity": 0.5},      # until #15913
+    silent=B6685.silent | {"lora_clear", "lora_keep"},
     unlogged={
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
     ended={
         "n_swa": "#16382", "kv_mask": "#15811", "defaults.slot_prompt_similarity": "#15913", "defaults": "#15913",
         "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
-        "unlogged.slot_by_lcp": "#15913",
+        "unlogged.slot_by_lcp": "#15913", "silent.lora_clear": "#15327", "silent.lora_keep": "#15327",
     },
-    inferred=("rs_rm",),                     # no recurrent model was recorded
+    inferred=(*NOT_RUN, "rs_rm"),           # no recurrent model was recorded
 )
 
 B6160 = replace(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cachesim.engines.llama_cpp.profiles import adapter_tables
+from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
@@ -29,6 +31,7 @@ B9765 = replace(
     ckpt_spacing=make.space_none,            # until #25472
     rs_split=seq_rm_and_state.split_alone,             # until #25278
     spec_count=speculative.count_all,        # until #26320
+    adapters=adapter_tables.OF_B9765,        # until #25649
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=B10587.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
     ended={
@@ -61,7 +64,7 @@ PR24143_ON_B9518 = replace(
     name="llama_cpp@pr24143-on-b9518",
     source="ggml-org/llama.cpp#24143 on its own base",
     pc_after_hit=pc.clone_entry,
-    inferred=("pc_after_hit",),
+    inferred=(*NOT_RUN, "pc_after_hit"),
 )
 
 B9473 = replace(
@@ -79,5 +82,5 @@ V1_24035 = replace(
     ckpt_pick=use.pick_v1,
     ckpt_restore=use.resume_count,
     ckpt_erase=use.erase_v1,
-    inferred=("ckpt_pick", "ckpt_restore", "ckpt_erase"),
+    inferred=(*NOT_RUN, "ckpt_pick", "ckpt_restore", "ckpt_erase"),
 )

@@ -27,6 +27,8 @@ reasoning of earlier answers (prompts are given as tokens here, with or without 
 class AdapterRules:
     """Rules about adapters."""
 
+    read: Rule = adapters.invocation_read
+    ids: Rule = adapters.ids_ignored
     list: Rule = adapters.adapter_list
     clear: Rule = adapters.clear_for_list
     one: Rule = adapters.one_activated

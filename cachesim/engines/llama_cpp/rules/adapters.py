@@ -18,6 +18,7 @@ from cachesim.engines.rule import Decision, Role, rule
 
 Scales = tuple[float, ...]
 NOT_FOUND = -1
+TOKENS = "tools/server/server-common.cpp"
 
 
 class Adapter(NamedTuple):
@@ -84,6 +85,12 @@ def adapter_list(given: Mapping[int, float], served: Scales) -> Decision:
     of no adapter are ignored. Without a list, the scales of the server."""
     scales = tuple(given.get(i, 0.0) for i in range(len(served))) if given else served
     return Decision(scales, {"given": len(given), "served": served})
+
+
+@rule("LC-LORA-IDS", Role.FAIL, llama_cpp(TOKENS, "parse_lora_request", "b11549"))
+def ids_ignored(given: Sequence[int], adapters: int) -> Decision:
+    """Accepts a list with ids of no adapter, which LC-LORA-LIST ignores. Returns "" = accepted."""
+    return Decision("", {"given": tuple(given), "adapters": adapters})
 
 
 def _must_clear(lists: Lists, adapters: Sequence[Adapter], before: Sequence[int]) -> bool:
@@ -153,6 +160,12 @@ def scales_at_start(scales: Scales, without_apply: bool) -> Decision:
     """Returns the scales of the server at its start: those of the flags, also with --lora-init-without-apply, which
     only leaves the library's context without adapters until the first batch."""
     return Decision(scales, {"without_apply": without_apply})
+
+
+@rule("LC-ALORA-READ", Role.SETUP, llama_cpp("src/llama-adapter.cpp", "llama_adapter_lora_init_impl", "b11549"))
+def invocation_read(invocation: Sequence[int]) -> Decision:
+    """Returns the invocation tokens of an adapter: those of its file."""
+    return Decision(tuple(invocation), {"invocation": tuple(invocation)})
 
 
 class Noted(NamedTuple):

@@ -236,7 +236,7 @@ def test_changes_between_neighbours_name_what_ended_them():
     }
     assert {field for _, field in unknown} == {
         "marks", "task_reuse", "rs_back", "kv_fail", "shared",
-        "most_adapters", "most_images",      # of older builds neither was read
+        "most_images",                       # images in older builds were not read
         "spec_types",                        # b5308: drafts of that time are not simulated
     }
 

@@ -1,0 +1,87 @@
+"""Tests of adapters in older builds: what each build compares, refuses and keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim import events as ev
+from cachesim.base.errors import NotInBuild
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
+SCALES = "0,0,0@" + ".".join(map(str, M))
+ZERO, ACTIVE = {"lora": "0:1"}, {"lora": "2:1"}
+
+
+def talk(build, layers="AA", **flags):
+    return Talk(layers, build, "provenance", lora_scaled=SCALES, parallel=1, **flags)
+
+
+def right(server, answer):
+    """Whether the judge finds an answer right, and the state that it left."""
+    request = server.requests[answer.request]
+    return server.judge.judge(request, answer, server.server.live(answer.id_slot)).equal_cold
+
+
+@pytest.mark.parametrize(("build", "reused"), [("b4579", 0), ("b6388", 0), ("b7400", 0), ("b7789", 40), ("b11312", 40)])
+def test_a_request_without_a_list_is_compared_until_18263(build, reused):
+    one = talk(build)
+    one.ask(P, extra=ZERO)
+    answer = one.ask(P + R)
+    assert (answer.cache_n, right(one, answer)) == (reused, not reused)
+
+
+@pytest.mark.parametrize(("build", "status"), [("b7400", 400), ("b7789", 200)])
+def test_an_id_of_no_adapter_is_refused_until_18263(build, status):
+    one = talk(build)
+    assert one.ask(P, extra={"lora": "7:1"}).status == status
+    assert one.server.set_adapters("7:1")["status"] == (500 if status == 400 else 200)
+
+
+def test_the_log_counts_all_adapters_where_lists_are_complete():
+    for build, named in (("b7400", 3), ("b7789", 1)):
+        one = talk(build)
+        one.ask(P, extra=ZERO)
+        assert [(event.n_slot, event.n_request) for event in one.log.events if isinstance(event, ev.LoraClear)] == [
+            (0, named)]
+
+
+@pytest.mark.parametrize(("build", "died"), [("b6685", True), ("b6740", True), ("b6914", False), ("b11549", False)])
+def test_a_prompt_that_begins_with_the_invocation_ends_the_process_until_16818(build, died):
+    assert talk(build).ask(M + R, extra=ACTIVE).died is died
+
+
+def test_a_prompt_that_is_not_cached_has_no_cap():
+    one = talk("b6740")
+    answer = one.ask(M + R, extra=ACTIVE, cache_prompt=False)
+    assert not answer.died and not any(isinstance(event, ev.AloraCap) for event in one.log.events)
+
+
+def test_an_alora_is_a_plain_adapter_until_15327():
+    for build, starts in (("b6388", 0), ("b6685", 1)):
+        one = talk(build)
+        assert right(one, one.ask(P + M + R, extra=ACTIVE))
+        assert sum(isinstance(event, ev.AloraStart) for event in one.log.events) == starts
+
+
+@pytest.mark.parametrize(("build", "capped"), [("b7400", 0), ("b7789", 1)])
+def test_a_refused_request_leaves_its_start_since_18547(build, capped):
+    one = talk(build)
+    one.ask((*P, *M, -1), extra=ACTIVE)
+    one.ask(P, extra=ZERO)
+    assert sum(isinstance(event, ev.AloraCap) for event in one.log.events) == capped
+
+
+@pytest.mark.parametrize(("build", "left"), [("b9765", 1), ("b10587", 0)])
+def test_checkpoints_outlive_a_change_of_adapters_until_25649(build, left):
+    one = talk(build, "W32 A", ubatch_size=16)
+    one.ask(word("p", 100), extra=ZERO)
+    [slot] = one.server.slots
+    held = len(slot.checkpoints)
+    one.ask((*Q, -1), extra={"lora": "1:1"})               # refused after the change
+    assert held and len(slot.checkpoints) == held * left and not slot.tokens
+
+
+def test_builds_before_10994_do_not_know_adapters():
+    with pytest.raises(NotInBuild, match="from b4579 on"):
+        talk("b4265")
