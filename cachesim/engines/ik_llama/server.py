@@ -54,6 +54,12 @@ class Server(Inspected):
         system = list(request.prompt[:n]) if n >= 0 else None
         return Task(self.take_id(), request, answer, list(request.prompt[max(0, n) :]), system=system)
 
+    def set_adapters(self, scales: str) -> dict[str, Any]:
+        """Refuse to change adapters. The real server changes them for all slots, and clears no cache. Raises
+        BadInput."""
+        raise BadInput("adapters of ik_llama.cpp's server are not simulated; its requests have none",
+                       hint="a server per adapter: POST /lora-adapters keeps every cached row")
+
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is unchanged then."""
         if percent < 100:

@@ -6,6 +6,7 @@ are stored in a second file beside it. Source: ik_llama.cpp examples/server/serv
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
@@ -140,6 +141,14 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": n_written}
 
 
+def _counted(srv: Core, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a restored checkpoint with its number of tokens for display, of which images have fewer positions."""
+    if not srv.has_media_positions:
+        return checkpoint
+    n_tokens = checkpoint.blob.state_pos + 1
+    return replace(checkpoint, facts=checkpoint.facts._replace(n_tokens=n_tokens))
+
+
 def _file_bytes(n_tokens: int, state: int) -> int:
     """Return the size of the real server's slot file [bytes]: header, tokens, state."""
     return FILE_HEAD + 4 * n_tokens + state
@@ -165,7 +174,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         return {"status": 400, "error": "the saved slot does not fit"}
     slot.tokens = list(saved.tokens)
     if side is not None:
-        slot.checkpoints = list(side.checkpoints)
+        slot.checkpoints = [_counted(srv, checkpoint) for checkpoint in side.checkpoints]
     srv.changed(slot, "overwritten", decision.rule)
     n_read = _file_bytes(len(saved.tokens), saved.blob.size)
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": n_read}

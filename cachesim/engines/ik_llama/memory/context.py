@@ -107,13 +107,14 @@ class Context:
         self.matrices: dict[int | tuple[int, int], States] = {}
         self.graph: Graph | None = None  # graph of the last micro-batch
         self.evaluated = 0              # evaluated tokens of the last batch
+        self.image = False              # the batch is a piece of an image
         self.mixed = False              # a micro-batch was cut because it mixed sequences
 
-    def decode(self, batch: DecodeBatch, stopped: Callable[[], bool] | None = None) -> int:
-        """Evaluate a batch; return OK, NO_ROOM, FAILED if a compacted window does not end where the batch begins, or
-        ABORTED if ``stopped`` returns True after a micro-batch. Afterwards ``outputs`` maps indices in the batch to
-        model outputs."""
-        self.outputs, self.evaluated, self.mixed = {}, 0, False
+    def decode(self, batch: DecodeBatch, stopped: Callable[[], bool] | None = None, image: bool = False) -> int:
+        """Evaluate a batch, or a piece of an image, whose graphs are never used again. Return OK, NO_ROOM, FAILED if a
+        compacted window does not end where the batch begins, or ABORTED if ``stopped`` returns True after a
+        micro-batch. Afterwards ``outputs`` maps indices in the batch to model outputs."""
+        self.outputs, self.evaluated, self.mixed, self.image = {}, 0, False, image
         for ubatch, cut in split_by(batch, self.n_ubatch, self.rules.split):
             self.mixed |= cut
             window = self.kv.window
@@ -157,9 +158,10 @@ class Context:
         own = tuple(run.seq for run in ubatch.runs)
         if kv.kind.states and not kv.kind.private:
             graph = Graph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
-            if self.graph is not None and self.rules.reuses(self.graph, graph, first):
+            if self.graph is not None and not self.image and self.rules.reuses(self.graph, graph, first):
                 graph = self.graph
-            self.graph = graph if first else None           # the graph of a micro-batch in cell 0 is discarded
+            # The graph of a micro-batch in cell 0, or of an image, is discarded.
+            self.graph = graph if first and not self.image else None
             own, zeroed = graph.rows, graph.zeroed
         for run, row, zero in zip(ubatch.runs, own, zeroed, strict=True):
             if zero:

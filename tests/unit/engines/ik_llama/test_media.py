@@ -198,6 +198,8 @@ def test_images_need_a_projector_and_known_rules():
 def test_requests_have_no_adapters():
     """The source has only a list of the server (`POST /lora-adapters`), which no request changes."""
     assert ENGINE.manual.ignored(Request(TEXT, extra={"lora": "0:1"})) == ["lora"]
+    with pytest.raises(BadInput, match="its requests have none"):
+        start().set_adapters("0:1")
 
 
 def test_an_image_is_placed_by_its_index_in_the_prompt():
@@ -207,3 +209,20 @@ def test_an_image_is_placed_by_its_index_in_the_prompt():
     ask(server, (ban,), TEXT)
     ask(server, two, TEXT, CAT, MORE)
     assert server.held(0).tolist() == [*range(71), *range(72, 87), 87, 87, *range(88, 102)]
+
+
+def test_a_restored_checkpoint_counts_the_tokens_of_an_image(tmp_path):
+    server = start("qwen35d64")
+    ask(server, TEXT, CAT, MORE)
+    server.slot("save", 0, tmp_path / "slot")
+    server.slot("restore", 0, tmp_path / "slot")
+    assert server.checkpoints(0) == [95, 101]
+    assert server.checkpoint_spans(0) == [(79, 79), (85, 85)]
+
+
+def test_an_image_and_the_text_after_it_use_no_earlier_graph():
+    for image, again in ((image_items("pair", 2, 2), 0), ((5, 6), 1)):
+        server = start("GA", build="1889-base", ubatch_size=2, parallel=2)
+        ask(server, MORE[:1], id_slot=0)
+        ask(server, TEXT[:2], image, MORE[:1], id_slot=1)
+        assert len([event for event in kinds(server, "decided") if event.rule == "IK-GRAPH.SHAPE"]) == again
