@@ -122,7 +122,7 @@ OF_ADAPTERS = (
     Defect("L2", B, WARM, CLEAR, options=PLAIN, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
     Defect("L3", B, WARM, CLEAR, options=PLAIN, about=_without(is_invalid, is_negative), needs=posts),
     Defect("L4", B, WARM, rules_of(KEYED, "adapters.file"), options=PLAIN, needs=restores),
-    Defect("L4b", B, WARM, CLEAR, options=PLAIN, about=_without(posts, restores, is_negative), needs=is_invalid),
+    Defect("L4b", B, WARM, CLEAR, options=PLAIN, about=_without(posts, restores), needs=is_invalid),
     Defect("L7", B, WARM, rules_of(KEYED, "adapters.rows"), options=ACTIVATED, about=LISTS),
     Defect("L7b", B, WARM, CLEAR, options=ACTIVATED, about=_without(posts, is_invalid, is_negative), needs=has_no_list),
     Defect("L7c", B, WARM, rules_of(KEYED, "adapters.cap"), options=ACTIVATED),

@@ -56,12 +56,13 @@ ADAPTERS = {
 """The same for the adapters of llama-server: fields of ``KEYED``, with conversations that lie elsewhere."""
 CHEAPER = {"adapters.save", "adapters.start"}
 """Changes for adapters that save tokens; no answer is wrong without them."""
-IMAGES = {
+ADDED = {
+    "adapters.wait": "llama-lora-cells-of-waiting-slot",
     "media.adapters": "llama-media-image-under-previous-adapter", "media.last": "llama-media-prompt-ends-with-image",
     "media.size": "llama-media-image-exceeds-ubatch", "media.back": "llama-media-alora-after-image",
     "media.again": "llama-media-image-finds-no-cells", "task_first": "llama-media-null-token-at-image",
 }
-"""Conversations with images that fail without a change."""
+"""Conversations that fail without a change of llama_cpp@b11549-repaired, of which the tried one has media.adapters."""
 KEYED = ("llama_cpp@b11549-lora-tried", "llama_cpp@b11549-repaired")
 
 CHANGES = [(name, field) for name, kept in KEPT.items() for field in kept]
@@ -93,7 +94,7 @@ def failing(run: Run) -> set[tuple[int, str]]:
 @pytest.mark.parametrize("name", KEPT)
 def test_every_change_has_its_conversation(name):
     changed = {one.field for one in older(name).changes(rules_of(name))}
-    assert changed == set(KEPT[name]) | ({*ADAPTERS, *CHEAPER, *IMAGES} if name in KEYED else set())
+    assert changed == set(KEPT[name]) | ({*ADAPTERS, *CHEAPER, *ADDED} if name in KEYED else set())
     assert {file.stem for file in folder(name).glob("*.toml")} == set(KEPT[name].values())
 
 
@@ -108,10 +109,10 @@ def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
 
 @pytest.mark.parametrize(("name", "field"), [
     *((name, field) for name in KEYED for field in (*ADAPTERS, "media.adapters")),
-    *(("llama_cpp@b11549-repaired", field) for field in IMAGES if field != "media.adapters"),
+    *(("llama_cpp@b11549-repaired", field) for field in ADDED if field != "media.adapters"),
 ])  # fmt: skip
 def test_a_change_of_the_key_that_is_put_back_makes_its_conversation_fail(name, field):
-    scenario = next(one for one in corpus() if one.id == {**ADAPTERS, **IMAGES}[field])
+    scenario = next(one for one in corpus() if one.id == {**ADAPTERS, **ADDED}[field])
     run = run_judged(scenario, name, "provenance")
     back = run_judged(scenario, name, "provenance", table=rules_of(name).mixed(older(name), [field]))
     assert not failing(run) and run.broken == [] and back.broken == scenario_broken(scenario)
@@ -122,9 +123,9 @@ def scenario_broken(scenario: Scenario) -> list[int]:
     return list(scenario.expect["llama_cpp@b11549"].broken)
 
 
-@pytest.mark.parametrize("field", [*ADAPTERS, *IMAGES])
+@pytest.mark.parametrize("field", [*ADAPTERS, *ADDED])
 def test_why_names_the_rule_of_the_key(field):
-    found = next(one for one in corpus() if one.id == {**ADAPTERS, **IMAGES}[field])
+    found = next(one for one in corpus() if one.id == {**ADAPTERS, **ADDED}[field])
     number = found.expect["llama_cpp@b11549"].broken[0]
     decided = deciding_rule(run_judged(found, "llama_cpp@b11549", "provenance"), number)
     assert decided is not None and decided.rule == older(KEYED[0]).fields()[field].rule

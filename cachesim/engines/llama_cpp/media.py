@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.adapters import Scales
 from cachesim.engines.llama_cpp.server_state import Core
-from cachesim.engines.llama_cpp.slot import Slot, Task
+from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
@@ -112,11 +112,17 @@ def purge_idle(srv: Core) -> bool:
     if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False
     for slot in srv.slots:
-        if not slot.busy and slot.tokens:
+        if slot.tokens and (not slot.busy or _gives_way(srv, slot)):
             srv.emit(ev.SlotPurge(slot.id, len(slot.tokens)))
             srv.clear(slot)
             return True
     return False
+
+
+def _gives_way(srv: Core, slot: Slot) -> bool:
+    """Return whether a slot that waits for a batch with its own adapters is cleared (rule LC-LORA-WAIT)."""
+    waits = srv.adapters and slot.state is State.STARTED and not any(one.tokens for one in srv.slots if not one.busy)
+    return bool(waits and srv.decide(srv.rules.adapters.wait(len(slot.tokens)), slot))
 
 
 def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:

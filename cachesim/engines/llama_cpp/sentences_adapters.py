@@ -29,6 +29,8 @@ ADAPTERS: dict[str, Say] = {
         NoEffect("the batch is evaluated with the slot's adapters")),
     "LC-LORA-BATCH": lambda v, b: NoEffect("the slot joins the batch") if v else (
         f"the slot waits: adapters {_scales(b['own'])}, those of the batch {_scales(b['leader'])}"),
+    "LC-LORA-WAIT": lambda v, b: f"a slot with {counted(b['held'], 'token')} waits for its own adapters: " + (
+        "it is cleared" if v else "it keeps its cells"),
     "LC-LORA-INIT": lambda v, b: NoEffect(f"adapters {_scales(v)} at the start"),
     "LC-LORA-SAVE": lambda v, b: f"adapters {_scales(b['asked'])} in place of {_scales(b['own'])}: the slot " + (
         "is saved, and its tokens count as gone" if v else "is saved only if its tokens are unlike the prompt's"),

@@ -203,8 +203,8 @@ class _Drawer:
     def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
         burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
-        if self.is_keyed and INVALID in self.manual.takes and rng.chance(6):
-            return Asked(self.clients.invalid(), **self._fields(before))
+        if self.is_keyed and INVALID in self.manual.takes and rng.chance(8):
+            return Asked(self.clients.invalid(), **self.manual.draw_fields(rng, self.world.server))
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()

@@ -126,7 +126,9 @@ B11549_REPAIRED = replace(
     kv_full=repaired.full_keeps,
     spec_unread=repaired.unread_is_an_error,
     kv_shift=repaired.shift_skips,
-    adapters=replace(LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted),
+    adapters=replace(
+        LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted, wait=keyed.waiting_is_cleared,
+    ),
     media=replace(
         MEDIA_TRIED, last=media_repairs.last_is_no_image, size=media_repairs.size_in_micro_batch,
         back=media_repairs.back_to_start, again=media_repairs.tried_after_purge,
@@ -134,7 +136,8 @@ B11549_REPAIRED = replace(
     task_first=media_repairs.valid_before_slot,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shift", "spec_unread", "task_first", "media.last", "media.size", "media.back", "media.again", *LORA_CHANGED,
+        "kv_shift", "spec_unread", "task_first", "media.last", "media.size", "media.back", "media.again",
+        "adapters.wait", *LORA_CHANGED,
     ),
 )
 

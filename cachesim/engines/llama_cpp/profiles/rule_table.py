@@ -44,6 +44,7 @@ class AdapterRules:
     start: Rule = adapters.start_stays
     rows: Rule = adapters.rows_count_alike
     chunks: Rule = adapters.chunks_behind_cap
+    wait: Rule = adapters.waiting_keeps
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,13 @@ def joins_batch(leader: Scales, own: Scales) -> Decision:
     return Decision(leader == own, {"leader": leader, "own": own})
 
 
+@rule("LC-LORA-WAIT", Role.FAIL, llama_cpp(CONTEXT, "try_clear_idle_slots", "b11549"))
+def waiting_keeps(held: int) -> Decision:
+    """Returns False: a slot that waits for a batch with its own adapters keeps the cells of its last conversation, also
+    if the batch finds no free cells."""
+    return Decision(False, {"held": held})
+
+
 @rule("LC-LORA-INIT", Role.SETUP, llama_cpp(COMMON, "lora_init_without_apply", "b11549"))
 def scales_at_start(scales: Scales, without_apply: bool) -> Decision:
     """Returns the scales of the server at its start: those of the flags, also with --lora-init-without-apply, which
