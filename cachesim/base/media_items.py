@@ -34,7 +34,8 @@ def image_items(name: str, n_tokens: int, n_pos: int) -> Tokens:
         raise BadInput(f"image {quoted(name)}: expected 1 to {MOST} tokens and at most as many positions")
     digest = 0
     for byte in name.encode():
-        digest = (digest ^ byte) * 0x100000001B3 & 2**64 - 1            # FNV-1
+        digest = (digest ^ byte) * 0x100000001B3 & 2**64 - 1            # FNV-1a
+    digest = (digest ^ digest >> 32) * 0x9E3779B97F4A7C15 & 2**64 - 1   # the names of short words differ in low bits
     first = FIRST | (digest >> 64 - _DIGEST) << 3 * FIELD | n_tokens << 2 * FIELD | n_pos << FIELD
     return tuple(range(first, first + n_tokens))
 

@@ -80,7 +80,7 @@ NOT_YET: dict[str, str] = {
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
     "LC-ALORA-ROWS": "never caps, and only that is written down",
     **dict.fromkeys(("LC-ALORA-READ", "LC-ALORA-READ.NONE", "LC-LORA-IDS"), "asked without a line in the log"),
-    "LC-LORA-IDS.REFUSED": "no scenario names an unknown adapter; see tests/unit/engines/llama_cpp/test_older_adapters.py",
+    "LC-LORA-IDS.REFUSED": "no scenario names an unknown adapter; tests/unit/engines/llama_cpp/test_older_adapters.py",
     "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
 }  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""

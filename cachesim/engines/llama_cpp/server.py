@@ -36,7 +36,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
-        check_images(self.rules, self.settings.projector, request, "b11549")
+        check_images(self.rules, self.settings.projector, request, "b10587")
         if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:

@@ -128,7 +128,6 @@ def _blob(arrays: Arrays, name: str) -> Blob:
 
 
 TOKEN_BYTES = 4
-IMAGE_BYTES = 148          # index, size and description of an image, whose id has 64 characters
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
@@ -150,7 +149,7 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
     """Return the size of the real server's file [bytes]."""
     state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
-    return state + IMAGE_BYTES * count_images(slot_file.tokens) + appendix_bytes(slot_file.checkpoints)
+    return state + srv.rules.image_bytes * count_images(slot_file.tokens) + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:

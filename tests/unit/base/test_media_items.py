@@ -21,6 +21,7 @@ def test_an_image_is_as_many_items_as_it_has_tokens():
 
 def test_equal_images_are_equal_and_others_differ_in_their_first_item():
     assert image_items("cat", 12, 4) == CAT
+    assert len({image_items(str(number), 12, 4) for number in range(1000)}) == 1000
     assert common_prefix((1, *CAT), (1, *DOG)) == common_prefix((1, *CAT), (1, *image_items("cat", 9, 3))) == 1
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
-from cachesim.engines.llama_cpp.profiles.rule_table import Rules
+from cachesim.engines.llama_cpp.profiles.rule_table import MediaRules, Rules
 from cachesim.engines.llama_cpp.rules import (
     cell_faults,
     context_shift,
+    older_media,
     prompt_lifecycle,
     seq_rm_and_state,
     slot_file,
@@ -110,6 +111,9 @@ B10587 = Rules(
     file_ckpts=slot_file.no_checkpoints,
     file_torn=slot_file.torn_ends,
     most_adapters=64,
+    most_images=64,
+    media=MediaRules(cut=older_media.cut_between),
+    image_bytes=144,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762"},

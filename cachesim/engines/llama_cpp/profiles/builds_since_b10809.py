@@ -36,6 +36,7 @@ B10809 = replace(
     outside={**OUTSIDE, "preserve_reasoning": "on"},       # #28174
     state_form=3,
     ext_bytes=12,
+    image_bytes=148,
 )
 
 B11063 = replace(
@@ -66,7 +67,7 @@ B11549 = replace(
     build="b11549",
     source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
     shared=prompt_lifecycle.shared_prefix,
-    most_images=64,
+    media=MediaRules(),
     marks=prompt_lifecycle.marks_of_chats,
     ckpt_unread=use.unread_of_file_resets,
     spec_unread=speculative.unread_asserts,

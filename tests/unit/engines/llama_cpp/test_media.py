@@ -89,5 +89,5 @@ def test_no_positions_are_moved_with_a_projector():
 def test_images_need_a_projector_and_a_known_build():
     with pytest.raises(BadInput, match="the prompt has an image"):
         ask(start(mmproj=""), TEXT, CAT)
-    with pytest.raises(BadInput, match="images are not known of llama_cpp@b10587"):
-        ask(start(build="b10587"), TEXT, CAT)
+    with pytest.raises(BadInput, match="images are not known of llama_cpp@b9765"):
+        ask(start(build="b9765"), TEXT, CAT)
