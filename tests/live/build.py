@@ -63,6 +63,10 @@ BUILDS = {
               edits="repairs.toml"),
         Build("b11549-one-character", "2026.10.11549",
               "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b", edits="one_character.toml"),
+        Build("b11549-lora-tried", "2026.10.11549", "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b",
+              edits="adapters_tried.toml"),
+        Build("b11549-media-repaired", "2026.10.11549",
+              "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b", edits="media_repaired.toml"),
     )
 }  # fmt: skip
 PINNED = ("b11549", "b11063", "b10809")

@@ -8,6 +8,8 @@ repaired rules (proof.txt). models.txt lists the models and servers on which the
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -27,6 +29,12 @@ REPORTS = {
 """Report -> its scenario."""
 IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
+KEYED_REPORTS = {
+    "plain-adapters": ("llama-lora-request-without-list", "b11549-lora-tried"),
+    "activated-adapters": ("llama-alora-second-activation", "b11549-lora-tried"),
+    "requests-that-end-the-server": ("", "b11549-media-repaired"),
+}
+"""Reports about adapters and images, written by hand -> a scenario of theirs, and the build with their changes."""
 WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
 HISTORIES = tuple(f"llama-{name}-default-" for name in ("one-token-checkpoint", "adjacent-checkpoint", "first-window"))
 SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@b11549-repaired"}
@@ -62,6 +70,17 @@ def report(folder, scenario, models):
     (folder / "proof.txt").write_text("\n".join(lines), "utf-8")
 
 
+def keyed_proof(folder, binaries):
+    """Write the output of a report's program with each server."""
+    lines = []
+    for commit, binary in binaries.items():
+        done = subprocess.run([sys.executable, folder / "case.py"], env={**os.environ, "LLAMA_SERVER": str(binary)},
+                              capture_output=True, text=True, timeout=600)  # fmt: skip
+        lines += [f"$ LLAMA_SERVER={commit}/llama-server python3 case.py", (done.stdout + done.stderr).rstrip(),
+                  f"exit status {done.returncode}", ""]  # fmt: skip
+    (folder / "proof.txt").write_text("\n".join(lines), "utf-8")
+
+
 def of_models(models):
     """Yield, for every kind of model and each of three histories, the servers on which its script shows the fault."""
     binaries = {commit: build.binary(commit) for commit in (*SERVERS, "b11549-one-character")}
@@ -78,6 +97,9 @@ def main():
     models.mkdir(parents=True, exist_ok=True)
     for name, scenario in REPORTS.items():
         report(corpus_root() / "reports" / name, scenario, models)
+        print(name)
+    for name, (_, changed) in KEYED_REPORTS.items():
+        keyed_proof(corpus_root() / "reports" / name, {one: build.binary(one) for one in ("b11549", changed)})
         print(name)
     (corpus_root() / "reports" / "models.txt").write_text("\n".join([*of_models(models), ""]), "utf-8")
     return 0
