@@ -8,9 +8,10 @@ from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import PLAIN
+from cachesim.scenarios.notation.tree import PLAIN, Asked
 from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, canonical
 from cachesim.tools.search.client_model import Clients, Exchange
+from cachesim.tools.search.drawn_conversation import draw_conversation
 
 WORLD = DrawnServer("llama_cpp", "A", {}, (8, 64), 100)
 
@@ -91,3 +92,20 @@ def test_a_server_with_images_gets_new_ones_and_earlier_ones():
     sent = [piece.word for exchange in clients.talks for piece in exchange.prompt if piece.word in images]
     assert len(sent) > len(set(sent)) > 5
     assert all(clients.size(exchange.prompt) <= WORLD.most for exchange in clients.talks)
+
+
+def test_words_that_options_name_occur_in_prompts_and_keep_their_names():
+    drawn = [draw_conversation(seed, "llama_cpp", ("lora_scaled=0@M,0",)) for seed in range(40)]
+    assert sum("M" in {piece.word for step in case.asked if isinstance(step, Asked) for piece in step.prompt}
+               for case in drawn) > 30  # fmt: skip
+    assert all("@M" in case.server["lora_scaled"] and 1 <= case.words["M"] <= 3 for case in drawn)
+    scenario = drawn[0].scenario("llama_cpp@b11549")
+    assert "@M" not in scenario.server["lora_scaled"] and "@" in scenario.server["lora_scaled"]
+
+
+def test_requests_with_a_token_that_no_model_has_come_only_to_servers_with_adapters_or_images():
+    def invalid(*options):
+        drawn = (draw_conversation(seed, "llama_cpp", options) for seed in range(40))
+        return sum("NULL" in case.words for case in drawn)
+
+    assert invalid() == 0 and invalid("lora_scaled=0,0") > 5 and invalid("mmproj=causal") > 5
