@@ -16,7 +16,7 @@ LLAMA_CPP = [
           "        srv.cache.load(slot, prompt, scales_for(srv, task), lost)\n", True),
     Fault("no halving on shortage", "n_batch if purged else n_batch // 2", "n_batch if purged else 1", True),
     Fault("no purge on shortage",
-          "        if not slot.busy and slot.tokens:\n            srv.emit(ev.SlotPurge",
+          "        if slot.tokens and (not slot.busy or _gives_way(srv, slot)):\n            srv.emit(ev.SlotPurge",
           "        if False:\n            srv.emit(ev.SlotPurge", True),
     Fault("the halved size is kept after a success",
           "        if ret == OK:\n            n = srv.settings.n_batch\n", "        if ret == OK:\n", True),

@@ -41,7 +41,8 @@ def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnSer
     manual = ENGINES[engine].manual
     given = parse_settings(settings_in(models), engine)
     images = manual.image_sizes(given)
-    known = [one for one in MODELS[engine] if one in models] or list(MODELS[engine] if images else manual.drawn)
+    every = (*manual.drawn, *manual.drawn_with_images)
+    known = [one for one in every if one in models] or list(every if images else manual.drawn)
     rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
     return world._replace(server={**world.server, **given}, images=images) if given else world

@@ -21,7 +21,7 @@ def valid_tokens(least: int) -> Decision:
     return Decision("Prompt contains invalid tokens" if least < 0 else "", {"least": least})
 
 
-@rule("LC-TASK-FIRST", Role.FAIL, llama_cpp(CONTEXT, "process_single_task, get_available_slot", "b11549"))
+@rule("LC-TASK-FIRST", Role.FAIL, llama_cpp(CONTEXT, 'process_single_task "get_available_slot"', "b11549"))
 def slot_first(least: int) -> Decision:
     """Returns "": the tokens of a prompt are validated only after it has a slot. Its search compares them with the
     tokens of slots and entries before."""

@@ -85,7 +85,7 @@ def test_the_scenario_has_the_adapters(tmp_path):
     assert len({step.request.prompt for step in scenario.steps}) == 1
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@b9518", "mlx_lm@0.31.3", "ik_llama@main"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b4265", "mlx_lm@0.31.3", "ik_llama@main"])
 def test_where_adapters_are_not_simulated_their_prompts_are_other_text(tmp_path, profile):
     got = found(tmp_path, raw(on(0)), raw(on(1)), raw(on(1)), asking=ImportOptions(profile=profile, model="A"))
     assert [row["simulated"] > 0 for row in got["requests"]] == [False, False, True]
