@@ -146,7 +146,8 @@ def reuse_by_arrival(path: Path, rules: str) -> set[int]:
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
 def test_the_reuse_of_requests_sent_at_once_depends_on_their_arrival():
     """The specification counts 29,853 reused tokens after the change; 27,605 are those of the workloads without groups,
-    and 2,248 remain."""
+    and 2,248 remain. Eight runs of a server with these changes (tests/live/adapters_tried.toml) gave 1,962 to 2,222; in
+    the workloads without groups it reuses what is computed above."""
     paths = sorted(SHARED.glob("*-lora-parallel_mix-12????.json"))
     assert all(count(path)[1].reused in reuse_by_arrival(path, "llama_cpp@b11549") for path in paths)
     sums = {0}
