@@ -154,6 +154,8 @@ LINES = (
     Line("kv_full", "init_batch: failed to prepare attention ubatches"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
     Line("kv_gap", "find_slot: non-consecutive token position {} after {} for sequence {} with {} new tokens"),
+    Line("media_failed", "failed to decode image"),
+    Line("media_failed", "failed to {} mtmd {}"),
     Line("spec_failed", "failed to process speculative batch"),
     Line("spec_failed", "process: llama_decode(ctx_dft) failed rc={}"),
     # Facts logged at startup.
@@ -199,7 +201,8 @@ LINES = (
     Line("start_idle", "init: --clear-idle requires --kv-unified, disabling"),
     Line("start_idle", "init: --cache-idle-slots requires --kv-unified, disabling"),
     Line("start_idle", "--cache-idle-slots requires --kv-unified, disabling"),
-    Line("start_reuse", "cache_reuse is not supported by {} it will be disabled"),
+    Line("start_media", "{} is not supported by multimodal, it will be disabled"),
+    Line("start_reuse", "cache_reuse is not supported by this context, it will be disabled"),
     Line("version", "build: {build} ({}) with {}"),
     Line("version", "version: {build} ({}){}"),
     Line("version", "build_info: b{build}-{}"),

@@ -181,6 +181,11 @@ MEANINGS: Mapping[str, Meaning] = {
     "media_encode": Meaning("images from this token of the prompt on are encoded", flags=("--mmproj",)),
     "media_decode": Meaning("a part of an image is evaluated, before the batch of text", flags=("--mmproj",),
         rules=("LC-MEDIA-ITER",)),
+    "media_failed": Meaning("an image could not be evaluated, and its request ends with an error (500). No idle slot "
+        "is emptied for an image, even if that would make room",
+        causes=("a memory that is too small",), flags=("-c", "-np"), rules=("LC-MEDIA-KV",)),
+    "start_media": Meaning("with a projector for images this flag has no effect, also for requests without an image",
+        flags=("--mmproj", "--context-shift", "--cache-reuse"), rules=("LC-MEDIA-OFF",)),
     "at_end": Meaning("the slot is full; the answer ends here", flags=("-c",), rules=("LC-END",)),
     "kv_gap": Meaning("positions of a sequence have a gap, as after an image or a context shift"),
     "cache_clear": Meaning("all slots lose their contents"),

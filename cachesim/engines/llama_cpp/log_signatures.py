@@ -13,6 +13,7 @@ from cachesim.engines.shared.log_signatures import (
     behind_refused,
     behind_restored,
     changed_prompt,
+    cleared_prefix,
     last_token,
     lost_beginning,
     removed_checkpoint,
@@ -82,7 +83,8 @@ SIGNATURES = (
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
               flags=("--cache-reuse",), unproved="moved tokens are reused, not lost"),
     Signature("adapters-changed", ("lora_clear",), ("LC-LORA-CLEAR",), (
-        "the request's adapters differ from the slot's, whose tokens were forgotten",), unproved=NO_TEXT),
+        "the request's adapters differ from the slot's, whose tokens were forgotten",), cleared_prefix,
+              ("-np", "--lora-scaled")),
     Signature("adapter-invoked", ("alora_cap", "alora_pre"), ("LC-ALORA-CAP", "LC-ALORA-SPLIT"), (
         "tokens from the invocation of an aLoRA on are evaluated with the adapter",), unproved=NO_TEXT),
     Signature("image-evaluated", ("media_encode", "media_decode"), ("LC-MEDIA-ITER", "LC-MEDIA-CKPT"), (

@@ -112,6 +112,11 @@ def when_measured(proof: Proof) -> Proof:
     return measured
 
 
+def cleared_prefix(found: LogEvidence) -> Span | None:
+    """Return the tokens of the common prefix of a slot that was cleared before its prompt, if it held any."""
+    return whole_prefix(found) if found.line.get("n_slot") and found.prefix[0] else None
+
+
 def behind_refused(found: LogEvidence) -> Span | None:
     """Return the tokens before the position from which a removal was refused: the slot was cleared."""
     kept, (low, high) = found.line.get("p0", 0), found.prefix

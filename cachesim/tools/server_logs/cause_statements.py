@@ -22,7 +22,8 @@ def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statemen
     if request.doubtful or derived.clashes:
         return
     for signature in grammar.signatures:
-        lines = request.of(*signature.kinds)[:1]
+        lines = request.of(*signature.kinds) or [one for kind in signature.kinds for one in request.of_cache(kind)]
+        lines = lines[:1]
         if signature.proof is None or signature.key in seen or (signature.kinds and not lines):
             continue
         found = _evidence(derived, lines)

@@ -16,6 +16,8 @@ from cachesim.tools.server_logs.timing_headings import TIMES
 
 CHOICES = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id"})
 STARTS = frozenset({"launch", "new_prompt"})
+_ADAPTERS = frozenset({"lora_clear", "lora_keep", "alora_start", "alora_absent"})
+"""Lines between the selection of a slot and its launch, after those of the prompt cache."""
 _ONCE = frozenset({"launch", "new_prompt", "prefix", "n_past", "ckpt_restore", "full_reprocess", "prompt_time",
                    "eval_time", "release", "in_cache", "prompt_done"})  # fmt: skip
 _LATE = frozenset({"ckpt_create", "ckpt_evict", "release", "drafts"})
@@ -37,9 +39,9 @@ BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache"
 
 @dataclass(slots=True)
 class TiedRequest:
-    """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache between the
-    choice and the launch; ``similar`` are those about similarities before the choice. ``doubtful``: two requests have
-    this slot and task, or the tokens in the slot may be those of another prompt."""
+    """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache and adapters
+    between the choice and the launch; ``similar`` are those about similarities before the choice. ``doubtful``: two
+    requests have this slot and task, or the tokens in the slot may be those of another prompt."""
 
     slot: int | None
     task: int | None
@@ -54,7 +56,7 @@ class TiedRequest:
         return [line for line in self.lines if line.kind in kinds]
 
     def of_cache(self, kind: str) -> list[ReadLine]:
-        """Return the lines of this kind about the prompt cache."""
+        """Return the lines of this kind between the choice and the launch."""
         return [line for line in self.cache if line.kind == kind]
 
     @property
@@ -158,7 +160,7 @@ class _Ties:
             elif line.read.line.template.startswith("print_timings: "):
                 if self.since_idle is not None and len(self.since_idle) == 1:
                     self.since_idle[0].lines.append(line)
-            elif line.kind in CHOICES or line.kind == "slot_sim" or line.kind.startswith("pc_"):
+            elif line.kind in CHOICES | _ADAPTERS or line.kind == "slot_sim" or line.kind.startswith("pc_"):
                 self._choose(line)
             elif where == (None, None) and line.kind in _PHASE:
                 self._extend(block, line)

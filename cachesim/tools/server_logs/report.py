@@ -19,6 +19,8 @@ from cachesim.tools.server_logs.statement_report import causes, follows_rows, he
 
 Data = dict[str, Any]
 CONTENTS = 2                 # lines about the contents of a log with a cause that are shown without -v
+NOT_SIMULATED = ("lora_", "alora_", "media_")
+"""Kinds of lines about adapters and images, which the requests of a simulated log do not have."""
 CONTRADICTIONS = 3           # printed numbers that the simulation contradicts that are shown without -v
 FEW = 1                      # changes of the client, and assumptions, that are shown without -v
 
@@ -122,6 +124,8 @@ def _rejection(data: Data, everything: bool) -> Iterator[Text]:
     tried = f"nearest of {data['candidates']} candidates" if data["candidates"] > 1 else "only candidate"
     yield Text(f"Rejected: no simulated run meets all printed numbers ({tried}).", "yellow")
     lines = data["contradicted"]
+    if any(line["what"].startswith(NOT_SIMULATED) for line in lines):
+        yield Text("  A log does not name adapters or images: the simulated requests have none.", "yellow")
     for line in lines if everything else lines[:CONTRADICTIONS]:
         simulated = _numbers(line["simulated"]) if line["simulated"] is not None else "no such event"
         also = "; no candidate meets it" if line["by_all"] else ""

@@ -314,6 +314,19 @@ def test_changed_and_identical_prompts_have_causes():
     assert named(refused) == {"trim-refused": ([116, None], (1,))}
 
 
+def test_a_slot_that_is_cleared_for_other_adapters_is_a_cause():
+    batch = slot("cached n_tokens = 0, memory_seq_rm [0, end)")
+    cleared = slot("clearing cache for lora change. 2 loras -> 1 loras", -1)
+    assert named(CHOICE, cleared, LAUNCH, NEW, batch)["adapters-changed"] == (120, (1, 2, 4))
+    assert "adapters-changed" not in named(CHOICE, cleared.replace("2 loras", "0 loras"), LAUNCH, NEW, batch)
+    assert "adapters-changed" not in named(CHOICE, LAUNCH, NEW, batch)
+    assert "adapters-changed" not in named(cleared, LAUNCH, NEW, batch)          # how much it held is not known
+    kept = slot("keeping cache for alora. 2 target loras", -1)
+    assert "adapters-changed" not in named(CHOICE, kept, LAUNCH, NEW, batch)
+    other = slot("selected slot by LRU, t_last = 1", -1, slot_id=1)
+    assert "adapters-changed" not in named(CHOICE, cleared, other, LAUNCH, NEW, batch)
+
+
 def data(*lines):
     return [said.as_data() for said in conclude(read_session("llama_cpp", grammars()["llama_cpp"], lines)).statements]
 

@@ -111,7 +111,9 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "line 7: ckpt_create n = 0; simulated: no such event\n" in text and "re-evaluated" not in text
     assert "line 8: ckpt_create n = 1; simulated: n = 9; no candidate meets it" in text
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
-    assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True)
+    assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
+    adapters = data([request(0)], rejected=True, contradicted=[{**lines[0], "what": "lora_clear"}])
+    assert "A log does not name adapters or images: the simulated requests have none." in rendered(adapters)
 
 
 def test_the_next_step_is_about_the_worst_request():
