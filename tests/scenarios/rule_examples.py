@@ -38,6 +38,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-STATE-ZERO": (0, 2),
     "LC-TRIM.ASSERT": (9,),
     **dict.fromkeys(("LC-ALORA-START", "LC-ALORA-START.RESET", "LC-ALORA-START.LAUNCH"), (4,)),
+    "LC-LORA-LEAD.STAYS": (),
     **dict.fromkeys(("LC-ALORA-READ", "LC-ALORA-READ.NONE"), ((101,),)),
     **dict.fromkeys(("LC-LORA-IDS", "LC-LORA-IDS.REFUSED"), ((7,), 1)),
     "LC-ALORA-ROWS": (30, 20),

@@ -80,6 +80,7 @@ NOT_YET: dict[str, str] = {
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
     "LC-ALORA-ROWS": "never caps, and only that is written down",
     **dict.fromkeys(("LC-ALORA-READ", "LC-ALORA-READ.NONE", "LC-LORA-IDS"), "asked without a line in the log"),
+    "LC-LORA-LEAD.STAYS": "those builds shorten a prompt that does not fit, and no scenario has another failure",
     "LC-LORA-IDS.REFUSED": "no scenario names an unknown adapter; tests/unit/engines/llama_cpp/test_older_adapters.py",
     "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
 }  # fmt: skip

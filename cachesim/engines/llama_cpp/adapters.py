@@ -208,8 +208,17 @@ def joins(srv: Core, slot: Slot) -> bool:
         return True
     if srv.leader is None:
         srv.leader = slot
+    elif srv.leader.task is None and isinstance(text := srv.rules.adapters.lead().value, str):
+        raise ProcessAborted(text, "batch-led-by-a-failed-request")
     joined = srv.rules.adapters.batch(srv.leader.adapters, slot.adapters)
     return bool(joined.value or srv.decide(joined, slot))
+
+
+def leaves(srv: Core, slot: Slot) -> None:
+    """LORA-LEAD: the slot leads its batch, and its request failed before a token was added. Let the next slot lead, as
+    the rule says."""
+    if not srv.decide(srv.rules.adapters.lead(), slot):
+        srv.leader = None
 
 
 def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:

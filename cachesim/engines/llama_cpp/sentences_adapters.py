@@ -31,6 +31,8 @@ ADAPTERS: dict[str, Say] = {
         f"the slot waits: adapters {_scales(b['own'])}, those of the batch {_scales(b['leader'])}"),
     "LC-LORA-WAIT": lambda v, b: f"a slot with {counted(b['held'], 'token')} waits for its own adapters: " + (
         "it is cleared" if v else "it keeps its cells"),
+    "LC-LORA-LEAD": lambda v, b: "the failed request no longer leads the batch" if not v else (
+        f"the failed request still leads the batch{'' if v is True else f', and the process may end: {v}'}"),
     "LC-LORA-INIT": lambda v, b: NoEffect(f"adapters {_scales(v)} at the start"),
     "LC-LORA-SAVE": lambda v, b: f"adapters {_scales(b['asked'])} in place of {_scales(b['own'])}: the slot " + (
         "is saved, and its tokens count as gone" if v else "is saved only if its tokens are unlike the prompt's"),

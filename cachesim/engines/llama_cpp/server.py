@@ -13,7 +13,15 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.adapters import asked_scales, joins, keyed, put_scale_back, refuse_ids, set_adapters
+from cachesim.engines.llama_cpp.adapters import (
+    asked_scales,
+    joins,
+    keyed,
+    leaves,
+    put_scale_back,
+    refuse_ids,
+    set_adapters,
+)
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
@@ -176,6 +184,12 @@ class Server(Inspected):
             self.fail_all(text, "drafter-failed", clear=False)
 
     def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
+        leader = self.leader
+        self._evaluate_prompt(slot, batch)
+        if leader is None and self.leader is slot and slot.task is None:
+            leaves(self, slot)
+
+    def _evaluate_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
         if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(self, slot):
             return

@@ -51,6 +51,7 @@ B6998 = replace(
     fail_clears=old.failure_keeps,           # until #17267
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     least_batch=64,                          # until #17505
+    adapters=adapter_tables.OF_B6914,        # until #17263
     silent=B7400.silent | {"slot_clear"},    # until #17267
     children=older_slot_selection.children_ignored,    # until #17775
     ended={"least_batch": "#17505", "trim": "#17267", "silent.slot_clear": "#17267"},

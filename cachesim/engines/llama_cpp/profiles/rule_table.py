@@ -36,6 +36,7 @@ class AdapterRules:
     cap: Rule = adapters.cap_before_start
     split: Rule = adapters.split_at_start
     batch: Rule = adapters.joins_batch
+    lead: Rule = adapters.leads_if_filled
     init: Rule = adapters.scales_at_start
     save: Rule = adapters.save_by_likeness
     forget: Rule = adapters.forget_tokens

@@ -162,6 +162,13 @@ def waiting_keeps(held: int) -> Decision:
     return Decision(False, {"held": held})
 
 
+@rule("LC-LORA-LEAD", Role.ADMIT, llama_cpp(CONTEXT, 'pre_decode "slot_batched = &slot"', "b11549"))
+def leads_if_filled() -> Decision:
+    """Returns whether a slot still leads a batch if its request failed before a token was added: no, the next slot
+    leads."""
+    return Decision(False, {})
+
+
 @rule("LC-LORA-INIT", Role.SETUP, llama_cpp(COMMON, "lora_init_without_apply", "b11549"))
 def scales_at_start(scales: Scales, without_apply: bool) -> Decision:
     """Returns the scales of the server at its start: those of the flags, also with --lora-init-without-apply, which

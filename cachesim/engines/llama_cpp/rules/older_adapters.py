@@ -57,6 +57,15 @@ def ids_refused(given: Sequence[int], adapters: int) -> Decision:
     return Decision("" if known else "invalid adapter id", {"given": tuple(given), "adapters": adapters})
 
 
+# [Gone in llama_cpp@b7400]
+@rule("LC-LORA-LEAD.ASSERTS", Role.FAIL, llama_cpp(SERVER, 'can_batch_with "GGML_ASSERT(task)"', "d8b860a21"),
+      since="#16391 (b6723)", until="#17263 (b7059)")  # fmt: skip
+def lead_asserts() -> Decision:
+    """Returns whether a slot still leads a batch if its request failed before a token was added: yes, and the process
+    ends when another slot asks to join. Returns the last message."""
+    return Decision("GGML_ASSERT(task) failed", {})
+
+
 # [Gone in llama_cpp@b6914]
 @rule("LC-ALORA-CAP.BELOW", Role.PREFIX, llama_cpp(SERVER, 'update_slots "alora_invocation_start >= 0"', "f6dcda390"),
       until="#16818 (b6890)")  # fmt: skip
@@ -64,6 +73,15 @@ def cap_below_zero(n_past: int, start: int) -> Decision:
     """Returns the tokens to reuse for a prompt with an invocation sequence at ``start``: at most start - 1. This is -1
     for a sequence at the start of the prompt, and ends the process."""
     return Decision(min(n_past, start - 1), {"n_past": n_past, "start": start})
+
+
+# [Gone in llama_cpp@b6740]
+@rule("LC-LORA-LEAD.STAYS", Role.ADMIT, llama_cpp(SERVER, 'update_slots "slot_batched = &slot"', "f6dcda390"),
+      until="#16391 (b6723)")  # fmt: skip
+def leads_unfilled() -> Decision:
+    """Returns whether a slot still leads a batch if its request failed before a token was added: yes, slots with other
+    adapters wait for the next batch."""
+    return Decision(True, {})
 
 
 # [Gone in llama_cpp@b6685]

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim import events as ev
 from cachesim.base.errors import NotInBuild
+from cachesim.engines.base import Request
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -85,3 +86,14 @@ def test_checkpoints_outlive_a_change_of_adapters_until_25649(build, left):
 def test_builds_before_10994_do_not_know_adapters():
     with pytest.raises(NotInBuild, match="from b4579 on"):
         talk("b4265")
+
+
+@pytest.mark.parametrize(("build", "died"), [("b6685", False), ("b6740", True), ("b6998", True), ("b7400", False)])
+def test_a_failed_request_that_leads_the_batch_ends_the_process_until_17263(build, died):
+    one = Talk("AA", build, "provenance", lora_scaled=SCALES, parallel=2, ctx_size=256)
+    first = one.server.submit(Request(word("l", 600), n_predict=1, extra=ZERO, id_slot=0))
+    second = one.server.submit(Request(P, n_predict=1, extra={"lora": "1:1"}, id_slot=1))
+    while not (first.done and second.done):
+        one.server.take_tasks()
+        one.server.update()
+    assert second.died is died
