@@ -49,6 +49,7 @@ help:
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
+	@echo '              with adapters: KIT=llama_cpp-adapters'
 	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
 	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'
@@ -150,13 +151,13 @@ live: $(LIVE)/.made
 	@IK_SOURCE='$(IK_SOURCE)' IK_SERVER='$(IK_SERVER)' $(LIVE)/bin/python -m tests.live.ik -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 else
 live: $(LIVE)/.made
-	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)'
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.logs --jobs $(JOBS) --seed $(SEED)
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.repaired
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
-	@test -n "$(LLAMA_SERVER)" || $(LIVE)/bin/python -m tests.live.check_spoilt
+	@$(LIVE)/bin/python -m tests.live.every -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --commit '$(COMMIT)' --kit '$(KIT)'
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.logs --jobs $(JOBS) --seed $(SEED)
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.repaired
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.export_all --jobs $(JOBS)
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.check_spoilt
 endif
 
 $(LIVE)/.made: pyproject.toml

@@ -12,7 +12,7 @@ import re
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from time import monotonic
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from urllib.parse import SplitResult, urlsplit
 
 from cachesim.base.bounded_socket import BoundedSocket, TooManyBytes
@@ -23,6 +23,10 @@ from cachesim.base.untrusted_files import parse_json
 HEADER_BYTES = 1 << 16       # largest head of a reply [bytes]; http.client limits it to 100 headers
 LINE_BYTES = 1 << 20         # longest line of an event stream [bytes]
 PIECE = 1 << 16              # bytes read at once
+
+
+JsonBody = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""Body of a request: a JSON object, or a list of them."""
 
 
 class HttpFailure(BadInput):
@@ -75,20 +79,21 @@ class HttpClient:
         for connection in list(self._open):
             connection.socket.shut()
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> HttpReply:
+    def ask(self, method: str, path: str, body: JsonBody | None, within: float) -> HttpReply:
         """Send a request; return the reply. ``within``: seconds from the connection to the last byte. Raises
         HttpFailure."""
         with self.send(method, path, body, within) as exchange:
             return exchange.reply()
 
     @contextmanager
-    def send(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> Iterator[HttpExchange]:
+    def send(self, method: str, path: str, body: JsonBody | None, within: float) -> Iterator[HttpExchange]:
         """Send a request over a connection of its own and yield the exchange, whose reply can be read in the block.
         Raises HttpFailure, also for failures in the block."""
         connection, end = None, monotonic() + within
         try:
             connection = self._connected(end)
-            data = None if body is None else json.dumps(dict(body)).encode()
+            plain = dict(body) if isinstance(body, Mapping) else body
+            data = None if body is None else json.dumps(plain).encode()
             headers = self._headers if data is None else {**self._headers, "Content-Type": "application/json"}
             connection.http.request(method, self._parts.path.rstrip("/") + path, data, headers)
             connection.socket.allow(HEADER_BYTES, "headers")

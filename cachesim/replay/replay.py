@@ -7,6 +7,7 @@ step.
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -33,7 +34,7 @@ from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
 
-REFUSED = "failed to launch slot with task"
+REFUSED = re.compile(r"(failed to launch slot with \w*? ?task).*")
 Check = Callable[[Server, Request, Answer], bool | None]
 """Callback (server, request, answer) -> whether the answer equals a cold run's, None = undecided. The judge is outside
 this folder, so it is passed in."""
@@ -258,8 +259,8 @@ def states_result(step: TraceStep) -> bool:
 def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the events without noticed disconnects, whose place in the log has no meaning, and without the numbers of
     refused tasks, which also count what the recorder asked between the steps."""
-    return [{**event, "text": REFUSED} if str(event.get("text", "")).startswith(REFUSED) else event
-            for event in events if event["ev"] != "cancel"]  # fmt: skip
+    refused = ((event, REFUSED.match(str(event.get("text", "")))) for event in events if event["ev"] != "cancel")
+    return [{**event, "text": found[1]} if found else event for event, found in refused]
 
 
 def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | None:

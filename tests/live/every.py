@@ -24,7 +24,8 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
         if given and build.is_ik(Path(given)):
             print(f"{given} is a server of ik_llama.cpp: make live IK_SERVER={given}", file=sys.stderr)
             return 2
-        servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in PINNED]
+        builds = PINNED[:1] if args.kit else PINNED
+        servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in builds]
     except Missing as why:
         print(why, file=sys.stderr)
         return 2
@@ -35,7 +36,8 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
     for (commit, server), weight in zip(servers, weights, strict=True):
         minutes = args.minutes * weight / sum(weights)
         words = ["--server", server, "--commit", commit, "--seed", args.seed, "--jobs", args.jobs,
-                 "-n", round(args.n * weight), "--minutes", f"{minutes:.2f}"]  # fmt: skip
+                 "-n", round(args.n * weight), "--minutes", f"{minutes:.2f}",
+                 *(["--kit", args.kit] if args.kit else [])]  # fmt: skip
         codes.append(campaign(list(map(str, words))))
         if codes[-1] == 130:
             return 130
@@ -58,6 +60,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--commit", default="", help="the build of LLAMA_SERVER, if it does not say it")
+    parser.add_argument("--kit", default="", help="what is drawn, on the newest build only (default: no adapters)")
     return parser.parse_args(argv)
 
 

@@ -12,7 +12,7 @@ from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
 from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_answers import FIELDS
-from cachesim.replay.recorded_requests import make_request
+from cachesim.replay.recorded_requests import make_request, scales_text
 from cachesim.replay.replay import records
 from cachesim.tools.replay.command import checker
 
@@ -71,6 +71,8 @@ class Fake:
             body = step["request"]
             file = Path(self.folder.name) / body["filename"] if "filename" in body else None
             step["response"] = self.server.slot(body["action"], body["id_slot"], file)
+        elif step["op"] == "lora":
+            step["response"] = self.server.set_adapters(scales_text(step["request"]["set"]))
         else:
             self._send(step)
         tasks = len({event.task for event in log.events[first:] if getattr(event, "task", None) is not None}) > 1

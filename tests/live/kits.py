@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple
 
 from cachesim.tools.live.llama_server import gguf_models
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
-from tests.live import worlds
+from tests.live import adapter_worlds, worlds
 from tests.live.ik import models as ik_models
 from tests.live.ik import worlds as ik_worlds
 from tests.live.ik.recorder import Recorder as IkRecorder
@@ -16,6 +16,8 @@ from tests.live.ik.server import BASE as IK_BASE
 ROUNDING, AMPLIFIED = 5e-5, 5e-3
 """1.2e-5 was the largest difference of clean answers; random weights of gemma3 amplify another summation order:
 1.6e-3."""
+ADAPTED = 2e-4
+"""4.5e-5 was the largest difference of clean answers with adapters, 6e-4 with gemma3."""
 IK_ROUNDING = {False: 5e-5, True: 1e-2}
 """ik_llama.cpp has F16 K/V: with several slots the place of a cell changes log-probabilities by up to 4.2e-3; with
 flash attention by up to 0.022."""
@@ -56,8 +58,15 @@ def _ik_kit(slots):
                partial(_ik_llama, slots))  # fmt: skip
 
 
+def _with_adapters(server, models, commit, flags, model):
+    recorder = _llama_cpp(server, models, commit, flags, model)
+    recorder.rounding = max(recorder.rounding, ADAPTED)
+    return recorder
+
+
 KITS = {
     "llama_cpp": Kit("", worlds.option_set, worlds.write_models, _llama_cpp),
+    "llama_cpp-adapters": Kit("adapters-", adapter_worlds.option_set, worlds.write_models, _with_adapters),
     "ik_llama": _ik_kit(ik_worlds.FEW),
     "ik_llama_slots": _ik_kit(ik_worlds.MANY),
 }

@@ -12,6 +12,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
+from tests.live import adapter_worlds
 from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of
@@ -22,8 +23,8 @@ from tests.shared import alike
 
 pytestmark = pytest.mark.long
 CLASSES = Path(__file__).parent / "classes"
-PROFILE = "llama_cpp@b10587"
-"""Rule set that acts as the real server."""
+PROFILE, ADAPTED = "llama_cpp@b10587", "llama_cpp@b11549"
+"""Rule sets that act as the real server; the second knows adapters."""
 
 
 def table(folder, **planted):
@@ -53,6 +54,44 @@ def test_the_same_rules_on_both_sides_differ_in_nothing(number, tmp_path):
     assert tally.differences == []
     assert tally.done == 4
     assert tally.verdicts == tally.steps
+
+
+class AdaptersAlone:
+    """An option set with adapters whose conversations do not depend on timing."""
+
+    def __init__(self, number):
+        self.drawn = adapter_worlds.option_set(0, number)
+        self.number, self.seed, self.model, self.server = number, 0, self.drawn.model, self.drawn.server
+
+    def case(self, conversation):
+        case = self.drawn.case(conversation)
+        return replace(case, asked=alike(case.asked, together=False, after=0, cancel_after=None, n_cmpl=1))
+
+
+def adapters_table(folder, **planted):
+    rules = profiles()[ADAPTED].changed({"adapters": replace(profiles()[ADAPTED].adapters, **planted)})
+    return Table(lambda flags, model: Fake(ADAPTED, model, flags, rules), ADAPTED, folder, shrink_seconds=20)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_the_same_rules_with_adapters_differ_in_nothing(number, tmp_path):
+    tally = adapters_table(tmp_path).play(AdaptersAlone(number), 0, 4)
+    assert tally.differences == [] and tally.done == 4
+
+
+def test_a_planted_fault_of_adapters_is_found(tmp_path):
+    planted = profiles()["llama_cpp@b11549-repaired"].adapters.clear
+    tallies = [adapters_table(tmp_path, clear=planted).play(AdaptersAlone(number), 0, 6) for number in range(6)]
+    assert any(one["group"].startswith("event: ") for tally in tallies for one in tally.differences)
+
+
+def test_drawn_adapters_are_repeatable_and_invoked():
+    drawn = [adapter_worlds.option_set(3, number) for number in range(40)]
+    assert drawn == [adapter_worlds.option_set(3, number) for number in range(40)]
+    assert {"@" in one.server["lora_scaled"] for one in drawn} == {True, False}
+    one = next(one for one in drawn if one.server["lora_scaled"] == "0@101.102.103")
+    prompts = [step.request.prompt for n in range(20) for step in one.case(n).scenario(ADAPTED).steps]
+    assert any(prompt[i : i + 3] == (101, 102, 103) for prompt in prompts for i in range(len(prompt)))
 
 
 def test_a_planted_fault_is_found_and_made_smaller(tmp_path):

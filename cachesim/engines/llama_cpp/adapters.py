@@ -100,7 +100,6 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
 def refuse(srv: Core, task: Task, text: str, kind: str) -> bool:
     """Refuse a task that has no slot yet. Returns False."""
     srv.emit(ev.Error(f"error: {text}"))
-    srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
     task.answer.fails(400, text, kind)
     task.answer.done = True
     return False
@@ -150,9 +149,10 @@ def _words(scales: Scales) -> str:
 
 
 def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
-    """Return the tokens to reuse before the invocation sequence of an aLoRA."""
+    """Return the tokens to reuse before the invocation sequence of an aLoRA. Nothing is capped where nothing is
+    reused."""
     rules = srv.rules.adapters
-    if not task.request.cache_prompt:
+    if not (task.request.cache_prompt and srv.rules.task_reuse(task.request.kind).value):
         return n_past
     if slot.active >= 0:
         n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
@@ -199,6 +199,16 @@ def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
     srv.put_back = slot.alora, slot.adapters[slot.alora]
     slot.adapters = scaled(slot.adapters, slot.alora, 0.0)
     stop: int = srv.decide(split, slot)
+    return stop
+
+
+def stop_at_invocation(srv: Core, slot: Slot, task: Task, start: int, stop: int, limit: int | None) -> int:
+    """Return where a batch from ``start`` ends that otherwise ends at ``stop``: at ``limit`` of ``split_prompt``."""
+    if limit is not None and limit < start:                 # the invocation follows an image: nothing ends the batch
+        begin_active_rows_at(task, stop)
+    elif limit is not None and limit < stop:
+        srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
+        return limit
     return stop
 
 

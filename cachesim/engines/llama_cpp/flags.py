@@ -5,6 +5,7 @@ Source: llama.cpp common/arg.cpp (3f545be); values of older builds from the chan
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Mapping, Sequence
@@ -23,15 +24,22 @@ def _read_model(text: str) -> str:
     return text.rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
 
 
+_INVOKED = re.compile(r"(?:^|/)alora\d+-([\d.]+)\.gguf$")
+
+
 def _read_scaled(text: str) -> str:
-    """Return the scales in the value of --lora-scaled, ``FILE:SCALE,FILE:SCALE``."""
-    return ",".join(part.rpartition(":")[2] for part in text.split(","))
+    """Return the scales in the value of --lora-scaled, ``FILE:SCALE,FILE:SCALE``, with the invocation tokens that a
+    file name of ``_write_scaled`` contains."""
+    pairs = [part.rpartition(":") for part in text.split(",")]
+    return ",".join(scale + (f"@{found[1]}" if (found := _INVOKED.search(file)) else "") for file, _, scale in pairs)
 
 
 def _write_scaled(options: Mapping[str, Any]) -> list[str]:
-    """Return the flag with a file name for each adapter: a scenario knows their scales only."""
-    scales = [part.partition("@")[0].strip() for part in options.get("lora_scaled", "").split(",") if part]
-    files = ",".join(f"MODELS/lora{i}.gguf:{scale}" for i, scale in enumerate(scales))
+    """Return the flag with a file name for each adapter, which contains the invocation tokens of an aLoRA: a scenario
+    knows no files."""
+    parts = [part.strip().partition("@") for part in options.get("lora_scaled", "").split(",") if part]
+    names = [f"alora{i}-{tokens}" if tokens else f"lora{i}" for i, (_, _, tokens) in enumerate(parts)]
+    files = ",".join(f"MODELS/{name}.gguf:{part[0]}" for name, part in zip(names, parts, strict=True))
     return ["--lora-scaled", files] if files else []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities
-from cachesim.engines.llama_cpp.adapters import begin_active_rows_at, keyed, split_prompt
+from cachesim.engines.llama_cpp.adapters import keyed, split_prompt, stop_at_invocation
 from cachesim.engines.llama_cpp.media import decode_images
 from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -47,9 +47,9 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         users, srv.settings.min_step, _creates_checkpoints(srv, slot, task), slot.reused, srv.rules.tail,
     )
-    stop = _chunk_end(srv, slot, task, chunk, limit)
-    if children_wait:
-        stop = min(stop, task.request.shared)
+    stop = _chunk_end(srv, slot, task, chunk)
+    stop = min(stop, task.request.shared) if children_wait else stop
+    stop = stop_at_invocation(srv, slot, task, start, stop, limit)
     tokens = keyed(srv, prompt[start:stop])
     slot.tokens.extend(tokens)
     batch.extend(identities(tokens) if srv.adapters else tokens, start, slot.id)
@@ -63,19 +63,14 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch), images)
 
 
-def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk, limit: int | None) -> int:
-    """Return where the chunk of the prompt ends: at a break, before an image, or at ``limit`` (``split_prompt``)."""
+def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk) -> int:
+    """Return where the chunk of the prompt ends: at a break, or before an image."""
     prompt, stop = task.request.prompt, chunk.start
     if stop < len(prompt):
         stop = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot)
     if srv.settings.projector:
         text = srv.rules.media.text_end(prompt, chunk.start, stop)
         stop = text.value if text.value == stop else srv.decide(text, slot)
-    if limit is not None and chunk.start <= limit <= stop:
-        srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
-        return limit
-    if limit is not None and limit < chunk.start:           # the invocation follows an image: nothing ends the batch
-        begin_active_rows_at(task, stop)
     return stop
 
 

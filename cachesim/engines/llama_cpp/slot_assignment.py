@@ -23,6 +23,7 @@ from cachesim.engines.shared.prompt_cache_limits import part
 def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it. Some tasks are refused before."""
     if not is_admitted(srv, task):
+        srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
         return
     slot = select_slot(srv, task)
     if slot is None or slot.busy:
@@ -34,8 +35,10 @@ def process_task(srv: Core, task: Task) -> None:
         if len(free) < n_children:
             defer(srv, task)
             return
-        slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
+        if not launch_children(srv, task, slot, free[:n_children]):      # lowest ids first, whatever they hold
+            return
     if not launch_adapters(srv, slot, task):
+        srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
         return
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
@@ -160,18 +163,22 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
-    """Start a child task in each of the slots, and return these. It waits there until the prompt is evaluated."""
-    return [_launch_child(srv, task, number, slot) for number, slot in enumerate(slots)]
-
-
-def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
-    child = child_task(srv, task, number)
-    launch_adapters(srv, slot, child)
-    slot.begin(child, State.WAITING)
-    slot.child = True
-    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
-    return slot.id
+def launch_children(srv: Core, task: Task, parent: Slot, slots: Sequence[Slot]) -> bool:
+    """Start a child task in each of the slots, where it waits until the prompt is evaluated. Returns False if the
+    request is refused: then already its first child is."""
+    for number, slot in enumerate(slots):
+        child = child_task(srv, task, number)
+        if not launch_adapters(srv, slot, child):
+            srv.emit(ev.Error(f"failed to launch slot with child task, id_task = {child.id}"))
+            srv.emit(ev.Error(f"failed to launch slot with parent task, id_task = {task.id}"))
+            task.answer.fails(400, child.answer.error, child.answer.error_kind)
+            task.answer.done = True
+            return False
+        slot.begin(child, State.WAITING)
+        slot.child = True
+        srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    parent.children = [slot.id for slot in slots]
+    return True
 
 
 def child_task(srv: Core, task: Task, number: int) -> Task:

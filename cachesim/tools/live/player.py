@@ -7,10 +7,12 @@ is only an approximate delay.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
+from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -34,7 +36,7 @@ class Player:
     scenario that a real server cannot run."""
 
     def __init__(self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY) -> None:
-        self.write = _check(scenario)
+        self._write = _check(scenario)
         self.scenario, self.prefix, self.options = scenario, prefix, dict(scenario.server)
         self.map = TokenMap(map(_text, scenario.steps), seed, vocabulary)
         self._notes: list[str] = [note for step in scenario.steps for note in _changed(step)]
@@ -43,6 +45,14 @@ class Player:
     def notes(self) -> list[str]:
         """Requests that had to be changed, without repetition."""
         return list(dict.fromkeys((*self._notes, *self.map.notes)))
+
+    def write(self, options: Mapping[str, Option]) -> list[str]:
+        """Return the server's command line for options, with invocation tokens in the real vocabulary."""
+        def real(found: re.Match[str]) -> str:
+            return "@" + ".".join(map(str, self.map.prompt(MappedText(tuple(map(int, found[1].split(".")))))))
+
+        return self._write({name: re.sub(r"@([\d.]+)", real, value) if isinstance(value, str) else value
+                            for name, value in options.items()})  # fmt: skip
 
     def run(self, play: Play) -> Iterator[tuple[int, Body]]:
         """Run every step; yield the number of its first request or action in the scenario, and the result. Stops where
@@ -74,6 +84,8 @@ class Player:
             self.options |= dict(action.server)
             changed = {"flags": self.write(self.options)} if action.server else {}
             return {"op": "restart", **changed}
+        if action.do == "lora":
+            return {"op": "lora", "request": {"set": _scales(action.scales)}}
         request: Body = {"action": action.do, "id_slot": action.id_slot}
         if action.file:
             request["filename"] = f"{self.prefix}{action.file}.bin"
@@ -83,6 +95,8 @@ class Player:
         request, text = step.request, _text(step)
         body: Body = {"n_predict": request.n_predict}
         body |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
+        if request.extra.get("lora"):
+            body["lora"] = _scales(str(request.extra["lora"]))
         if request.cancel_at is not None:
             body["cancel_after"] = max(0, request.cancel_at - len(request.prompt) + 1)
             body["n_predict"] = body["cancel_after"] + BEHIND
@@ -105,6 +119,12 @@ class Player:
                     self.map.heard(answer, _generated(reply)[: len(answer)])
 
 
+def _scales(text: str) -> list[Body]:
+    """Return scales of adapters, as in 0:1,2:0.5, as a server reads them."""
+    pairs = [part.split(":") for part in text.split(",") if part.strip()]
+    return [{"id": int(number), "scale": float(scale)} for number, scale in pairs]
+
+
 def _text(step: Step) -> MappedText:
     request = step.request
     return MappedText((*request.prompt, *(request.forced or ())), request.user_starts)
@@ -122,7 +142,6 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
-    check_adapters(scenario)
     for number, step in enumerate(scenario.steps):
         if step.action is not None and step.action.percent < 100:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=scenario.file)
@@ -133,7 +152,7 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
 
 
 def check_adapters(scenario: Scenario) -> None:
-    """Raise BadInput for a scenario with adapters, whose files it does not name."""
+    """Raise BadInput for a scenario with adapters, where no files can be written for them."""
     if ENGINES[scenario.engine].manual.adapter_lists(scenario.server):
         raise BadInput("adapters of a scenario have no files, which a real server needs", file=scenario.file)
 

@@ -36,11 +36,12 @@ def _one(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_slot(reply: HttpReply) -> dict[str, Any]:
-    """Convert the response of a slot operation."""
+    """Convert the response of a slot operation, or of a change of adapters."""
     if reply.status != 200:
         return _error(reply)
     body = reply.body if isinstance(reply.body, Mapping) else {}
-    return {"status": reply.status, **{name: body[name] for name in SLOT if _is_count(body.get(name))}}
+    done = {"success": True} if body.get("success") is True else {}
+    return {"status": reply.status, **{name: body[name] for name in SLOT if _is_count(body.get(name))}, **done}
 
 
 def _is_count(value: object) -> bool:

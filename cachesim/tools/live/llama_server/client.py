@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Callable, Mapping, Sequence
 
-from cachesim.base.http_client import HttpClient, HttpFailure, HttpReply
+from cachesim.base.http_client import HttpClient, HttpFailure, HttpReply, JsonBody
 from cachesim.base.json_shapes import Shape
 from cachesim.tools.live.llama_server.reply_shapes import COMPLETION, check_completions, streamed_tokens
 
@@ -44,7 +44,7 @@ class Client:
         """GET a path such as `/props` or `/slots`."""
         return self._http.ask("GET", path, None, self.within)
 
-    def post(self, path: str, body: Mapping[str, Any], within: float | None = None) -> HttpReply:
+    def post(self, path: str, body: JsonBody, within: float | None = None) -> HttpReply:
         """POST a JSON body. ``within``: seconds for this reply."""
         return self._http.ask("POST", path, body, within or self.within)
 
@@ -59,6 +59,10 @@ class Client:
     def slot(self, action: str, id_slot: int, filename: str = "") -> HttpReply:
         """Save, restore or erase a slot. ``filename``: name in the server's folder of slot files."""
         return self.post(f"/slots/{id_slot}?action={action}", {"filename": filename} if filename else {})
+
+    def set_adapters(self, scales: JsonBody) -> HttpReply:
+        """Set the scales of the server's adapters; those not named are off."""
+        return self.post("/lora-adapters", scales)
 
     def hang_up(self, body: Mapping[str, Any], after: int, launched: Callable[[], None]) -> list[int]:
         """Request a stream and disconnect after ``after`` tokens; return the received tokens. With 0 the connection is

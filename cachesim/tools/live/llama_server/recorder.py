@@ -2,7 +2,7 @@
 
 An input step has the format of a recording (FORMAT.md) without results; the output adds `i`, `response`, `events`,
 `cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with members in
-`steps`, and `restart`:
+`steps`, `lora` (the scales of the server's adapters), and `restart`:
 
     {"op": "restart"}                                  stop and start the server with its current flags
     {"op": "restart", "flags": ["-c", "512", ...]}     start the same binary and model with other flags
@@ -31,13 +31,13 @@ from cachesim.tools.live.llama_server.answers import hung_up, read_completion, r
 from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import ask_cold, cold_flags, compare, inexact
 from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd, events_of
-from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart, Stuck, run_server
-from cachesim.tools.live.llama_server.tasks import SentTask, ServerTask, assign, came_to_its_end, details, read_tasks
+from cachesim.tools.live.llama_server.server import BASE, LAUNCHED, LlamaServer, ServerStart, Stuck, run_server
+from cachesim.tools.live.llama_server.tasks import assign, details, lost_tokens, read_tasks, refused_tasks, sent_task
 
 __all__ = ["BASE", "Recorder", "ServerStart", "write_trace"]
 
 MOVED = ("ctx_shift", "reuse_chunk")
-LAUNCHED = "processing task, is_child"
+BEGUN = (LAUNCHED, "failed to launch slot with")
 Step = dict[str, Any]
 
 
@@ -53,6 +53,7 @@ class Recorder(StoppedAtEnd):
         self._folder = TemporaryDirectory(prefix="cachesim-live-")
         self._hot: LlamaServer | None = None
         self._cold: LlamaServer | None = None
+        self._scales: list[Any] = []                    # last change of the server's adapters, for the cold server
         self._begin()
 
     def stop(self) -> None:
@@ -73,11 +74,12 @@ class Recorder(StoppedAtEnd):
         self.steps: list[Step] = []
         self.inexact: list[dict[str, Any]] = []
         self._moved, self._flags = False, self.start.flags
+        changed, self._scales = bool(self._scales), []
         self.folder.mkdir(exist_ok=True)
         try:
             self._start_hot()
             self.server = dict(self._running().facts)
-            if self._with_cold and self._cold is None:
+            if self._with_cold and (self._cold is None or changed):
                 self._start_cold()
         except BaseException:
             self.stop()
@@ -109,6 +111,8 @@ class Recorder(StoppedAtEnd):
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
         self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
+        for scales in self._scales:
+            self._cold.client.set_adapters(scales)
 
     def _running(self) -> LlamaServer:
         if self._hot is None:
@@ -136,8 +140,9 @@ class Recorder(StoppedAtEnd):
 
     def _restart(self, out: Step) -> None:
         before, self._flags = self._flags, tuple(out.get("flags", self._flags))
+        changed, self._scales = bool(self._scales), []
         self._start_hot()
-        if self._with_cold and self._flags != before:
+        if self._with_cold and (changed or self._flags != before):
             self._start_cold()
         out["events"], out["server"] = [], dict(self._running().facts)
 
@@ -151,7 +156,7 @@ class Recorder(StoppedAtEnd):
         if out["op"] == "parallel" or any("cancel_after" in member["request"] for member in members):
             out["racy"] = True
         try:
-            at_once([partial(send, n) for n in range(len(members))], server.listen)
+            at_once([partial(send, n) for n in range(len(members))], server.await_answers)
             said = server.settled()
         except (ConnectionLost, Ended) as error:
             self._ended(out, members, error)
@@ -171,7 +176,7 @@ class Recorder(StoppedAtEnd):
         if out["op"] == "parallel":
             out["steps"] = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(out["steps"])]
             return list(out["steps"])
-        if out["op"] not in ("completion", "slot"):
+        if out["op"] not in ("completion", "slot", "lora"):
             raise BadInput(f"operation '{out['op']}' cannot be run on a real server")
         return [out]
 
@@ -180,28 +185,36 @@ class Recorder(StoppedAtEnd):
         server, body = self._running(), member["request"]
         if member["op"] == "slot":
             return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
+        if member["op"] == "lora":
+            return server.client.set_adapters(body["set"])
         sent = {name: value for name, value in body.items() if name != "cancel_after"}
         if "cancel_after" in body:
-            return server.client.hang_up(sent, body["cancel_after"], server.ear(LAUNCHED))
+            return server.client.hang_up(sent, body["cancel_after"], server.ear(BEGUN))
         return server.client.complete(sent)
 
     def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
         """Return the log task of each member; add the details that only the log contains to the member."""
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
-        sent = [_sent(member, reply) for member, reply in zip(members, replies, strict=True)]
-        numbers, known = task_numbers(events), assign(sent, tasks)
+        sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
+        numbers, known, refused = task_numbers(events), assign(sent, tasks), refused_tasks(said, sent)
         for member, reply, task in zip(members, replies, known, strict=True):
             if task is None and "cancel_after" in member["request"] and len(members) > 1:
-                member["launched"] = False
+                refused -= 1                    # a refused task left the queue
+                if refused < 0:
+                    member["launched"] = False
             elif task is not None:
-                answered = reply is not None and not _lost(member, reply, tasks[task])
+                answered = reply is not None and not lost_tokens(member, reply, tasks[task])
                 member.update(details(tasks[task], numbers.get(task) if len(numbers) > 1 else None, answered))
         return known
 
     def _answer(self, member: Step, reply: Any, said: list[Entry], task: int | None) -> None:
-        if member["op"] == "slot":
+        if member["op"] in ("slot", "lora"):
             member["response"] = read_slot(reply)
+            if member["op"] == "lora":
+                self._scales = [member["request"]["set"]]
+                if self._cold is not None:
+                    self._cold.client.set_adapters(*self._scales)
         elif not isinstance(reply, HttpReply):
             member["response"] = hung_up(reply, member["request"], said, task)
         else:
@@ -267,27 +280,6 @@ class Recorder(StoppedAtEnd):
                 "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
                 "base_flags": list(start.base_flags), "env": {}, **more, "server": self.server,
                 "inexact": self.inexact, "steps": self.steps}  # fmt: skip
-
-
-def _sent(member: Step, reply: Any) -> SentTask:
-    """Return the known facts of a member; ``reply``: an HttpReply, the tokens received before a disconnect, or None."""
-    request = member["request"]
-    n_prompt = len(request.get("prompt", ()))
-    if isinstance(reply, HttpReply):
-        body = reply.body[0] if isinstance(reply.body, list) and reply.body else reply.body
-        if reply.status != 200 or member["op"] == "slot":
-            return SentTask(n_prompt)
-        return SentTask(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
-    mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
-    asked = int(request.get("id_slot", -1))
-    return SentTask(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
-
-
-def _lost(member: Step, reply: Any, task: ServerTask) -> bool:
-    """True if some generated tokens were neither received by a disconnected client nor left in the slot."""
-    request = member["request"]
-    one = "cancel_after" in request and not isinstance(reply, HttpReply) and int(request.get("n_cmpl", 1)) == 1
-    return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:

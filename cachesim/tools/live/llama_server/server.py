@@ -13,6 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.http_client import ConnectionLost
 from cachesim.engines.llama_cpp.log_events import DECODE, IDLE, ROUND, UPDATE, Entry, read_event, server_facts
 from cachesim.tools.live.llama_server.client import Client
+from cachesim.tools.live.llama_server.gguf_adapters import with_adapters
 from cachesim.tools.live.llama_server.gguf_models import check_build
 from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook, Process, StoppedAtEnd, seconds
 
@@ -25,6 +26,9 @@ from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook,
 
 KEPT = 2                    # empty rounds that are kept, as many as the simulator runs
 MANY, LONG = 100, 2.0       # consecutive empty rounds and their duration [seconds] after which the server is stuck
+
+LAUNCHED = "processing task, is_child"
+DESERTED = 5.0              # seconds of silence of an idle server after which it has forgotten a waiting request
 
 BESIDE = ("cancel", "warn", "error")    # events logged by other threads, or without an effect
 
@@ -98,7 +102,8 @@ DEAD_WITHIN = 20.0          # seconds until a server whose connection broke must
 class ServerStart:
     """Command line of a server, and its build name in the recording.
 
-    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. ``commit``: build name."""
+    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. Adapters are files that are
+    written when the server starts. ``commit``: build name."""
 
     binary: Path
     gguf: Path
@@ -108,8 +113,9 @@ class ServerStart:
 
     def command(self, port: int, slots: Path) -> list[str]:
         """Return the command line for a port, with a folder of slot files and a unique alias."""
+        own = with_adapters(self.flags, self.gguf, slots.parent / "adapters")
         flags = [str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
-                 for word in (*self.base_flags, *self.flags)]  # fmt: skip
+                 for word in (*self.base_flags, *own)]  # fmt: skip
         where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/", "--alias", alias(port)]
         return [str(self.binary), "-m", str(self.gguf), *where, *flags]
 
@@ -137,6 +143,7 @@ class LlamaServer(StoppedAtEnd):
             self._book, self._rounds, self._marks = Logbook(log), Rounds(seconds), 0
             self.said: list[Entry] = []
             self._lock = Lock()                 # several threads read the log
+            self._heard = seconds()             # time of the last message
             self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")
             self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled()) if listen else {}
         except BaseException:
@@ -156,7 +163,17 @@ class LlamaServer(StoppedAtEnd):
 
     def _read(self) -> None:
         with self._lock:
-            self.said += self._rounds.hear(self._book.read())
+            said = self._rounds.hear(self._book.read())
+            self._heard = seconds() if said else self._heard
+            self.said += said
+
+    def await_answers(self) -> None:
+        """Read new messages of the log while requests wait. Raises Stuck also if the server is idle: a request that
+        waited for a slot is forgotten if the one before it was refused."""
+        self.listen()
+        last = (entry.text for entry in reversed(self.said) if entry.text == IDLE or entry.text.startswith(LAUNCHED))
+        if seconds() - self._heard > DESERTED and next(last, "") == IDLE:
+            raise Stuck
 
     def taken(self) -> list[Entry]:
         """Return the messages since the last call."""
@@ -188,16 +205,16 @@ class LlamaServer(StoppedAtEnd):
         self.process.wait(quiet, IDLE_WITHIN, "finishing the pending work")
         return self.taken()
 
-    def ear(self, text: str) -> Callable[[], None]:
-        """Return a function that waits until a message with this beginning is logged after this call. It raises Ended
-        and Stuck."""
+    def ear(self, texts: tuple[str, ...]) -> Callable[[], None]:
+        """Return a function that waits until a message with one of these beginnings is logged after this call. It
+        raises Ended and Stuck."""
         before = len(self.said)
 
         def there() -> bool:
             self.listen()
-            return any(entry.text.startswith(text) for entry in self.said[before:])
+            return any(entry.text.startswith(texts) for entry in self.said[before:])
 
-        return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{text}'")
+        return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{texts[0]}'")
 
     def died(self) -> Died:
         """Wait for the end of the process after its connection broke; return how it ended."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from cachesim.base.http_client import HttpReply
 from cachesim.engines.llama_cpp.log_events import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
 
 Cost = tuple[int, int]
@@ -102,6 +103,8 @@ def _odd(sent: SentTask, task: ServerTask) -> int:
 def _fits(sent: SentTask, task: ServerTask) -> bool:
     if task.n_prompt not in (None, sent.n_prompt) or (sent.slot is not None and sent.slot != task.slot):
         return False
+    if sent.n_prompt == NO_TASK:
+        return False
     return all(a == b for a, b in zip(sent.tokens, task.tokens, strict=False))
 
 
@@ -109,6 +112,38 @@ def came_to_its_end(task: ServerTask, n_prompt: int, n_predict: int) -> bool:
     """True if a request generated all its tokens, but the slot did not hold its prompt and these tokens in the end: a
     conversation was loaded over it (D2)."""
     return len(task.tokens) == n_predict and task.end not in (None, n_prompt + n_predict - 1)
+
+
+UNLAUNCHED = ("Cannot run multiple aLoRAs", "Prompt contains invalid tokens")
+"""Parts of the replies to requests that are refused before their task is launched."""
+NO_TASK = -1                # length of a prompt that no task has
+
+
+def sent_task(member: Mapping[str, Any], reply: Any) -> SentTask:
+    """Return the known facts of a member; ``reply``: an HttpReply, the tokens received before a disconnect, or None."""
+    request = member["request"]
+    n_prompt = len(request.get("prompt", ()))
+    if isinstance(reply, HttpReply):
+        body = reply.body[0] if isinstance(reply.body, list) and reply.body else reply.body
+        if reply.status != 200 or member["op"] != "completion":
+            return SentTask(NO_TASK if any(text in str(body) for text in UNLAUNCHED) else n_prompt)
+        return SentTask(n_prompt, body["tokens"], body["id_slot"], body["tokens_cached"])
+    mixed = int(request.get("n_cmpl", 1)) > 1            # a stream of several completions mixes their tokens
+    asked = int(request.get("id_slot", -1))
+    return SentTask(n_prompt, (reply or [])[:1] if mixed else reply or (), asked=asked if asked >= 0 else None)
+
+
+def refused_tasks(said: Iterable[Entry], sent: Iterable[SentTask]) -> int:
+    """Return the number of tasks that were refused at their launch and whose client had disconnected before."""
+    texts = ("failed to launch slot with task", "failed to launch slot with parent task")
+    return sum(entry.text.startswith(texts) for entry in said) - sum(one.n_prompt == NO_TASK for one in sent)
+
+
+def lost_tokens(member: Mapping[str, Any], reply: Any, task: ServerTask) -> bool:
+    """True if some generated tokens were neither received by a disconnected client nor left in the slot."""
+    request = member["request"]
+    one = "cancel_after" in request and not isinstance(reply, HttpReply) and int(request.get("n_cmpl", 1)) == 1
+    return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
 
 
 def details(task: ServerTask, number: int | None, answered: bool) -> dict[str, Any]:

@@ -109,3 +109,42 @@ def test_a_refused_request_leaves_the_start_of_its_invocation(rules, reused):
     assert one.ask((*P[:20], *M, -1), extra=ACTIVE).status == 400
     answer = one.ask(P + R, extra=ACTIVE)
     assert (answer.cache_n, right(one, answer)) == (reused, True)
+
+
+def test_nothing_is_capped_for_a_request_that_reuses_nothing():
+    one = talk()
+    one.ask(P, extra=OFF)
+    assert "alora_cap" in one.kinds(one.ask(P + M, extra=ACTIVE))
+    assert "alora_cap" not in one.kinds(one.ask(P + M, extra=ACTIVE, cache_prompt=False))
+
+
+@pytest.mark.parametrize(("kind", "tail", "kinds"), [
+    ("GA", 7, ["alora_pre", "alora_stop", "alora_again"]), ("GA", 0, 2 * ["alora_pre", "alora_again"]),
+    ("A", 0, ["alora_pre", "alora_stop", "alora_again"]),
+])  # fmt: skip
+def test_a_batch_that_ends_before_the_invocation_anyway_is_not_stopped_there(kind, tail, kinds):
+    """The batch of a hybrid ends four tokens before the end of the prompt, for a checkpoint."""
+    one = Talk(kind, "b11549", lora_scaled=SCALES)
+    answer = one.ask(P + M + R[:tail], extra=ACTIVE)
+    assert one.kinds(answer, "alora_pre", "alora_stop", "alora_again") == kinds and one.right(answer)
+
+
+def test_a_refused_request_for_several_completions_starts_none():
+    one = Talk("AA", "b11549", lora_scaled="0@1,0@2", parallel=2, kv_unified=True)
+    answer = one.ask(P, extra={"lora": "0:1,1:1"}, n_cmpl=2)
+    assert (answer.status, answer.done) == (400, True)
+    assert [event.text.partition(",")[0] for event in one.log.events if event.ev == "error"] == [
+        "error: Cannot run multiple aLoRAs in a single request", "failed to launch slot with child task",
+        "failed to launch slot with parent task"]  # fmt: skip
+    assert not any(slot.busy or slot.children for slot in one.server.slots)
+    assert one.ask(P, extra=OFF).status == 200
+
+
+def test_a_refused_request_leaves_the_next_waiting_one_without_an_answer():
+    """A slot that is released takes a single waiting request; a refused one releases none."""
+    one = Talk("AA", "b11549", lora_scaled="0@1,0@2")
+    first, refused, waiting = one.send(P, 4), one.send(Q, extra={"lora": "0:1,1:1"}), one.send(R)
+    one.work()
+    assert (first.status, refused.status, waiting.done) == (200, 400, False)
+    one.ask(P)
+    assert waiting.done and waiting.status == 200

@@ -2,7 +2,7 @@
 
 `--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is in use), other (reports another
 alias), remembers (answers a repeated prompt wrongly). The prompt [13] ends it with a failed assertion; at [14] it
-decodes empty batches forever. The next token is a number computed from all tokens before it.
+decodes empty batches forever; [15] is never answered. The next token is a number computed from all tokens before it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 WORDS = dict(zip(sys.argv[1:], [*sys.argv[2:], ""], strict=False))
 MODE, COLD = WORDS.get("--fake", "well"), "--ctx-checkpoints" in WORDS
-LOCK, HELD, TASKS = threading.Lock(), [], iter(range(10**6))
+LOCK, HELD, SCALES, TASKS = threading.Lock(), [], [0], iter(range(10**6))
 
 
 def say(level, text):
@@ -29,10 +29,10 @@ def idle():
         say("I", "srv  update_slots: all slots are idle")
 
 
-def generate(prompt, n):
+def generate(prompt, n, scale):
     out = []
     for i in range(n):
-        out.append((sum(prompt) + sum(out) + i) % 300)
+        out.append((sum(prompt) + sum(out) + i + int(100 * scale)) % 300)
     if MODE == "remembers" and not COLD and prompt in HELD:
         out[-1] += 1
     HELD.append(prompt)
@@ -66,6 +66,11 @@ class Handler(BaseHTTPRequestHandler):
                 counts = {"erase": {"n_erased": 3}, "save": {"n_saved": 3, "n_written": 40}}
                 self.reply(200, {"id_slot": 0, "filename": "x", **counts.get(action, {"n_restored": 3, "n_read": 40})})
                 idle()
+            elif path.path == "/lora-adapters":
+                SCALES[:] = [sum(one["scale"] for one in body)]
+                say("I", f"srv  process_sing: set lora adapter idx=0 scale={SCALES[0]:f}")
+                self.reply(200, {"success": True})
+                idle()
             else:
                 mark = f"control reasoning_end on unknown completion id={body['id']}, no live slot"
                 say("W", f"srv  process_sing: {mark}")
@@ -80,6 +85,10 @@ class Handler(BaseHTTPRequestHandler):
         if prompt == [13]:
             print("/src/common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1", file=sys.stderr, flush=True)
             os.abort()
+        if prompt == [15]:
+            idle()
+            say("D", "srv          stop: all tasks already finished, no need to cancel")
+            time.sleep(60)
         while prompt == [14]:
             say("D", "que    start_loop: processing new tasks")
             say("D", "srv  update_slots: posting NEXT_RESPONSE")
@@ -87,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.0001)
         say("I", f"slot   operator(): {at} new prompt, n_ctx_slot = 64, n_keep = 0, task.n_tokens = {len(prompt)}")
         say("I", f"slot   operator(): {at} cached n_tokens = 0, memory_seq_rm [0, end)")
-        tokens = generate(prompt, body["n_predict"])
+        scale = sum(one["scale"] for one in body["lora"]) if "lora" in body else SCALES[0]
+        tokens = generate(prompt, body["n_predict"], scale)
         for n, token in enumerate(tokens):
             say("D", f"slot process_toke: {at} n_gen = {n + 1}, n_remaining = 1, next token: {token:5d} 'x'")
         if body.get("stream"):

@@ -17,7 +17,7 @@ LEFT_OPEN = {"checkpoint_min_step": -1, "parallel": -1, "cache_reuse": 0, "kv_un
     {"checkpoint_min_step": 0, "ctx_checkpoints": 0}, {"cache_ram": -1}, {"cache_ram": 0, "cache_idle_slots": False},
     {"slot_prompt_similarity": 0.5}, {"swa_full": True}, {"cache_reuse": 16}, {"context_shift": True},
     {"kv_unified_per_slot": 300, "ctx_size": 512}, {"pooling": "last"},
-    {"lora_scaled": "1,0.5", "lora_init_without_apply": True},
+    {"lora_scaled": "1,0.5", "lora_init_without_apply": True}, {"lora_scaled": "0@101.102,1"},
 ])  # fmt: skip
 def test_llama_server(given):
     server = filled(given)

@@ -76,6 +76,20 @@ def test_a_restart_with_other_options():
     assert flags[flags.index("-c") + 1] == "512"
 
 
+def test_adapters():
+    sent, player = played("S3>1{lora=0:1,1:0.5}/{lora 1:1}/S>1", lora_scaled="0,0")
+    assert sent[0]["request"]["lora"] == [{"id": 0, "scale": 1.0}, {"id": 1, "scale": 0.5}]
+    assert sent[1] == {"op": "lora", "request": {"set": [{"id": 1, "scale": 1.0}]}}
+    assert "lora" not in sent[2]["request"]
+    assert player.write({"lora_scaled": "0,1"}) == ["--lora-scaled", "MODELS/lora0.gguf:0,MODELS/lora1.gguf:1"]
+
+
+def test_the_invocation_tokens_of_the_command_line_are_those_of_the_prompts():
+    sent, player = played("S3.M2>1{lora=0:1}", lora_scaled="0@M")
+    tokens = ".".join(map(str, sent[0]["request"]["prompt"][3:]))
+    assert player.write(player.scenario.server)[-1] == f"MODELS/alora0-{tokens}.gguf:0"
+
+
 def test_children():
     sent, _ = played("S3>r2{n_cmpl=2 answers=q2}/S.q.B1>1", [{"tokens": [1, 2], "completions": [{"tokens": [3, 4]}]}],
                      parallel=2)  # fmt: skip

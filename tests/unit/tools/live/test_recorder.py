@@ -145,6 +145,34 @@ def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
         assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
 
 
+def test_adapters_of_the_cold_server_are_those_of_the_recorded_server(start):
+    set_one = {"op": "lora", "request": {"set": [{"id": 0, "scale": 1.0}]}}
+    with Recorder(start("remembers")) as recorder:
+        own = recorder.play(ask([3, 2, 1], lora=[{"id": 0, "scale": 0.5}]))
+        done = recorder.play(set_one)
+        later = recorder.play(ask([1, 2, 3]))
+        again = recorder.play(ask([1, 2, 3]))                        # wrong: compared with a fresh process, too
+        recorder.play({"op": "restart"})
+        last = recorder.play(ask([1, 2, 3]))
+        recorder.play(set_one)
+        recorder.reset()
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+    assert done["response"] == {"status": 200, "success": True}
+    assert done["events"] == [{"ev": "lora_set", "id": 0, "scale": 1.0}]
+    assert [one["response"]["tokens"][0] for one in (own, later, last)] == [56, 106, 6]
+    assert [one["cold"]["equal"] for one in (own, later, again, last)] == [True, True, False, True]
+
+
+def test_a_waiting_request_that_the_server_has_forgotten(start, monkeypatch):
+    monkeypatch.setattr(llama_server, "DESERTED", 0.2)
+    monkeypatch.setattr(client, "PATIENCE", 0.02)
+    with Recorder(start(), cold=False) as recorder:
+        step = recorder.play(ask([15]))
+        assert step["stuck"] and "response" not in step
+        with pytest.raises(BadInput, match="only a restart"):
+            recorder.play(ask([1, 2, 3]))
+
+
 def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start):
     """It ends after it has logged the refusal of the unknown completion."""
     with Recorder(start(), cold=False) as recorder:
@@ -159,12 +187,12 @@ def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
     monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
     with Recorder(start(), cold=False) as recorder:
         server = recorder._running()
-        ears = [server.ear("processing task"), server.ear("processing task")]
+        ears = [server.ear(("processing task",)), server.ear(("processing task",))]
         server.client.complete({"prompt": [1, 2], "n_predict": 1})
         for ear in ears:
             ear()
         with pytest.raises(BadInput, match="took longer"):
-            server.ear("processing task")()
+            server.ear(("processing task",))()
 
 
 def test_a_new_recording_begins_with_an_empty_folder(start):

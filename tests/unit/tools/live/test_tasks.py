@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from cachesim.tools.live.llama_server.tasks import SentTask, ServerTask, assign, came_to_its_end, details, read_tasks
+from cachesim.base.http_client import HttpReply
+from cachesim.tools.live.llama_server.tasks import (
+    NO_TASK,
+    SentTask,
+    ServerTask,
+    assign,
+    came_to_its_end,
+    details,
+    read_tasks,
+    refused_tasks,
+    sent_task,
+)
 from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
@@ -90,3 +101,17 @@ def test_a_request_over_which_another_conversation_was_loaded_came_to_its_end_el
     assert not came_to_its_end(ServerTask(end=11, tokens=[1, 2, 3]), 9, 3)       # in place
     assert not came_to_its_end(ServerTask(end=7, tokens=[1, 2]), 9, 3)           # the hang-up ended it
     assert not came_to_its_end(ServerTask(tokens=[1, 2, 3]), 9, 3)               # not released
+
+
+def test_a_request_that_was_refused_before_its_launch_has_no_task(tmp_path):
+    """The other request with an equal prompt has disconnected."""
+    member = {"op": "completion", "request": {"prompt": [1, 2, 3, 4]}}
+    error = {"error": {"message": "Cannot run multiple aLoRAs in a single request"}}
+    refused, gone = sent_task(member, HttpReply(400, error)), sent_task(member, [])
+    assert (refused.n_prompt, gone.n_prompt) == (NO_TASK, 4)
+    assert assign([refused, gone], {1: ServerTask(slot=0, n_prompt=4)}) == [None, 1]
+    assert assign([refused], {1: ServerTask(slot=0)}) == [None]
+    assert sent_task(member, HttpReply(400, {"error": {"message": "too long"}})).n_prompt == 4
+    lines = said(tmp_path, *(f"E srv  process_sing: failed to launch slot with {what}task, id_task = 3"
+                             for what in ("", "child ", "parent ")))
+    assert refused_tasks(lines, [refused, gone]) == 1

@@ -1,0 +1,55 @@
+"""Tests of adapter files for the tiny models."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server.gguf_adapters import INVOCATION, RANK, with_adapters, write_adapter
+from cachesim.tools.live.llama_server.gguf_models import find_model
+
+needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
+
+
+@needs_gguf
+@pytest.mark.parametrize("notation", ["A", "W8 A", "GA", "qwen35-GA", "GA+M", "S", "SSA", "CA", "C W8", "H"])
+def test_an_adapter_fits_its_model(notation, tmp_path):
+    from gguf import GGUFReader
+
+    model = find_model(notation)
+    write_adapter(model, tmp_path / "a.gguf", 1, [101, 102])
+    found = GGUFReader(tmp_path / "a.gguf")
+    assert found.fields["general.architecture"].contents() == model.arch
+    assert found.fields[INVOCATION].contents() == [101, 102]
+    assert [one.name for one in found.fields[INVOCATION].types] == ["ARRAY", "UINT32"]
+    names = [tensor.name for tensor in found.tensors]
+    layers = {int(name.split(".")[1]) for name in names}
+    assert layers == set(range(len(model.spec.layers)))
+    assert all(name.endswith((".weight.lora_a", ".weight.lora_b")) for name in names)
+    assert {int(tensor.shape[1 if tensor.name.endswith("a") else 0]) for tensor in found.tensors} == {RANK}
+
+
+def test_flags_name_files_that_are_written_once(tmp_path):
+    flags = ("-c", "512", "--lora-scaled", "MODELS/lora0.gguf:1,MODELS/alora1-101.102.gguf:0")
+    words = with_adapters(flags, Path("tiny-AA.gguf"), tmp_path)
+    files = [tmp_path / "tiny-AA-lora0.gguf", tmp_path / "tiny-AA-alora1-101.102.gguf"]
+    assert words == ("-c", "512", "--lora-scaled", f"{files[0]}:1,{files[1]}:0")
+    data = [file.read_bytes() for file in files]
+    assert data[0] != data[1]
+    files[0].write_bytes(b"")
+    assert with_adapters(flags, Path("tiny-AA.gguf"), tmp_path) == words
+    assert files[0].read_bytes() == b""
+
+
+def test_flags_without_adapters_write_nothing(tmp_path):
+    flags = ("-md", "MODELS/tiny-A.gguf")
+    assert with_adapters(flags, Path("model.gguf"), tmp_path / "a") == flags
+    assert not (tmp_path / "a").exists()
+
+
+def test_another_model_has_no_adapters(tmp_path):
+    with pytest.raises(BadInput, match="adapters are only written for the models of cachesim"):
+        with_adapters(("--lora-scaled", "MODELS/lora0.gguf:1"), Path("gpt.gguf"), tmp_path)
