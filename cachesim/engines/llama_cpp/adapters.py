@@ -62,7 +62,7 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
         return False
     if all_activated(now, srv.adapters):
         _scan(srv, slot, task, enabled(now)[0])
-    task.answer.keys, task.answer.under = _keys(slot), _words(slot.adapters)
+    task.answer.keys, task.answer.under = _keys(srv, slot), _words(slot.adapters)
     return True
 
 
@@ -128,10 +128,10 @@ def scaled(scales: Scales, number: int, scale: float) -> Scales:
     return tuple(scale if i == number else old for i, old in enumerate(scales))
 
 
-def _keys(slot: Slot) -> tuple[tuple[int, int], ...]:
+def _keys(srv: Core, slot: Slot) -> tuple[tuple[int, int], ...]:
     """Return the keys under which a cold server computes the tokens of a request: (first position, key)."""
     whole = (0, key_of_scales(slot.adapters))
-    if slot.alora_start <= 1 or not any(slot.adapters):
+    if slot.alora_start <= 1 or not all_activated(slot.adapters, srv.adapters):
         return (whole,)
     return (0, key_of_scales(scaled(slot.adapters, slot.alora, 0.0))), (slot.alora_start - 1, whole[1])
 

@@ -148,3 +148,10 @@ def test_a_refused_request_leaves_the_next_waiting_one_without_an_answer():
     assert (first.status, refused.status, waiting.done) == (200, 400, False)
     one.ask(P)
     assert waiting.done and waiting.status == 200
+
+
+def test_a_start_that_a_refused_request_leaves_is_not_the_start_of_a_request_without_an_alora():
+    one = talk()
+    assert one.ask((*P, *M, -1), extra=ACTIVE).status == 400
+    answer = one.ask(R, extra=ZERO)
+    assert len(answer.keys) == 1 and right(one, answer)
