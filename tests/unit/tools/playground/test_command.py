@@ -24,8 +24,10 @@ from tests.shared import ROOT
 def served(*words):
     """Start the command; yield the process and its first line on stdout."""
     pytest.importorskip("uvicorn", reason="the extra `playground` is not installed")
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)         # background jobs ignore SIGINT
     with subprocess.Popen([sys.executable, "-m", "cachesim", "playground", *words], cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # fmt: skip
+        signal.signal(signal.SIGINT, handler)
         try:
             yield process, process.stdout.readline()
         finally:
