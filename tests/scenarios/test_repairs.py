@@ -17,6 +17,7 @@ from cachesim.judging.deciding_rule import deciding_rule
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import Scenario
+from tests.house.faults import FAULTS, faults
 from tests.scenarios.whole import corpus
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
@@ -129,6 +130,9 @@ def test_why_names_the_rule_of_the_key(field):
     number = found.expect["llama_cpp@b11549"].broken[0]
     decided = deciding_rule(run_judged(found, "llama_cpp@b11549", "provenance"), number)
     assert decided is not None and decided.rule == older(KEYED[0]).fields()[field].rule
+    entries = [one.text for one in faults(FAULTS.read_text("utf-8"))
+               if f"scenarios/FAULTS.md#{one.name.lower()}" in found.source]  # fmt: skip
+    assert [text for text in entries if f"Rule {decided.rule}" not in text] == []
 
 
 @pytest.mark.parametrize(("name", "field"), CHANGES)

@@ -152,8 +152,10 @@ def _simulation(data: Data) -> Iterator[Text]:
     if found["foreign"]:
         numbers = request_numbers([row["request"] for row in data["requests"] if row["foreign"]])
         said = f"{_tokens(data, found['foreign'])} reused tokens of {numbers}"
-        yield Text(f"{said}: undecided whether they were computed under the adapters asked for", "yellow") \
-            if found["adapters_assumed"] else Text(f"{said} were computed under other adapters: wrong", "bold red")
+        if found["adapters_assumed"]:
+            yield Text(f"{said}: undecided whether they were computed under the adapters asked for", "yellow")
+        else:
+            yield Text(f"{said} were computed under other adapters: wrong", "bold red")
     if found["not_played"]:
         yield Text(f"{counted(found['not_played'], 'request')} at the end not simulated: {found['limit']}", "dim")
 
