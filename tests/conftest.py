@@ -1,7 +1,9 @@
-"""Setup of all tests: a single BLAS thread (as on the command line), cached byte code, and deterministic Hypothesis
-draws."""
+"""Setup of all tests: a single BLAS thread (as on the command line), cached byte code, deterministic Hypothesis draws,
+and collection of only those files that can hold a selected test."""
 
+import gc
 import os
+import re
 import sys
 
 if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
@@ -22,6 +24,23 @@ from hypothesis import settings  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Skip a file if the marker expression excludes the mark of the whole file, or demands one that the file lacks."""
+    if collection_path.suffix != ".py":
+        return None
+    chosen, text = config.getoption("markexpr"), collection_path.read_text("utf-8")
+    whole = re.search(r"^pytestmark = (?:\[\s*)?pytest\.mark\.(long|slow|meta|browser)\b", text, re.M)
+    if whole and f"not {whole[1]}" in chosen:
+        return True
+    demanded = re.match(r"(long|slow|meta|browser)\b", chosen)
+    return True if demanded and f"mark.{demanded[0]}" not in text else None
+
+
+def pytest_collection_finish():
+    """Keep the garbage collector from looking again and again through the tests themselves."""
+    gc.freeze()
 
 
 def pytest_runtest_teardown():

@@ -12,12 +12,6 @@ from tests.meta.survivors import SURVIVORS
 TABLE = pytest.StashKey[dict]()
 
 
-def pytest_ignore_collect(collection_path, config):
-    """Skip the thousands of planted faults at collection unless the run selects the marker `meta`."""
-    selected = "meta" in config.getoption("markexpr").replace("not meta", "")
-    return True if collection_path.name == "test_faults.py" and not selected else None
-
-
 @pytest.fixture(scope="session")
 def table(request):
     """Return the results by fault name: (fault, [Noticed, ..])."""
