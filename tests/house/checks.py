@@ -90,6 +90,15 @@ class Module(NamedTuple):
     def level(self) -> int:
         return LEVEL[self.parts[0]]
 
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return _walked(self.tree)
+
+
+@cache
+def _walked(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -114,7 +123,7 @@ def _name(path: Path) -> str:
 
 def functions(module: Module) -> Iterator[Function]:
     """Return all functions, with nested functions and methods."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+    return (node for node in module.nodes if isinstance(node, Function))
 
 
 def function_lines(function: Function) -> int:
@@ -124,7 +133,7 @@ def function_lines(function: Function) -> int:
 
 def imported(module: Module) -> Iterator[tuple[str, ...]]:
     """The modules of ours that are imported, wherever in the file, without the leading ``cachesim``."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:
@@ -168,7 +177,7 @@ def names_engines(module: Module) -> list[str]:
         return []
     found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if _of_an_engine(to)]
     docs = _docstrings(module)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         words = [node.value] if isinstance(node, ast.Constant) and id(node) not in docs else []
         words += [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
         texts = [word for word in words if isinstance(word, str)]
@@ -192,7 +201,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     told = REQUESTS_SAY | (STEPS_ARE if "replay" in module.parts or "live" in module.parts else frozenset())
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
     docs = _docstrings(module)
-    return [f"{module.name}:{node.lineno} names the option {node.value}" for node in ast.walk(module.tree)
+    return [f"{module.name}:{node.lineno} names the option {node.value}" for node in module.nodes
             if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)
             and node.value in options - told]  # fmt: skip
 
@@ -216,7 +225,7 @@ def shared_class_names(package: Sequence[Module]) -> dict[str, list[str]]:
     for module in package:
         if module.parts[0] == "engines" and len(module.parts) > 2 and module.parts[1] in ENGINE_FOLDERS:
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module.name)
     return {name: places for name, places in found.items() if len(places) > 1}
@@ -254,7 +263,7 @@ def prints(module: Module) -> list[str]:
         return []
     return [
         f"{module.name}:{node.lineno} prints"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
@@ -264,7 +273,7 @@ def escapes(module: Module) -> list[str]:
     if module.name == "base.escaping":
         return []
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         source = node.module if isinstance(node, ast.ImportFrom) else None
         bad = (source in ("html", "shlex") and set(names) - {"split", "unescape"}) or {"html", "shlex"} & set(names)
@@ -276,7 +285,7 @@ def escapes(module: Module) -> list[str]:
 def careless(module: Module) -> list[str]:
     """Mutable defaults and bare excepts."""
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             found.append(f"{module.name}:{node.lineno} bare except")
         if isinstance(node, Function | ast.Lambda):
@@ -297,7 +306,7 @@ def version_branches(module: Module) -> list[str]:
     found = []
     docs = _docstrings(module)
     fields = _dataclass_fields(module)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if _compares_version(node, fields) and module.level < LEVEL["scenarios"] and not _finds_rule_sets(module):
             found.append(f"{module.name}:{node.lineno} compares a name or version")
         if _names_profile(node) and id(node) not in docs and not _may_name_profiles(module):
@@ -329,7 +338,7 @@ def _dataclass_fields(module: Module) -> set[str]:
     """Variables of ``for f in fields(...)``: their ``.name`` is that of a field, not of a profile."""
     return {
         node.target.id
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name)
         if isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "fields"
     }
@@ -341,7 +350,7 @@ def _may_name_profiles(module: Module) -> bool:
 
 def _docstrings(module: Module) -> set[int]:
     """Ids of the string constants that are expression statements: prose, not code."""
-    return {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    return {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
 
 
 def outside_world(module: Module) -> list[str]:
@@ -349,7 +358,7 @@ def outside_world(module: Module) -> list[str]:
     if module.level >= LEVEL["cli"] or module.name in MAY_LOOK_OUTSIDE or module.name in EXPORTED:
         return []
     found = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name.partition(".")[0] for alias in node.names]

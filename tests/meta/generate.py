@@ -8,6 +8,7 @@ line of an engine changes at most the fault in that line.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Iterator
 
@@ -65,13 +66,14 @@ def _fault(mutation: Mutation, engine: str, everything: str, root: Path) -> Faul
     return Fault(name, old, new, engine=engine, how=mutation.how, rule=(module, mutation.where))
 
 
-def mutations(path: Path) -> Iterator[Mutation]:
-    """Yield every mutation of a file."""
+@cache
+def mutations(path: Path) -> tuple[Mutation, ...]:
+    """Return every mutation of a file."""
     text = path.read_text()
     lines = text.splitlines()
-    for function, node in _nodes(ast.parse(text), ""):
-        for row, start, stop, new, how in _of(node, lines):
-            yield Mutation(path, row, start, stop, new, how, function, lines)
+    return tuple(Mutation(path, row, start, stop, new, how, function, lines)
+                 for function, node in _nodes(ast.parse(text), "")
+                 for row, start, stop, new, how in _of(node, lines))
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:

@@ -7,6 +7,7 @@ those with the smallest numbers are planted. No file gets a second fault before 
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Iterator
 
@@ -62,13 +63,14 @@ def _fault(mutation: Mutation, root: Path) -> Fault:
     return Fault(name, file, old, new, mutation.how)
 
 
-def mutations(path: Path) -> Iterator[Mutation]:
-    """Yield every mutation of a file."""
+@cache
+def mutations(path: Path) -> tuple[Mutation, ...]:
+    """Return every mutation of a file."""
     text = path.read_text()
     lines = text.splitlines()
-    for function, node in _nodes(ast.parse(text), ""):
-        for row, start, stop, new, how in _changes(node, lines):
-            yield Mutation(path, row, start, stop, new, how, function, lines)
+    return tuple(Mutation(path, row, start, stop, new, how, function, lines)
+                 for function, node in _nodes(ast.parse(text), "")
+                 for row, start, stop, new, how in _changes(node, lines))
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
