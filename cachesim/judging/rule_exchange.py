@@ -41,11 +41,13 @@ def variants_in(rules: RuleSet, tables: Iterable[RuleSet], numbers: bool = False
     their other numbers, named by their fields."""
     mine = rules.fields()
     found: dict[tuple[str, str], Variant] = {}
+    seen: set[tuple[str, int]] = set()                 # neighbours share most of their values
     for table in tables:
         for field, new in table.fields().items():
             old = mine.get(field)
-            if field in LOG_FIELDS or new is old:
+            if field in LOG_FIELDS or new is old or (field, id(new)) in seen:
                 continue
+            seen.add((field, id(new)))
             if is_compatible(old, new):
                 found.setdefault((field, new.rule), Variant(field, old.rule, new.rule, table.name))  # type: ignore
             elif numbers and is_number(field, old) and is_number(field, new) and old != new:
