@@ -36,11 +36,11 @@ def repeats(stage: ServerRunner) -> bool:
     return all(size <= LEGAL for size in _sizes(_played(stage, SHORT)))
 
 
-def measure(stage: ServerRunner, most: int) -> float:
+def measure(stage: ServerRunner, most: int, lines: Sequence[str] = ()) -> float:
     """Return the largest legal difference between answers that should be equal; prompts of at most ``most`` tokens.
     Raises BadInput without a reply."""
     largest = 0.0
-    for line in NOISE * ROUNDS:
+    for line in [*(lines or NOISE)] * ROUNDS:
         if parse_history(line).tokens <= 2 * most and not stage.http.spent:
             largest = max([largest, *(size for size in _sizes(_played(stage, line)) if size <= LEGAL)])
     return largest
@@ -81,19 +81,21 @@ class Same(NamedTuple):
     sentence: str
 
 
-def matching_rule_sets(line: str, request: int, cached: Sequence[int | None], slots: bool = True) -> list[str]:
+def matching_rule_sets(line: str, request: int, cached: Sequence[int | None], slots: bool = True,
+                       scales: str = "") -> list[str]:  # fmt: skip
     """Return the rule sets under which the simulator answers the request (from 0) of a history wrong, with their rules.
-    ``cached``: reused tokens that the server reported, None if it did not; ``slots``: it has slots."""
+    ``cached``: reused tokens that the server reported, None if it did not; ``slots``: it has slots; ``scales``: of its
+    adapters, in order, separated by commas."""
     from cachesim.engines.registry import ENGINES
 
     engines = [engine for engine in ENGINES.values() if bool(engine.manual.slots) == slots]
-    found = [one for engine in engines for one in _of(engine, line, request, cached)]
+    found = [one for engine in engines for one in _of(engine, line, request, cached, scales)]
     names = [one.engine for one in found if one.alike]
     best = max(dict.fromkeys(names), key=names.count, default="")
     return [one.sentence for one in found if one.alike and one.engine == best]
 
 
-def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -> Iterator[Same]:
+def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], scales: str) -> Iterator[Same]:
     from cachesim.judging.judged_run import run_judged
     from cachesim.scenarios.from_notation import from_line
 
@@ -101,9 +103,11 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -
     played = line
     if engine.manual.slots:                          # every request in slot 0, as it is run on the server
         played = "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
+    server = {engine.manual.adapter_scales: scales} if scales and engine.manual.adapter_scales else {}
     for model in MODELS if profile else ():
         try:
-            run = run_judged(from_line(played, model=model, profiles=(profile,)), profile, "provenance")
+            scenario = from_line(played, model=model, profiles=(profile,), server=server)
+            run = run_judged(scenario, profile, "provenance")
         except BadInput:
             continue
         if request in run.broken:

@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
+from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
@@ -63,7 +65,10 @@ class ServerRunner:
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
-        dictionary = Dictionary(sent.vocabulary)
+        if any(is_item(step.request.prompt[-1]) for step in history.scenario.steps):
+            played.gap = "a prompt that ends with an image is not sent: it ends some servers"
+            return played
+        dictionary = Dictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
         played.groups = at_once(step.together for step in history.scenario.steps)
         try:
             self._wash(sent.vocabulary, self._slot(played.groups))
@@ -80,8 +85,11 @@ class ServerRunner:
         hang_ups = played.history.hang_ups
         for group in played.groups:
             requests = [played.history.scenario.steps[number].request for number in group]
-            asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number])
-                    for number, one in zip(group, requests, strict=True)]  # fmt: skip
+            lists = [str(one.extra.get("lora", "")) for one in requests]
+            asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number],
+                                 key=adapter_key(self.server.adapters, text),
+                                 fields=adapter_fields(self.server.adapters, text))
+                    for number, one, text in zip(group, requests, lists, strict=True)]  # fmt: skip
             said = self._send(asks, self._slot(played.groups))
             played.asks += asks
             played.warm += said
