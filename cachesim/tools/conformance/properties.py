@@ -27,7 +27,8 @@ PROPERTIES = {
     "regenerate": "an answered prompt sent again is not evaluated from the start",
     "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
     "key": "a prompt that was seen under another key is answered as on a cold run",
-    "adapter": "a prompt that was seen under another adapter is answered as on a cold run",
+    "adapter": "a prompt under an adapter that was seen under another is answered as on a cold run",
+    "base": "a prompt that selects no adapter and was seen under one is answered as on a cold run",
     "image": "a prompt with an image is answered as on a cold run",
     "burst": "requests that arrive together are answered as on a cold run",
     "accounting": "cached + evaluated tokens are the tokens of the prompt",
@@ -44,9 +45,9 @@ FORMER_NAMES = {"known": "unseen"}
 """Former names of properties, which are still accepted."""
 
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
-KEYED = ("key", "adapter", "image")
-"""Properties that are judged only where an implementation has keys, adapters or images."""
-VERSUS_COLD = (*RELATIONS, *KEYED, "uncached", "cancel", "burst")
+SERVED = ("adapter", "base", "image")
+"""Properties that are judged only where a server has adapters or takes images."""
+VERSUS_COLD = (*RELATIONS, "key", *SERVED, "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
 DIFFERS = "the answer differs from a cold run's"
 """Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
@@ -154,6 +155,7 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
     under_key = max((usable for usable, *_ in shared), default=0)
     elsewhere = [max(ask.key, key).kind for usable, tokens, key in shared
                  if usable < tokens and tokens >= under_key + ok]  # fmt: skip
+    elsewhere = ["base" if kind == "adapter" and not ask.fields else kind for kind in elsewhere]
     related = relation(ask.prompt, [one for one in seen if one.key == ask.key])
     related = "image" if count_images(ask.prompt) else related
     yield "uncached" if not ask.cache else elsewhere[0] if elsewhere else related

@@ -20,8 +20,8 @@ from cachesim.tools.conformance.history_player import Abilities, ColdRuns, Histo
 from cachesim.tools.conformance.properties import (
     DIFFERS,
     FORMER_NAMES,
-    KEYED,
     PROPERTIES,
+    SERVED,
     VERSUS_COLD,
     Check,
     reply_to,
@@ -52,15 +52,17 @@ def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]
 
 
 def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]) -> Iterator[Result]:
-    """Yield the results; wrong answers are one fault if all of them have something in common."""
-    wrong = [one.name for one in results if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached"}]
+    """Yield the results; wrong answers are one fault if all of them have something in common. Those under another
+    adapter or with images are faults of their own."""
+    wrong = [one.name for one in results
+             if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached", *SERVED}]  # fmt: skip
     cases = {name: [check.split for _, check in tallies[name].failed if check.split]
              for name in wrong if name in tallies}  # fmt: skip
     right = sum((one.right for name, one in tallies.items() if name in VERSUS_COLD), Counter[tuple[int, int]]())
     every = in_common([case for each in cases.values() for case in each], right)
     for one in results:
         if one.name not in wrong:
-            yield one
+            yield replace(one, fault=DIFFERS) if one.state == "failed" and one.name in SERVED else one
         elif every and one.name != wrong[0]:
             yield replace(one, fault=DIFFERS, common=every, like=wrong[0])
         else:
@@ -144,7 +146,7 @@ class HistoryPlan:
     def judged(self) -> list[str]:
         """The properties to judge: keys, adapters and images only where requests have them."""
         keyed = {*(self.keyed or ()), *(["key"] if any(key.name for key in self.keys) else [])}
-        return [name for name in PROPERTIES if name not in KEYED or name in keyed]
+        return [name for name in PROPERTIES if name not in ("key", *SERVED) or name in keyed]
 
     @property
     def sections(self) -> frozenset[str]:

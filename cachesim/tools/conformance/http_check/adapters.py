@@ -71,6 +71,13 @@ def adapter_fields(adapters: Sequence[Adapter], text: str) -> Mapping[str, Any]:
     return {"model": adapters[chosen[0][0]].model} if chosen else {}
 
 
+def default_fields(adapters: Sequence[Adapter]) -> Mapping[str, Any]:
+    """Return the request fields that select explicitly what is in force for requests that select nothing. A slot of
+    llama-server forgets what other adapters computed only at a request with a list."""
+    listed = [{"id": number, "scale": one.scale} for number, one in enumerate(adapters) if not one.model]
+    return {"lora": listed} if listed else {}
+
+
 # Histories. A and B are prompts, ``one`` and ``two`` lists of adapters.
 
 OFF = "0:0"

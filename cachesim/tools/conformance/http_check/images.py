@@ -14,6 +14,7 @@ from typing import Any, Sequence
 from cachesim.base.media_items import is_item, item_at
 from cachesim.base.tokens import Tokens
 from cachesim.model.hash_mixing import mix_int
+from cachesim.tools.conformance.http_check.adapters import OFF
 from cachesim.tools.conformance.http_check.openai_client import OpenAIClient, Pieces
 
 SIDE, TILE = 64, 8           # of an image and of its plain tiles [pixels]
@@ -88,8 +89,14 @@ PATTERNS = (
 )
 
 
-def image_lines(size: int, adapters: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return histories with images of this size [tokens]; also under these two lists of adapters."""
-    mixed = ("A8.I{i}x1.B8>4{{lora={one}}}/A.I.B>4{{lora={two}}}/A.J{i}x1.B>4{{lora={one}}}",) if adapters else ()
-    one, two = (*adapters, *adapters)[:2] or ("", "")
-    return tuple(line.format(i=size, one=one, two=two) for line in (*PATTERNS, *mixed))
+MIXED = (
+    "A8.I{i}x1.B8>4{{lora={one}}}/A.I.B>4{{lora={two}}}/A.J{i}x1.B>4{{lora={one}}}",
+    "A8.I{i}x1.B8>4{{lora={one}}}/C200{{lora={two}}}/A.J{i}x1.B>4{{lora={one}}}",
+)
+"""Histories with images under two lists of adapters."""
+
+
+def image_lines(size: int, lists: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return histories with images of this size [tokens]; also with up to two lists of adapters."""
+    one, two = [*lists, OFF, OFF][:2]
+    return tuple(line.format(i=size, one=one, two=two) for line in (*PATTERNS, *(MIXED if lists else ())))

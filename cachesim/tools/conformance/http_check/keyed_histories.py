@@ -19,8 +19,9 @@ from cachesim.tools.conformance.http_check.http_client import Exhausted
 from cachesim.tools.conformance.http_check.images import ROOM, SHOWN, PiecesAndImages, image_lines, image_size
 from cachesim.tools.conformance.http_check.known_faults import measure
 from cachesim.tools.conformance.http_check.openai_client import CHAT, OpenAIClient, Pieces, RequestFormat
-from cachesim.tools.conformance.http_check.replies import gap
+from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
+from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from cachesim.tools.conformance.report_builder import KeyedHistories
 
@@ -28,6 +29,8 @@ TRIED = 8                    # adapters that are tried for two with different an
 EQUAL = "cold answers {} differ by no more than the tolerance: a wrong one would not show"
 LEGAL_IMAGES = ("A8.I{i}x1.B8/A.I.B", "A30.I{i}x1.B8/A.I.B.C1", "A8.I{i}x1.B64/A.I.B[:60].C5")
 """Prompts with the same image split differently, for the noise."""
+TEXT_CHATS = ("A8.B16>4/A.C8>4/A.B.D8>4", "A16>4/B40>4/A.C4>4")
+"""Chats without images. If they are answered wrong, a wrong answer to an image shows nothing about images."""
 
 
 class ServerStages:
@@ -69,9 +72,7 @@ class ServerStages:
                 raise Failed("an image adds no token to a prompt")
             client = detect_client(http, server.name, ((CHAT, False),))
             assert isinstance(client.spelling, Pieces)
-            slot = {"id_slot": 0} if server.slots > 1 else {}
-            client = OpenAIClient(http, replace(client.way, fields={**client.way.fields, **slot}),
-                                  PiecesAndImages(client.spelling))  # fmt: skip
+            client = OpenAIClient(http, client.way, PiecesAndImages(client.spelling))
         except (BadInput, Failed, Exhausted) as bad:
             self.why = f"images cannot be sent: {bad}" if server.vision or self.image_tokens else ""
             return
@@ -93,6 +94,7 @@ def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -
         plain = any(not one.invoked for one in adapters)
         why = EQUAL.format("under an adapter and without it") if plain else "aLoRA adapters are not asked for"
         yield "adapter", KeyedHistories(adapter_lines(chosen, n) if chosen else (), "" if chosen else why)
+        yield "base", KeyedHistories((), "" if chosen else why)          # the same histories
     if stages.images is None:
         if stages.why:
             yield "image", KeyedHistories((), stages.why)
@@ -100,10 +102,12 @@ def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -
     size = stages.image_tokens
     if 2 * size + ROOM > most:
         yield "image", KeyedHistories((), f"two images of {size} tokens do not fit into a prompt of {most}")
-    elif _far(_cold(stages, SHOWN.format(i=size)), tolerance):
-        yield "image", KeyedHistories(image_lines(size, chosen))
-    else:
+    elif not _far(_cold(stages, SHOWN.format(i=size)), tolerance):
         yield "image", KeyedHistories((), EQUAL.format("to two images"))
+    elif any(_wrong(stages.images, line, tolerance) and _wrong(stages.images, line, tolerance) for line in TEXT_CHATS):
+        yield "image", KeyedHistories((), "chats without images are answered wrong, too")
+    else:
+        yield "image", KeyedHistories(image_lines(size, chosen))
 
 
 def _telling(stages: ServerStages, tolerance: float) -> Iterator[str]:
@@ -122,6 +126,12 @@ def _cold(stages: ServerStages, line: str) -> list[Any]:
     """Return the cold answers to a history, None for an answer that is missing."""
     played = stages.play(parse_history(line))
     return [one.fingerprint if isinstance(one, Reply) else None for one in played.cold]
+
+
+def _wrong(runner: ServerRunner, line: str, tolerance: float) -> bool:
+    """True if an answer differs from a cold run's."""
+    played = runner.play(parse_history(line))
+    return any(not check.ok for check in checks(played, NearAnswers(tolerance)) if check.name in VERSUS_COLD)
 
 
 def _far(answers: Sequence[Any], tolerance: float) -> bool:

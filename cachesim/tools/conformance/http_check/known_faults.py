@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
@@ -102,7 +103,7 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], s
     profile = engine.newest or (engine.line[-1] if engine.line else "")
     played = line
     if engine.manual.slots:                          # every request in slot 0, as it is run on the server
-        played = "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
+        played = "/".join(map(_in_slot, line.split("/")))
     server = {engine.manual.adapter_scales: scales} if scales and engine.manual.adapter_scales else {}
     for model in MODELS if profile else ():
         try:
@@ -116,6 +117,12 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], s
             alike = all(reported is None or reported == answer.cache_n for reported, answer in pairs)
             rule = answers[request].deciding
             yield Same(engine.name, alike, f"{profile} gives a wrong answer on {model}{f': {rule}' if rule else ''}")
+
+
+def _in_slot(step: str) -> str:
+    """Return the request in slot 0, unless it has options other than adapters."""
+    words, brace, options = step.partition("{")
+    return f"{words}@0{brace}{options}" if not brace or re.fullmatch(r"lora=[^ ]*\}", options) else step
 
 
 # Known faults come first: a difference too large for noise, seen twice.

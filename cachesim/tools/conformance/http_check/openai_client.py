@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count as counting
 from typing import Any, Callable, Mapping, Sequence
 
+from cachesim.base.media_items import before_image
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.http_client import Http
@@ -51,9 +52,12 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
     found: list[str] = []
     for candidates in ([f" {word}" for word in WORDS], SYLLABLES, [f" {one}" for one in CHARACTERS], CHARACTERS):
         for begin in range(0, len(candidates), PIECES_NEEDED):
-            found += _single(length, base, candidates[begin : begin + PIECES_NEEDED])
+            single = _single(length, base, candidates[begin : begin + PIECES_NEEDED])
+            found += single
             if len(found) >= ENOUGH:
                 return found[:ENOUGH], base
+            if not single:
+                break                                # the vocabulary has no such pieces
         if len(found) >= PIECES_NEEDED:
             break
     return found, base
@@ -224,7 +228,7 @@ class OpenAIClient:
             return reply
         if total != base + len(ask.prompt) or reply.cached is None:
             return replace(reply, tokens=tokens, cached=None, evaluated=None)
-        cached = max(0, reply.cached - base)
+        cached = before_image(ask.prompt, max(0, reply.cached - base))
         evaluated = len(ask.prompt) - cached if cached <= len(ask.prompt) else None
         return replace(reply, tokens=tokens, cached=cached, evaluated=evaluated)
 

@@ -18,7 +18,7 @@ from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
-from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key
+from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
@@ -29,6 +29,7 @@ TWICE = 4                    # runs whose cold requests are repeated, and repeat
 WORDS = 4                    # number of words of most histories
 REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
 PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
+FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
 
 
 class ServerDeath(NamedTuple):
@@ -55,8 +56,8 @@ class ServerRunner:
         for _ in range(PLAYS):
             played = self._play(history, spare)
             if played.gap or not self.foreign:
-                break
-        return played
+                return played
+        return HistoryRun(history, gap=FOREIGN) if self.server.adapters else played
 
     def _play(self, history: History, spare: bool) -> HistoryRun:
         self.plays += 1
@@ -127,7 +128,7 @@ class ServerRunner:
         """Send a short prompt of other tokens, which leaves a slot in a state that does not depend on earlier runs."""
         prompt = tuple(vocabulary[(number * SLOTS + SLOTS - 1) % len(vocabulary)] for number in range(WASH))
         self.before.append(prompt)
-        self._one(CacheRequest(prompt), slot)
+        self._one(CacheRequest(prompt, fields=default_fields(self.server.adapters)), slot)
 
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply to a request."""
@@ -168,7 +169,7 @@ class ServerRunner:
         """Return the server's tokens in an order that differs for every run. Words begin with tokens other than those
         of the latest runs, as long as there are any."""
         rng, tokens = Rng((self.seed + self.server.used) * 1_000_003 + self.plays, "check"), list(self.server.tokens)
-        begin = self.plays * WORDS % len(tokens)
+        begin = (self.seed + self.server.used + self.plays) * WORDS % len(tokens)
         first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]
         for last in range(len(rest) - 1, 0, -1):
             other = rng.below(last + 1)
