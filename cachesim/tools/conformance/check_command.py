@@ -62,6 +62,7 @@ def run(args: Namespace) -> int:
     try:
         server = identify_server(http)
         asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
+        asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
         complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
@@ -83,7 +84,8 @@ def run(args: Namespace) -> int:
 
 
 def _data(found: ServerReport) -> dict[str, object]:
-    server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots}
+    server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots,
+              "adapters": len(found.server.adapters), "image_tokens": found.image_tokens}  # fmt: skip
     early = [{"line": line, "requests": sent} for line, sent in found.early]
     return {"server": server, "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests,
             "rules": found.rules, "early": early, **found.report.data()}  # fmt: skip
@@ -91,6 +93,8 @@ def _data(found: ServerReport) -> dict[str, object]:
 
 def _text(found: ServerReport, url: str) -> str:
     """Return the report as text, the verdict first."""
+    from cachesim.tools.conformance.properties import SERVED
+
     failed = [one for one in found.report.results if one.state == "failed"]
     wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
     verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
@@ -101,6 +105,7 @@ def _text(found: ServerReport, url: str) -> str:
     for one in failed:
         if one.finding is not None:
             history = shell_word(one.finding.line, quotes=True)
-            lines.append(f"{one.name}: cachesim check {shell_word(url)} --only same --history {history}")
+            section = one.section if one.name in SERVED else "same"
+            lines.append(f"{one.name}: cachesim check {shell_word(url)} --only {section} --history {history}")
             lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
     return "\n".join(lines)

@@ -14,7 +14,6 @@ from typing import Any, Sequence
 from cachesim.base.media_items import is_item, item_at
 from cachesim.base.tokens import Tokens
 from cachesim.model.hash_mixing import mix_int
-from cachesim.tools.conformance.http_check.adapters import OFF
 from cachesim.tools.conformance.http_check.openai_client import OpenAIClient, Pieces
 
 SIDE, TILE = 64, 8           # of an image and of its plain tiles [pixels]
@@ -89,14 +88,7 @@ PATTERNS = (
 )
 
 
-MIXED = (
-    "A8.I{i}x1.B8>4{{lora={one}}}/A.I.B>4{{lora={two}}}/A.J{i}x1.B>4{{lora={one}}}",
-    "A8.I{i}x1.B8>4{{lora={one}}}/C200{{lora={two}}}/A.J{i}x1.B>4{{lora={one}}}",
-)
-"""Histories with images under two lists of adapters."""
-
-
-def image_lines(size: int, lists: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return histories with images of this size [tokens]; also with up to two lists of adapters."""
-    one, two = [*lists, OFF, OFF][:2]
-    return tuple(line.format(i=size, one=one, two=two) for line in (*PATTERNS, *(MIXED if lists else ())))
+def image_lines(size: int) -> tuple[str, ...]:
+    """Return histories with images of this size [tokens]. None of them selects adapters: all chats share the tokens of
+    a template, which another adapter would have computed."""
+    return tuple(line.format(i=size) for line in PATTERNS)

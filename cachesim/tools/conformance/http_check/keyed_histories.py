@@ -107,7 +107,7 @@ def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -
     elif any(_wrong(stages.images, line, tolerance) and _wrong(stages.images, line, tolerance) for line in TEXT_CHATS):
         yield "image", KeyedHistories((), "chats without images are answered wrong, too")
     else:
-        yield "image", KeyedHistories(image_lines(size, chosen))
+        yield "image", KeyedHistories(image_lines(size))
 
 
 def _telling(stages: ServerStages, tolerance: float) -> Iterator[str]:

@@ -50,7 +50,7 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
     one, two = length((" the",)), length((" the", " the"))
     base = one - (two - one)                         # tokens of a template or BOS, before the first piece
     found: list[str] = []
-    for candidates in ([f" {word}" for word in WORDS], SYLLABLES, [f" {one}" for one in CHARACTERS], CHARACTERS):
+    for candidates in ([f" {word}" for word in WORDS], [f" {one}" for one in CHARACTERS], list(CHARACTERS)):
         for begin in range(0, len(candidates), PIECES_NEEDED):
             single = _single(length, base, candidates[begin : begin + PIECES_NEEDED])
             found += single
@@ -59,8 +59,8 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
             if not single:
                 break                                # the vocabulary has no such pieces
         if len(found) >= PIECES_NEEDED:
-            break
-    return found, base
+            return found, base
+    return max(found, _single(length, base, SYLLABLES), key=len), base
 
 
 def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:

@@ -163,6 +163,7 @@ class ServerReport:
     early: list[tuple[str, int]] = field(default_factory=list)       # known faults found first: line, requests so far
     rules: dict[str, list[str]] = field(default_factory=dict)        # failed property -> rule sets that match
     died: bool = False                   # the server died during the check
+    image_tokens: int = 0                # tokens of an image, 0 = none was sent
 
 
 def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport:
@@ -190,7 +191,7 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport
     results = [_with_wash(_with_death(_with_early(result, early), stage)) for result in report.results]
     report = replace(report, results=tuple(results))
     found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
-    found.died = stage.death is not None
+    found.died, found.image_tokens = stage.death is not None, stages.image_tokens
     for one in report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
             line, request, cached = one.finding.line, one.finding.request, _cached(one.finding, search, early, stage)
