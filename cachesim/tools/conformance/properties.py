@@ -85,7 +85,8 @@ def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
         pairs = [(i, warm, cold) for i, warm, cold in replies if warm and cold]
         here = [_sequence(played, i, warm) for i, warm, _ in pairs]
         for i, warm, cold in pairs:
-            yield from _equal(played, i, warm, cold, seen, same)
+            others = [one for one in here if one.key != played.asks[i].key]      # they may arrive first
+            yield from _equal(played, i, warm, cold, [*seen, *others], same)
             yield from _counted(played.asks[i], i, warm, cold, [*seen, *(here if len(group) > 1 else ())])
         seen += here
         for i, warm, _ in pairs:

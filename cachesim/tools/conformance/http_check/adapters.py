@@ -87,6 +87,7 @@ PATTERNS = (
     "A{n}>4{{lora={one}}}/B{n}{{lora={two}}}/A>4{{lora={two}}}",
     "A{n}>4/A>4{{lora={one}}}/A>4",
     "A{n}>4{{lora={one}}}/A.B8>4/A.B>4{{lora={off}}}",
+    "A{n}>4{{lora={off}}}/A.B8>4/A.B>4{{lora={one}}}",
     "A{n}>4{{lora={one}}}/B{n}{{lora={off}}}/A.C8>4{{lora={off}}}",
     "A{n}>a4{{lora={one}}}/A.a.B8>b4{{lora={two}}}/A.a.B.b.C8>c4{{lora={one}}}/A.a.B.b.C.c.D8>4{{lora={two}}}",
     "A{n}>a4{{lora={one}}}/B{n}>b4{{lora={two}}}/A.a.C8>4{{lora={one}}}/B.b.D8>4{{lora={two}}}/A[:{h}].E8>4{{lora={two}}}",

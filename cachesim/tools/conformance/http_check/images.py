@@ -1,7 +1,7 @@
 """Images for a server: small PNG files of equal size with different contents, chats with them, and their histories.
 
-An image is a run of items (``cachesim.base.media_items``) in a prompt. It is sent in a chat, between texts. No prompt
-ends with an image, and no token array has a token that is none: such requests end some servers.
+An image is a run of items (``cachesim.base.media_items``) in a prompt. It is sent in a chat, between texts: a prompt
+that ends with an image, or a token array with the tokens of one, ends some servers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SHOWN = "A8.I{i}x1.B8>4/A.J{i}x1.B>4"
 """Two images whose answers should differ."""
 PATTERNS = (
     "A8.I{i}x1.B8>4/A.J{i}x1.B>4/A.I.B>4",
-    "I{i}x1.B8>4/J{i}x1.B>4/I.B>4/J.B>4",
+    "A4.I{i}x1.B8>4/A.J{i}x1.B>4/A.I.C8>4/A.J.C>4",
     "A8.I{i}x1.B8>4/A.I.C8>4/A.J{i}x1.C>4",
     "A8.I{i}x1.B8>b4/A.I.B.b.J{i}x1.C8>4/A.I.B.b.I.C>4/A.I.B.b.J.C>4",
     "A8.I{i}x1.B8.J{i}x1.C8>4/A.J.B.I.C>4/A.I.B.J.C>4",

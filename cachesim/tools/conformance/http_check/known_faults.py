@@ -105,7 +105,8 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], s
     if engine.manual.slots:                          # every request in slot 0, as it is run on the server
         played = "/".join(map(_in_slot, line.split("/")))
     server = {engine.manual.adapter_scales: scales} if scales and engine.manual.adapter_scales else {}
-    for model in MODELS if profile else ():
+    models = MODELS[::-1] if "{lora=" in line else MODELS    # attention first: other layers have faults of their own
+    for model in models if profile else ():
         try:
             scenario = from_line(played, model=model, profiles=(profile,), server=server)
             run = run_judged(scenario, profile, "provenance")

@@ -26,10 +26,17 @@ from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Tim
 
 WASH = 5                     # length of the prompt [tokens] before each run; part of a finding: `Wash5/...`
 TWICE = 4                    # runs whose cold requests are repeated, and repeated requests of each
+BEFORE = 3                   # least number of tokens before an image, which tell its run from others
+BARE = f"not sent: an image without {BEFORE} tokens before it, or at the end of a prompt, where it ends some servers"
 WORDS = 4                    # number of words of most histories
 REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
 PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
 FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
+
+
+def _is_bare(prompt: Tokens) -> bool:
+    """True if an image is not between texts of the prompt."""
+    return any(map(is_item, (*prompt[:BEFORE], *prompt[-1:])))
 
 
 class ServerDeath(NamedTuple):
@@ -66,8 +73,8 @@ class ServerRunner:
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
-        if any(is_item(step.request.prompt[-1]) for step in history.scenario.steps):
-            played.gap = "a prompt that ends with an image is not sent: it ends some servers"
+        if any(_is_bare(step.request.prompt) for step in history.scenario.steps):
+            played.gap = BARE
             return played
         dictionary = Dictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
         played.groups = at_once(step.together for step in history.scenario.steps)
