@@ -83,7 +83,7 @@ ROWS = (
         {"adapter", "base"}),
     Row("L1 and L2: windows", "W32 A", TWO, {"adapter", "base"}),
     Row("L2: without the prompt cache", "A", (*TWO, *ALONE), {"base"}),
-    Row("L1: requests get a list", "A", TWO, {"adapter"}, change=listed),
+    Row("L1: requests get a list", "A", TWO, {"adapter", "base"}, change=listed),
     Row("no fault: a list, no prompt cache", "A", (*TWO, *ALONE), set(), change=listed),
     Row("no adapters, no images", "A", (), set()),
     Row("images: attention", "llama", (), set(), "mlp"),
