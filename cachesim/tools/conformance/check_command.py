@@ -37,6 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=count, default=0, help="seed for the tokens of the histories")
     parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
+    parser.add_argument("--no-images", dest="images", action="store_false",
+                        help="send no images, also where the model takes them")  # fmt: skip
     parser.add_argument("--dryrun", action="store_true", help="list the sections that would run; send nothing")
     parser.add_argument("--junit", metavar="FILE", default="", help="JUnit XML report to write")
     add_json(parser)
@@ -67,7 +69,7 @@ def run(args: Namespace) -> int:
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
         wanted = CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
-                        args.tolerance, seed=args.seed)  # fmt: skip
+                        args.tolerance, seed=args.seed, images=args.images)  # fmt: skip
         found = check(http, server, wanted)
     except Exhausted as end:
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None

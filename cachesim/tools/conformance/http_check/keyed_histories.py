@@ -74,15 +74,20 @@ class ServerStages:
             assert isinstance(client.spelling, Pieces)
             client = OpenAIClient(http, client.way, PiecesAndImages(client.spelling))
         except (BadInput, Failed, Exhausted) as bad:
-            self.why = f"images cannot be sent: {bad}" if server.vision or self.image_tokens else ""
+            cause = bad.cause if isinstance(bad, BadInput) else bad
+            self.why = f"images cannot be sent: {cause}" if server.vision or self.image_tokens else ""
             return
         served = replace(server, dialect="openai", client=client, tokens=client.spelling.tokens)
         self.images = ServerRunner(http, served, self.text.same, self.text.seed)
 
     def measure_images(self, most: int) -> float:
-        """Return the noise of prompts with images."""
+        """Return the noise of prompts with images. If one gets no answer, no more are sent."""
         lines = [line.format(i=self.image_tokens) for line in LEGAL_IMAGES]
-        return measure(self.images, most, lines) if self.images is not None else 0.0
+        try:
+            return measure(self.images, most, lines) if self.images is not None else 0.0
+        except BadInput as bad:
+            self.images, self.why = None, f"images cannot be sent: {bad.cause}"
+        return 0.0
 
 
 def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -> Iterator[tuple[str, KeyedHistories]]:

@@ -151,6 +151,7 @@ class CheckOptions:
     tolerance: float | None = None       # largest difference of log-probabilities, None = measured
     near: Sequence[int] = (16, 64)       # sizes around which lengths cluster
     seed: int = 0
+    images: bool = True                  # send images if the server takes them
 
 
 @dataclass(slots=True)
@@ -179,14 +180,14 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport
     tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
     stage.twice = TWICE
     stages = ServerStages(stage)
-    keyed = dict[str, KeyedHistories]()
-    if "isolation" in chosen(wanted.only, True) or any(parse_history(line).has_images for line in wanted.histories):
+    isolation, keyed = "isolation" in chosen(wanted.only, True), dict[str, KeyedHistories]()
+    if wanted.images and (isolation or any(parse_history(line).has_images for line in wanted.histories)):
         stages.find_images()
-        if wanted.tolerance is None and stages.images is not None:
+        if wanted.tolerance is None:
             measured = max(measured, stages.measure_images(most))
             tolerance = faults.tolerance_of(measured)
-    if "isolation" in chosen(wanted.only, True):
-        n = min(max(SHORT, 2 * max((*wanted.near, *server.sizes)) + 2), most - ROOM)
+    if isolation:
+        n = max(8, min(max(SHORT, 2 * max((*wanted.near, *server.sizes)) + 2), most - ROOM))
         keyed = dict(keyed_histories(stages, tolerance, n, server.n_ctx - ROOM))
     search = ConfirmingSearch(stages.play, NearAnswers(max(tolerance, 1e-9)), budget)
     report = _played(wanted, stages, search, tuple(faults.known_lines(most, server.sizes)) if known else (), keyed)
