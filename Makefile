@@ -158,6 +158,7 @@ live: $(LIVE)/.made
 	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.verify_all --jobs $(JOBS)
 	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.check_campaign --seed $(SEED)
 	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.check_spoilt
+	@test -n "$(LLAMA_SERVER)$(KIT)" || $(LIVE)/bin/python -m tests.live.check_keyed
 endif
 
 $(LIVE)/.made: pyproject.toml

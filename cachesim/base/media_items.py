@@ -74,6 +74,12 @@ def ends_at_image(tokens: Sequence[int], n: int) -> bool:
     return inside.number > 0 if inside else n == len(tokens) > 0 and is_item(tokens[-1])
 
 
+def before_image(tokens: Sequence[int], index: int) -> int:
+    """Return the index, or that of the image's first item if the index is inside an image."""
+    inside = item_at(tokens, index)
+    return index - inside.number if inside else index
+
+
 def position(tokens: Sequence[int], index: int) -> int:
     """Return the position of an item or token of a list, or of the token after its end, with 2-D positions."""
     inside = item_at(tokens, index)

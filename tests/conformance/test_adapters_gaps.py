@@ -12,9 +12,9 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, histories
+from cachesim.tools.conformance.diagnosis import diagnosis
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
-from cachesim.tools.conformance.report_builder import diagnosis
 from cachesim.tools.conformance.timeouts import TimeBudget, TimeoutsExhausted
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache

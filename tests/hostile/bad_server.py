@@ -52,8 +52,9 @@ def good(path, body, asked):
         }  # fmt: skip
     known = {
         "/props": {"total_slots": 1, "model_path": "/models/tiny-A.gguf", "build_info": "b11549-x",
-                   "default_generation_settings": {"n_ctx": 2048}},
+                   "default_generation_settings": {"n_ctx": 2048}, "modalities": {"vision": True}},
         "/v1/models": {"data": [{"id": "tiny", "meta": {"n_vocab": VOCABULARY}}]},
+        "/lora-adapters": [{"id": 0, "path": "/models/a.gguf", "scale": 0.0, "alora_invocation_tokens": []}],
         "/slots": [{"id": 0, "id_task": asked, "n_prompt_tokens": 0, "is_processing": False}],
     }  # fmt: skip
     return known.get(path, {"n_erased": 0})
@@ -255,6 +256,8 @@ FIELDS = {
     "total_slots": ("total_slots",), "model_path": ("model_path",), "build_info": ("build_info",),
     "n_ctx": ("default_generation_settings", "n_ctx"), "settings": ("default_generation_settings",),
     "data": ("data",), "model": ("data", 0), "meta": ("data", 0, "meta"), "n_vocab": ("data", 0, "meta", "n_vocab"),
+    "modalities": ("modalities",), "vision": ("modalities", "vision"), "adapter id": (0, "id"), "scale": (0, "scale"),
+    "invocation tokens": (0, "alora_invocation_tokens"),
     "slot": (0,), "id_task": (0, "id_task"), "n_erased": ("n_erased",), "id_slot": ("id_slot",),
     "tokens_evaluated": ("tokens_evaluated",), "tokens_cached": ("tokens_cached",), "tokens": ("tokens",),
     "token": ("tokens", 0), "truncated": ("truncated",), "stop_type": ("stop_type",), "content": ("content",),

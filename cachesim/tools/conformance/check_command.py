@@ -37,6 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=count, default=0, help="seed for the tokens of the histories")
     parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
+    parser.add_argument("--no-images", dest="images", action="store_false",
+                        help="send no images, also where the model takes them")  # fmt: skip
     parser.add_argument("--dryrun", action="store_true", help="list the sections that would run; send nothing")
     parser.add_argument("--junit", metavar="FILE", default="", help="JUnit XML report to write")
     add_json(parser)
@@ -62,11 +64,12 @@ def run(args: Namespace) -> int:
     try:
         server = identify_server(http)
         asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
+        asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
         complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
         wanted = CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
-                        args.tolerance, seed=args.seed)  # fmt: skip
+                        args.tolerance, seed=args.seed, images=args.images)  # fmt: skip
         found = check(http, server, wanted)
     except Exhausted as end:
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
@@ -83,7 +86,8 @@ def run(args: Namespace) -> int:
 
 
 def _data(found: ServerReport) -> dict[str, object]:
-    server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots}
+    server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots,
+              "adapters": len(found.server.adapters), "image_tokens": found.image_tokens}  # fmt: skip
     early = [{"line": line, "requests": sent} for line, sent in found.early]
     return {"server": server, "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests,
             "rules": found.rules, "early": early, **found.report.data()}  # fmt: skip
@@ -91,6 +95,8 @@ def _data(found: ServerReport) -> dict[str, object]:
 
 def _text(found: ServerReport, url: str) -> str:
     """Return the report as text, the verdict first."""
+    from cachesim.tools.conformance.properties import SERVED
+
     failed = [one for one in found.report.results if one.state == "failed"]
     wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
     verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
@@ -101,6 +107,7 @@ def _text(found: ServerReport, url: str) -> str:
     for one in failed:
         if one.finding is not None:
             history = shell_word(one.finding.line, quotes=True)
-            lines.append(f"{one.name}: cachesim check {shell_word(url)} --only same --history {history}")
+            section = one.section if one.name in SERVED else "same"
+            lines.append(f"{one.name}: cachesim check {shell_word(url)} --only {section} --history {history}")
             lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
     return "\n".join(lines)

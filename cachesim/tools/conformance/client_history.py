@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items, is_item, item_at
 from cachesim.base.tokens import Tokens
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.parse import parse
@@ -30,10 +31,11 @@ FEWEST = 64                  # smallest usable vocabulary
 
 
 class Dictionary:
-    """Mapping of a history's tokens to a vocabulary of at least ``FEWEST`` tokens."""
+    """Mapping of a history's tokens to a vocabulary of at least ``FEWEST`` tokens. ``name`` makes its images differ
+    from those of other dictionaries."""
 
-    def __init__(self, vocabulary: Sequence[int]) -> None:
-        self.vocabulary = vocabulary
+    def __init__(self, vocabulary: Sequence[int], name: str = "") -> None:
+        self.vocabulary, self.name = vocabulary, name
         self.size = len(vocabulary) // SLOTS * SLOTS
         self.said: dict[int, int] = {}               # token of an answer's word -> what was generated there
 
@@ -46,13 +48,15 @@ class Dictionary:
         self.said |= dict(zip(answer or (), generated or (), strict=False))
 
     def _word(self, token: int) -> int:
+        if item := item_at((token,), 0):
+            return image_items(f"{self.name}/{token - item.number}", item.n_tokens, item.n_pos)[item.number]
         word, index = divmod(token - FIRST, STRIDE)
         return self.vocabulary[(index * SLOTS + word) % self.size]
 
 
 def fits(tokens: Tokens) -> bool:
     """True if these tokens belong to at most ``SLOTS`` words and none of them is spelled out."""
-    return all(FIRST <= one < FIRST + SLOTS * STRIDE for one in tokens)
+    return all(FIRST <= one < FIRST + SLOTS * STRIDE or is_item(one) for one in tokens)
 
 
 KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
@@ -101,6 +105,16 @@ class History:
         return sum(len(step.request.prompt) for step in self.scenario.steps)
 
     @property
+    def has_images(self) -> bool:
+        """True if a prompt has an image."""
+        return any(is_item(token) for step in self.scenario.steps for token in step.request.prompt)
+
+    @property
+    def is_keyed(self) -> bool:
+        """True if a request names adapters or has images, which only servers take."""
+        return self.has_images or any(one.extra for one in self.asked)
+
+    @property
     def asked(self) -> tuple[Asked, ...]:
         """The requests in words."""
         return tuple(step.asked for step in self.scenario.steps if isinstance(step.asked, Asked))
@@ -131,8 +145,9 @@ class History:
 SPECIAL: Mapping[str, tuple[str, ...]] = {"cache": ("cache_prompt",), "cancel": ("cancel_after",),
                                           "burst": ("together", "after")}  # fmt: skip
 """Request fields that each special option sets."""
-KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
-"""Fields that a request of a history may set. Slots belong to servers and are ignored."""
+KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together", "extra")
+"""Fields that a request of a history may set. Slots belong to servers and are ignored; of the extra fields only
+``lora``, the adapters of a request, which ``line_history`` admits for servers."""
 
 
 def parse_history(text: str) -> History:
@@ -147,6 +162,7 @@ def history_from_tree(line: ScenarioLine) -> History:
             other = [step.do]
         else:
             other = [name for name in step._fields if name not in KNOWN and getattr(step, name) != getattr(PLAIN, name)]
+            other += [name for name, _ in step.extra if name != "lora"]
         if other:
             known = "supported: prompts with an answer, !, cancel_after=N, together"
             raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)

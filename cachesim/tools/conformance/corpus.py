@@ -93,9 +93,12 @@ REQUESTS = 12                # most requests of a history from the corpus
 TOKENS, SCALED = 1_000, 3_000  # most tokens of all its prompts, unscaled and scaled
 
 
-def line_history(line: str) -> History:
-    """Parse a line as a history. Raises BadInput."""
+def line_history(line: str, keyed: bool = False) -> History:
+    """Parse a line as a history. ``keyed``: requests may name adapters and have images. Raises BadInput."""
     history = parse_history(line)
+    if history.is_keyed and not keyed:
+        raise BadInput(f"{quoted(line)}: adapters and images are supported by 'cachesim check' only",
+                       hint="name what requests are computed under with keys=")  # fmt: skip
     if not _playable(history.scenario):
         raise BadInput(f"{quoted(line)}: expected at most {SLOTS} words and at least one generated token per request")
     return history
@@ -108,7 +111,7 @@ def corpus_histories(most_prompt: int, near: Sequence[int] = ()) -> Iterator[His
     for file in find([corpus_root()]):
         scenario = load(file)
         history = _plain(scenario) if _playable(scenario) else None
-        if history is None or history.line in seen:
+        if history is None or history.is_keyed or history.line in seen:
             continue
         for one, most in ((history, TOKENS), (_largest(history, most_prompt, near), SCALED)):
             if one is not None and one.line not in seen and _fits(one, most_prompt, most):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import cut
+from cachesim.base.media_items import count_images
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
@@ -26,6 +27,9 @@ PROPERTIES = {
     "regenerate": "an answered prompt sent again is not evaluated from the start",
     "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
     "key": "a prompt that was seen under another key is answered as on a cold run",
+    "adapter": "a prompt under an adapter that was seen under another is answered as on a cold run",
+    "base": "a prompt that selects no adapter and was seen under one is answered as on a cold run",
+    "image": "a prompt with an image is answered as on a cold run",
     "burst": "requests that arrive together are answered as on a cold run",
     "accounting": "cached + evaluated tokens are the tokens of the prompt",
     "unseen": "no token is reused that was neither sent nor generated before",
@@ -41,7 +45,9 @@ FORMER_NAMES = {"known": "unseen"}
 """Former names of properties, which are still accepted."""
 
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
-VERSUS_COLD = (*RELATIONS, "key", "uncached", "cancel", "burst")
+SERVED = ("adapter", "base", "image")
+"""Properties that are judged only where a server has adapters or takes images."""
+VERSUS_COLD = (*RELATIONS, "key", *SERVED, "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
 DIFFERS = "the answer differs from a cold run's"
 """Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
@@ -79,7 +85,8 @@ def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
         pairs = [(i, warm, cold) for i, warm, cold in replies if warm and cold]
         here = [_sequence(played, i, warm) for i, warm, _ in pairs]
         for i, warm, cold in pairs:
-            yield from _equal(played, i, warm, cold, seen, same)
+            others = [one for one in here if one.key != played.asks[i].key]      # they may arrive first
+            yield from _equal(played, i, warm, cold, [*seen, *others], same)
             yield from _counted(played.asks[i], i, warm, cold, [*seen, *(here if len(group) > 1 else ())])
         seen += here
         for i, warm, _ in pairs:
@@ -145,11 +152,14 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
     differs, ``search.attributed`` decides which of them failed. If as many tokens were seen under another key as under
     the request's own, a wrong answer is that of the key."""
     ask = played.asks[number]
-    shared = [(_usable(ask, one), _shared(ask.prompt, one)) for one in seen]
-    under_key = max((usable for usable, _ in shared), default=0)
-    elsewhere = any(usable < tokens and tokens >= under_key + ok for usable, tokens in shared)
+    shared = [(_usable(ask, one), _shared(ask.prompt, one), one.key) for one in seen]
+    under_key = max((usable for usable, *_ in shared), default=0)
+    elsewhere = [max(ask.key, key).kind for usable, tokens, key in shared
+                 if usable < tokens and tokens >= under_key + ok]  # fmt: skip
+    elsewhere = ["base" if kind == "adapter" and not ask.fields else kind for kind in elsewhere]
     related = relation(ask.prompt, [one for one in seen if one.key == ask.key])
-    yield "uncached" if not ask.cache else "key" if elsewhere else related
+    related = "image" if count_images(ask.prompt) else related
+    yield "uncached" if not ask.cache else elsewhere[0] if elsewhere else related
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):
         yield "cancel"
     if any(len(group) > 1 and group[0] <= number for group in played.groups):

@@ -24,6 +24,7 @@ class RequestKey(NamedTuple):
 
     name: str = ""                       # "" = nothing
     start: int = 0                       # first token that depends on it, such as the first of an image
+    kind: str = "key"                    # property that fails if something computed under another key is reused
 
     def __str__(self) -> str:
         return repr(self.name) + (f" from token {self.start} on" if self.start else "")
@@ -58,6 +59,7 @@ class CacheRequest:
     cancel_after: int | None = None      # generated tokens after which the client disconnects, 0 = during the prompt
     sampling: Mapping[str, Any] = field(default_factory=dict, hash=False)    # parameters as given to ``conform``
     key: RequestKey = NO_KEY
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)      # further fields of a server's request
 
     def options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name; only these are sent."""

@@ -34,7 +34,7 @@ MEMBERS: Mapping[str, Sequence[str]] = {
     "known": (),
     "drawn": (),
     "reuse": ("extension", "return", "regenerate"),
-    "isolation": ("new", "key", "burst"),
+    "isolation": ("new", "key", "adapter", "base", "image", "burst"),
     "books": ("accounting", "unseen", "work", "stored", "limits"),
     "faults": ("answers", "cancel"),
 }

@@ -9,59 +9,28 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import gcd, isfinite
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import counted
-from cachesim.base.tokens import common_prefix
 from cachesim.tools.conformance import report
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, histories, line_history
-from cachesim.tools.conformance.fingerprint import Same, equal
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome
-from cachesim.tools.conformance.properties import DIFFERS, FORMER_NAMES, PROPERTIES, VERSUS_COLD, Check, reply_to
-from cachesim.tools.conformance.protocol import CacheRequest, Reply, RequestKey
+from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
+from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun
+from cachesim.tools.conformance.properties import (
+    DIFFERS,
+    FORMER_NAMES,
+    PROPERTIES,
+    SERVED,
+    VERSUS_COLD,
+    Check,
+    reply_to,
+)
+from cachesim.tools.conformance.protocol import RequestKey
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
-from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
-# Diagnosis of a wrong answer: the prompt whose cold run gives this answer names the adapter's mistake.
-
-def diagnosis(played: HistoryRun, request: int, cold: Callable[[CacheRequest], Outcome], same: Same) -> str:
-    """Return a sentence about the wrong answer, "" if unknown. Requests cold runs of other prompts."""
-    warm = reply_to(played.warm, request)
-    if warm is None or not warm.cached:
-        return ""
-    ask = played.asks[request]
-    for prompt, sentence in _diagnostic_prompts(ask, warm.cached):
-        try:
-            other = cold(CacheRequest(prompt, ask.n_predict, sampling=ask.sampling, key=ask.key)) if prompt else None
-        except TimeoutsExhausted:
-            return ""
-        if isinstance(other, Reply) and not other.refused and equal(warm, other, same):
-            return sentence
-    return ""
-
-
-def _diagnostic_prompts(ask: CacheRequest, cached: int) -> list[tuple[tuple[int, ...], str]]:
-    prompt = ask.prompt
-    last = len(prompt) - cached
-    return [
-        (prompt[cached:], f"equals a cold run's answer to only the last {last} token{'s' * (last > 1)}: "
-                          "the model read nothing from the cache (does the adapter pass it?)"),
-        (prompt[:-1], "equals a cold run's answer to the prompt without its last token"),
-        ((*prompt, prompt[-1]), "equals a cold run's answer to the prompt with its last token twice"),
-        ((*prompt[:cached], prompt[cached - 1], *prompt[cached:]),
-         f"equals a cold run's answer to the prompt with token {cached - 1}, the last cached token, twice"),
-    ]  # fmt: skip
-
-
-def first_wrong_token(played: HistoryRun, request: int) -> str:
-    """Return the first generated token that differs from the cold run, with its position; "" if none is known."""
-    warm, cold = reply_to(played.warm, request), reply_to(played.cold, request)
-    if warm is None or cold is None or warm.tokens is None or cold.tokens is None or warm.tokens == cold.tokens:
-        return ""
-    same = common_prefix(warm.tokens, cold.tokens)
-    return f"first wrong token: generated token {same}, at position {len(played.asks[request].prompt) + same}"
+# What all failing cases have in common.
 
 
 def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]) -> str:
@@ -83,15 +52,17 @@ def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]
 
 
 def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]) -> Iterator[Result]:
-    """Yield the results; wrong answers are one fault if all of them have something in common."""
-    wrong = [one.name for one in results if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached"}]
+    """Yield the results; wrong answers are one fault if all of them have something in common. Those under another
+    adapter or with images are faults of their own."""
+    wrong = [one.name for one in results
+             if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached", *SERVED}]  # fmt: skip
     cases = {name: [check.split for _, check in tallies[name].failed if check.split]
              for name in wrong if name in tallies}  # fmt: skip
     right = sum((one.right for name, one in tallies.items() if name in VERSUS_COLD), Counter[tuple[int, int]]())
     every = in_common([case for each in cases.values() for case in each], right)
     for one in results:
         if one.name not in wrong:
-            yield one
+            yield replace(one, fault=DIFFERS) if one.state == "failed" and one.name in SERVED else one
         elif every and one.name != wrong[0]:
             yield replace(one, fault=DIFFERS, common=every, like=wrong[0])
         else:
@@ -146,6 +117,13 @@ UNKNOWN = "note: neither cached nor evaluated is reported: nothing shows that th
 SECTION = {name: section for section, names in MEMBERS.items() for name in names}
 
 
+class KeyedHistories(NamedTuple):
+    """Histories of a server with adapters or images. ``why``: reason why wrong answers would not show, "" = they do."""
+
+    lines: Sequence[str] = ()
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
     """The histories to run, from the arguments of ``conform``."""
@@ -162,6 +140,13 @@ class HistoryPlan:
     sampling: Sequence[Mapping[str, Any]] = field(default=())
     keys: Sequence[RequestKey] = ()      # what requests are computed under, by number
     last: Sequence[str] = ()             # histories run last because they may crash the implementation
+    keyed: Mapping[str, KeyedHistories] | None = None    # of a server, by property; None = prompts of tokens only
+
+    @property
+    def judged(self) -> list[str]:
+        """The properties to judge: keys, adapters and images only where requests have them."""
+        keyed = {*(self.keyed or ()), *(["key"] if any(key.name for key in self.keys) else [])}
+        return [name for name in PROPERTIES if name not in ("key", *SERVED) or name in keyed]
 
     @property
     def sections(self) -> frozenset[str]:
@@ -183,8 +168,9 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
              for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
-    judged = [name for name in PROPERTIES if name != "key" or any(key.name for key in plan.keys)]
-    results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in judged]
+    results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in plan.judged]
+    unjudged = {name: one.why for name, one in (plan.keyed or {}).items()}
+    results = [_unseen_mistakes(one, unjudged.get(one.name, "")) for one in results]
     if "steady" in found:
         results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
     results = [one if one.section in plan.sections else replace(one, state="skipped", finding=None) for one in results]
@@ -196,7 +182,11 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
 
 def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, History]]:
     """Yield (section of the report, history) of the histories to run, those of ``plan.histories`` first."""
-    yield from (("same", line_history(line)) for line in (*plan.histories, *report.basic_lines(plan.sections, space)))
+    yield from (("same", line_history(line, plan.keyed is not None)) for line in plan.histories)
+    yield from (("same", line_history(line)) for line in report.basic_lines(plan.sections, space))
+    if "isolation" in plan.sections:
+        lines = [line for one in (plan.keyed or {}).values() for line in one.lines]
+        yield from (("isolation", line_history(line, True)) for line in lines)
     if "known" in plan.sections:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
     if "drawn" in plan.sections:
@@ -251,6 +241,11 @@ def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally
     if name in VERSUS_COLD and nothing:
         return replace(result, state="undecided", why=NEVER)
     return result
+
+
+def _unseen_mistakes(result: Result, why: str) -> Result:
+    """Return the result as undecided for this reason, unless it failed."""
+    return result if result.state == "failed" or not why else replace(result, state="undecided", why=why)
 
 
 def _unsteady(result: Result, noise: str) -> Result:

@@ -14,6 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.tools.conformance.client_history import FEWEST
 from cachesim.tools.conformance.http_check import replies
+from cachesim.tools.conformance.http_check.adapters import Adapter, native_adapters, served_adapters
 from cachesim.tools.conformance.http_check.http_client import Http, NoReply, NotJson
 from cachesim.tools.conformance.http_check.openai_client import (
     CHAT,
@@ -34,6 +35,7 @@ from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 # The number of cached tokens that a server reports shows whether its cache was bypassed.
 
 COMPLETIONS = "/v1/completions"
+PATHS = ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False))
 LOGPROBS: Sequence[Mapping[str, Any]] = ({"logprobs": TOP}, {"logprobs": True, "top_logprobs": TOP}, {})
 """Request fields for log-probabilities, tried in order until the server accepts and fulfils them."""
 RANGES = (range(1_000, 30_000), range(256, 2_000), range(64, 256))
@@ -51,10 +53,11 @@ GENERATED = 3                # length of the answer [tokens] that is sent back
 UNKNOWN = 16                 # other prompts if the server does not report cached tokens
 
 
-def detect_client(http: Http, model: str) -> OpenAIClient:
-    """Detect how a server with OpenAI's paths expects requests. Raises BadInput if it answers no completion."""
+def detect_client(http: Http, model: str, paths: Sequence[tuple[str, bool]] = PATHS) -> OpenAIClient:
+    """Detect how a server with OpenAI's paths expects requests. ``paths``: each with whether it gets token arrays.
+    Raises BadInput if it answers no completion."""
     seen: dict[str, int] = {}
-    for way in _ways(model):
+    for way in _ways(model, paths):
         spellings: list[PromptEncoding] = [Arrays(tokens) for tokens in RANGES] if way.arrays else [Pieces([TEXT])]
         for client in (OpenAIClient(http, way, spelling) for spelling in spellings):
             seen[way.path], reply = _tried(client)
@@ -66,9 +69,8 @@ def detect_client(http: Http, model: str) -> OpenAIClient:
     raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers at this URL ({tried})", file=http.url)
 
 
-def _ways(model: str) -> Iterator[RequestFormat]:
+def _ways(model: str, paths: Sequence[tuple[str, bool]]) -> Iterator[RequestFormat]:
     names: list[Mapping[str, Any]] = [{}, {"model": model}] if model else [{}]
-    paths = ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False))
     for (path, arrays), fields, name in product(paths, LOGPROBS, names):
         yield RequestFormat(path, arrays, {**name, **fields})
 
@@ -180,6 +182,8 @@ class ServerFacts:
     client: OpenAIClient | None = None       # client for a server that is not native
     missing: Mapping[str, str] = field(default_factory=dict)         # ability that it lacks -> reason
     sizes: Sequence[int] = ()            # sizes of batches, blocks and windows that it states
+    adapters: Sequence[Adapter] = ()
+    vision: bool | None = None           # it takes images, None = it does not say
 
     @property
     def cold_is_costly(self) -> bool:
@@ -195,11 +199,13 @@ def identify_server(http: Http) -> ServerFacts:
             return _native(http, props, models)
     except Failed as failed:
         raise BadInput(str(failed), file=http.url) from None
-    model = cut(str(first(mapping(models).get("data")).get("id", "")), 200)
+    named = str(first(mapping(models).get("data")).get("id", ""))
+    model = cut(named, 200)
     client = detect_client(http, model)
     missing = {} if client.way.cold else {"cache": "requests cannot switch the cache off"}
     return ServerFacts("openai", model or client.way.path, 1, context_of(CONTEXT, models), client.spelling.tokens,
-                  client=client, missing=missing, sizes=sizes_of(props, models))  # fmt: skip
+                  client=client, missing=missing, sizes=sizes_of(props, models),
+                  adapters=served_adapters(models, named))  # fmt: skip
 
 
 def _get(http: Http, path: str) -> Any:
@@ -221,18 +227,21 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
                        file=http.url)  # fmt: skip
     slots = replies.count(props["total_slots"]) or 1
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
-    found = _slots(http)
+    found = _listed(http, "/slots")
     used = sum(replies.count(one.get("id_task")) or 0 for one in found)
+    vision = mapping(props.get("modalities")).get("vision") is True
     return ServerFacts("native", cut(name, 60), slots, n_ctx, tokens, _busy(found),
-                       used, sizes=sizes_of(props, models))  # fmt: skip
+                       used, sizes=sizes_of(props, models), adapters=native_adapters(_listed(http, "/lora-adapters")),
+                       vision=vision)  # fmt: skip
 
 
-def _slots(http: Http) -> list[Mapping[str, Any]]:
+def _listed(http: Http, path: str) -> list[Mapping[str, Any]]:
+    """Return the mappings in the list at a path, an empty list without such a list."""
     try:
-        slots = http.get("/slots")
+        found = http.get(path)
     except Failed:
         return []
-    return [one for one in slots if isinstance(one, Mapping)] if isinstance(slots, list) else []
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def _busy(found: Sequence[Mapping[str, Any]]) -> str:
@@ -255,7 +264,8 @@ def cold(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply
 
 def _complete_native(http: Http, ask: CacheRequest, slot: int) -> Reply:
     body = {"prompt": list(ask.prompt), "n_predict": ask.n_predict, "temperature": 0, "cache_prompt": ask.cache,
-            "ignore_eos": True, "n_probs": TOP, "return_tokens": True, **({"id_slot": slot} if slot >= 0 else {})}
+            "ignore_eos": True, "n_probs": TOP, "return_tokens": True, **({"id_slot": slot} if slot >= 0 else {}),
+            **ask.fields}
     if ask.cancel_after is not None:
         http.hang_up("/completion", {**body, "stream": True}, ask.cancel_after)
         return Reply()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
@@ -36,11 +37,11 @@ def repeats(stage: ServerRunner) -> bool:
     return all(size <= LEGAL for size in _sizes(_played(stage, SHORT)))
 
 
-def measure(stage: ServerRunner, most: int) -> float:
+def measure(stage: ServerRunner, most: int, lines: Sequence[str] = ()) -> float:
     """Return the largest legal difference between answers that should be equal; prompts of at most ``most`` tokens.
     Raises BadInput without a reply."""
     largest = 0.0
-    for line in NOISE * ROUNDS:
+    for line in [*(lines or NOISE)] * ROUNDS:
         if parse_history(line).tokens <= 2 * most and not stage.http.spent:
             largest = max([largest, *(size for size in _sizes(_played(stage, line)) if size <= LEGAL)])
     return largest
@@ -81,29 +82,34 @@ class Same(NamedTuple):
     sentence: str
 
 
-def matching_rule_sets(line: str, request: int, cached: Sequence[int | None], slots: bool = True) -> list[str]:
+def matching_rule_sets(line: str, request: int, cached: Sequence[int | None], slots: bool = True,
+                       scales: str = "") -> list[str]:  # fmt: skip
     """Return the rule sets under which the simulator answers the request (from 0) of a history wrong, with their rules.
-    ``cached``: reused tokens that the server reported, None if it did not; ``slots``: it has slots."""
+    ``cached``: reused tokens that the server reported, None if it did not; ``slots``: it has slots; ``scales``: of its
+    adapters, in order, separated by commas."""
     from cachesim.engines.registry import ENGINES
 
     engines = [engine for engine in ENGINES.values() if bool(engine.manual.slots) == slots]
-    found = [one for engine in engines for one in _of(engine, line, request, cached)]
+    found = [one for engine in engines for one in _of(engine, line, request, cached, scales)]
     names = [one.engine for one in found if one.alike]
     best = max(dict.fromkeys(names), key=names.count, default="")
     return [one.sentence for one in found if one.alike and one.engine == best]
 
 
-def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -> Iterator[Same]:
+def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], scales: str) -> Iterator[Same]:
     from cachesim.judging.judged_run import run_judged
     from cachesim.scenarios.from_notation import from_line
 
     profile = engine.newest or (engine.line[-1] if engine.line else "")
     played = line
     if engine.manual.slots:                          # every request in slot 0, as it is run on the server
-        played = "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
-    for model in MODELS if profile else ():
+        played = "/".join(map(_in_slot, line.split("/")))
+    server = {engine.manual.adapter_scales: scales} if scales and engine.manual.adapter_scales else {}
+    models = MODELS[::-1] if "{lora=" in line else MODELS    # attention first: other layers have faults of their own
+    for model in models if profile else ():
         try:
-            run = run_judged(from_line(played, model=model, profiles=(profile,)), profile, "provenance")
+            scenario = from_line(played, model=model, profiles=(profile,), server=server)
+            run = run_judged(scenario, profile, "provenance")
         except BadInput:
             continue
         if request in run.broken:
@@ -112,6 +118,12 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -
             alike = all(reported is None or reported == answer.cache_n for reported, answer in pairs)
             rule = answers[request].deciding
             yield Same(engine.name, alike, f"{profile} gives a wrong answer on {model}{f': {rule}' if rule else ''}")
+
+
+def _in_slot(step: str) -> str:
+    """Return the request in slot 0, unless it has options other than adapters."""
+    words, brace, options = step.partition("{")
+    return f"{words}@0{brace}{options}" if not brace or re.fullmatch(r"lora=[^ ]*\}", options) else step
 
 
 # Known faults come first: a difference too large for noise, seen twice.

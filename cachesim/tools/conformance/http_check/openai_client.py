@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count as counting
 from typing import Any, Callable, Mapping, Sequence
 
+from cachesim.base.media_items import before_image
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.http_client import Http
@@ -37,6 +38,7 @@ COMMON = (
     "behind clear tail produce fact street inch multiply nothing course stay wheel full force blue object decide"
 )
 WORDS = tuple(COMMON.split())
+SYLLABLES = tuple(first + second for first in "BCDFGHJKLMNPQRSTVWXZ" for second in "aeiou")
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 Length = Callable[[Sequence[str]], int]
 """Token count of the prompt that is the concatenation of these pieces."""
@@ -50,12 +52,15 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
     found: list[str] = []
     for candidates in ([f" {word}" for word in WORDS], [f" {one}" for one in CHARACTERS], list(CHARACTERS)):
         for begin in range(0, len(candidates), PIECES_NEEDED):
-            found += _single(length, base, candidates[begin : begin + PIECES_NEEDED])
+            single = _single(length, base, candidates[begin : begin + PIECES_NEEDED])
+            found += single
             if len(found) >= ENOUGH:
                 return found[:ENOUGH], base
+            if not single:
+                break                                # the vocabulary has no such pieces
         if len(found) >= PIECES_NEEDED:
-            break
-    return found, base
+            return found, base
+    return max(found, _single(length, base, SYLLABLES), key=len), base
 
 
 def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
@@ -100,7 +105,7 @@ class Pieces:
         self.own: list[str] = []
         self.numbers: dict[str, int] = {}
 
-    def prompt(self, tokens: Tokens) -> str:
+    def prompt(self, tokens: Tokens) -> str | list[Any]:
         """Return the text of these pieces."""
         return "".join(self.own[one - OWN] if one >= OWN else self.pieces[one] for one in tokens)
 
@@ -184,7 +189,7 @@ class OpenAIClient:
         salt = {self.way.salt: f"cachesim-{next(self.numbers)}"} if self.way.salt else {}
         return self._complete(ask, {**self.way.cold, **salt})
 
-    def length(self, text: str) -> int:
+    def length(self, text: str | list[Any]) -> int:
         """Return the token count of a prompt. Raises Failed if the server does not report it."""
         status, said = self.post(text, {"max_tokens": 1})
         total = replies.count(mapping(mapping(said).get("usage")).get("prompt_tokens"))
@@ -192,17 +197,18 @@ class OpenAIClient:
             raise Failed("the server does not report prompt_tokens, so the tokens of a text are unknown")
         return total
 
-    def post(self, prompt: str | list[int], fields: Mapping[str, Any]) -> tuple[int, Any]:
+    def post(self, prompt: str | list[Any], fields: Mapping[str, Any]) -> tuple[int, Any]:
         """Return status and JSON of a completion. Raises Failed."""
         return self.http.post(self.way.path, self._body(prompt, fields))
 
-    def _body(self, prompt: str | list[int], fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, prompt: str | list[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
         chat = self.way.path == CHAT
         said: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         return {**said, "temperature": 0, **self.way.fields, **fields}
 
     def _complete(self, ask: CacheRequest, fields: Mapping[str, Any]) -> Reply:
-        prompt, wanted = self.spelling.prompt(ask.prompt), {**fields, "max_tokens": ask.n_predict}
+        prompt = self.spelling.prompt(ask.prompt)
+        wanted = {**fields, **ask.fields, "max_tokens": ask.n_predict}
         if ask.cancel_after is not None:
             self.http.hang_up(self.way.path, self._body(prompt, {**wanted, "stream": True}), ask.cancel_after)
             return Reply()
@@ -222,7 +228,7 @@ class OpenAIClient:
             return reply
         if total != base + len(ask.prompt) or reply.cached is None:
             return replace(reply, tokens=tokens, cached=None, evaluated=None)
-        cached = max(0, reply.cached - base)
+        cached = before_image(ask.prompt, max(0, reply.cached - base))
         evaluated = len(ask.prompt) - cached if cached <= len(ask.prompt) else None
         return replace(reply, tokens=tokens, cached=cached, evaluated=evaluated)
 

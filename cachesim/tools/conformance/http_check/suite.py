@@ -7,21 +7,22 @@ lists the rule sets whose simulation has the same fault.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
-from cachesim.tools.conformance.client_history import History
+from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.fingerprint import Same, near
 from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome, SubjectPool
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, keyed_histories
 from cachesim.tools.conformance.http_check.known_faults import EarlyFinding
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import TWICE, WASH, ServerRunner
 from cachesim.tools.conformance.properties import PROPERTIES, VERSUS_COLD, Check, checks, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Subject
-from cachesim.tools.conformance.report import Finding, Report, Result, chosen, make_finding
-from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
+from cachesim.tools.conformance.report import SHORT, Finding, Report, Result, chosen, make_finding
+from cachesim.tools.conformance.report_builder import HistoryPlan, KeyedHistories, make_report
 from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import TimeBudget
 
@@ -72,8 +73,10 @@ class ConfirmingSearch(HistorySearch):
         self.send, self.play = play, self._replayed
 
     def again(self, history: History, check: Check) -> bool:
-        """True if the request fails again; after the request limit, if it failed twice before."""
-        return (self.budget.spent and history.line in self.proved) or super().again(history, check)
+        """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
+        times: with some tokens a fault changes the answer little."""
+        spent = self.budget.spent and history.line in self.proved
+        return spent or any(super(ConfirmingSearch, self).again(history, check) for _ in range(faults.PLAYS))
 
     def _replayed(self, history: History) -> HistoryRun:
         """Run a history; after the request limit return its recorded failing run."""
@@ -94,7 +97,7 @@ class ConfirmingSearch(HistorySearch):
         if again:
             self.proved[history.line] = played
             return found
-        if again is False:
+        if again is False and history.line not in self.proved:
             self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
         return [check for check in found if check not in wrong]
 
@@ -132,6 +135,7 @@ def _size(check: Check) -> float:
 
 NOT_HERE = {"limits": "a server states no comparable limits", "reset": "prompts get new tokens instead",
             "sampling": "all requests are greedy"}  # fmt: skip
+ROOM = 64                    # tokens that texts and answers need beside the prompt of a history with adapters
 LONGEST = 1_100              # longest prompt [tokens]: a window of 1024, and some tokens after it
 
 
@@ -147,6 +151,7 @@ class CheckOptions:
     tolerance: float | None = None       # largest difference of log-probabilities, None = measured
     near: Sequence[int] = (16, 64)       # sizes around which lengths cluster
     seed: int = 0
+    images: bool = True                  # send images if the server takes them
 
 
 @dataclass(slots=True)
@@ -161,6 +166,7 @@ class ServerReport:
     early: list[tuple[str, int]] = field(default_factory=list)       # known faults found first: line, requests so far
     rules: dict[str, list[str]] = field(default_factory=dict)        # failed property -> rule sets that match
     died: bool = False                   # the server died during the check
+    image_tokens: int = 0                # tokens of an image, 0 = none was sent
 
 
 def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport:
@@ -173,16 +179,27 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport
     measured = faults.measure(stage, most) if wanted.tolerance is None else 0.0
     tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
     stage.twice = TWICE
-    search = ConfirmingSearch(stage.play, NearAnswers(max(tolerance, 1e-9)), budget)
-    report = _played(wanted, stage, search, tuple(faults.known_lines(most, server.sizes)) if known else ())
+    stages = ServerStages(stage)
+    isolation, keyed = "isolation" in chosen(wanted.only, True), dict[str, KeyedHistories]()
+    if wanted.images and (isolation or any(parse_history(line).has_images for line in wanted.histories)):
+        stages.find_images()
+        if wanted.tolerance is None:
+            measured = max(measured, stages.measure_images(most))
+            tolerance = faults.tolerance_of(measured)
+    if isolation:
+        n = max(8, min(max(SHORT, 2 * max((*wanted.near, *server.sizes)) + 2), most - ROOM))
+        keyed = dict(keyed_histories(stages, tolerance, n, server.n_ctx - ROOM))
+    search = ConfirmingSearch(stages.play, NearAnswers(max(tolerance, 1e-9)), budget)
+    report = _played(wanted, stages, search, tuple(faults.known_lines(most, server.sizes)) if known else (), keyed)
     results = [_with_wash(_with_death(_with_early(result, early), stage)) for result in report.results]
     report = replace(report, results=tuple(results))
     found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
-    found.died = stage.death is not None
+    found.died, found.image_tokens = stage.death is not None, stages.image_tokens
     for one in report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
             line, request, cached = one.finding.line, one.finding.request, _cached(one.finding, search, early, stage)
-            found.rules[one.name] = faults.matching_rule_sets(line, request, cached, server.client is None)[:4]
+            scales = ",".join(f"{adapter.scale:g}" for adapter in server.adapters)
+            found.rules[one.name] = faults.matching_rule_sets(line, request, cached, server.client is None, scales)[:4]
     return found
 
 
@@ -197,13 +214,15 @@ def _cached(finding: Finding, search: ConfirmingSearch, early: Sequence[EarlyFin
     return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
 
 
-def _played(wanted: CheckOptions, stage: ServerRunner, search: ConfirmingSearch, known: Sequence[str]) -> Report:
+def _played(wanted: CheckOptions, stages: ServerStages, search: ConfirmingSearch, known: Sequence[str],
+            keyed: Mapping[str, KeyedHistories]) -> Report:  # fmt: skip
     """Run the suite; return its report with the result on repeatability."""
+    stage = stages.text
     only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # their properties
     last, near_to = faults.LAST if known else (), (*wanted.near, *stage.server.sizes)
     plan = HistoryPlan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server), near_to,
-                       stage.server.tokens, only, last=last)  # fmt: skip
-    report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
+                       stage.server.tokens, only, last=last, keyed=keyed)  # fmt: skip
+    report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stages))
     return replace(report, results=(search.repeatable(), *report.results))
 
 
@@ -229,13 +248,13 @@ def _with_death(result: Result, stage: ServerRunner) -> Result:
 class _ServerCold(ColdRuns):
     """Cold replies of a server, for the diagnosis of a finding."""
 
-    def __init__(self, stage: ServerRunner) -> None:
-        super().__init__(SubjectPool(self._never), True, stage.same)
-        self.stage = stage
+    def __init__(self, stages: ServerStages) -> None:
+        super().__init__(SubjectPool(self._never), True, stages.text.same)
+        self.stages = stages
 
     def answer(self, ask: CacheRequest) -> Outcome:
         try:
-            return self.stage.answer(ask)
+            return self.stages.answer(ask)
         except Exhausted as end:
             return Failed(str(end))
 

@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
+from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
@@ -24,9 +26,17 @@ from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Tim
 
 WASH = 5                     # length of the prompt [tokens] before each run; part of a finding: `Wash5/...`
 TWICE = 4                    # runs whose cold requests are repeated, and repeated requests of each
+BEFORE = 3                   # least number of tokens before an image, which tell its run from others
+BARE = f"not sent: an image without {BEFORE} tokens before it, or at the end of a prompt, where it ends some servers"
 WORDS = 4                    # number of words of most histories
 REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
 PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
+FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
+
+
+def _is_bare(prompt: Tokens) -> bool:
+    """True if an image is not between texts of the prompt."""
+    return any(map(is_item, (*prompt[:BEFORE], *prompt[-1:])))
 
 
 class ServerDeath(NamedTuple):
@@ -53,8 +63,8 @@ class ServerRunner:
         for _ in range(PLAYS):
             played = self._play(history, spare)
             if played.gap or not self.foreign:
-                break
-        return played
+                return played
+        return HistoryRun(history, gap=FOREIGN) if self.server.adapters else played
 
     def _play(self, history: History, spare: bool) -> HistoryRun:
         self.plays += 1
@@ -63,7 +73,10 @@ class ServerRunner:
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
-        dictionary = Dictionary(sent.vocabulary)
+        if any(_is_bare(step.request.prompt) for step in history.scenario.steps):
+            played.gap = BARE
+            return played
+        dictionary = Dictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
         played.groups = at_once(step.together for step in history.scenario.steps)
         try:
             self._wash(sent.vocabulary, self._slot(played.groups))
@@ -80,8 +93,11 @@ class ServerRunner:
         hang_ups = played.history.hang_ups
         for group in played.groups:
             requests = [played.history.scenario.steps[number].request for number in group]
-            asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number])
-                    for number, one in zip(group, requests, strict=True)]  # fmt: skip
+            lists = [str(one.extra.get("lora", "")) for one in requests]
+            asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number],
+                                 key=adapter_key(self.server.adapters, text),
+                                 fields=adapter_fields(self.server.adapters, text))
+                    for number, one, text in zip(group, requests, lists, strict=True)]  # fmt: skip
             said = self._send(asks, self._slot(played.groups))
             played.asks += asks
             played.warm += said
@@ -119,7 +135,7 @@ class ServerRunner:
         """Send a short prompt of other tokens, which leaves a slot in a state that does not depend on earlier runs."""
         prompt = tuple(vocabulary[(number * SLOTS + SLOTS - 1) % len(vocabulary)] for number in range(WASH))
         self.before.append(prompt)
-        self._one(CacheRequest(prompt), slot)
+        self._one(CacheRequest(prompt, fields=default_fields(self.server.adapters)), slot)
 
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply to a request."""
@@ -160,7 +176,7 @@ class ServerRunner:
         """Return the server's tokens in an order that differs for every run. Words begin with tokens other than those
         of the latest runs, as long as there are any."""
         rng, tokens = Rng((self.seed + self.server.used) * 1_000_003 + self.plays, "check"), list(self.server.tokens)
-        begin = self.plays * WORDS % len(tokens)
+        begin = (self.seed + self.server.used + self.plays) * WORDS % len(tokens)
         first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]
         for last in range(len(rest) - 1, 0, -1):
             other = rng.below(last + 1)

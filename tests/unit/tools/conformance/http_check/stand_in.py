@@ -13,6 +13,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
+from cachesim.replay.recorded_requests import scales_text
 
 VOCABULARY = 4096
 
@@ -30,8 +31,9 @@ class Simulated:
         with self.lock:
             prompt = tuple(body["prompt"])
             said = tuple(mix_int(sum(prompt) ^ place) % VOCABULARY for place in range(body["n_predict"]))
+            lists = {"lora": scales_text(body["lora"])} if "lora" in body else {}
             request = Request(prompt, body["n_predict"], forced=said, cache_prompt=body.get("cache_prompt", True),
-                              id_slot=body.get("id_slot", -1))  # fmt: skip
+                              id_slot=body.get("id_slot", -1), extra=lists)  # fmt: skip
             answer = self.server.submit(request)
             while self.server.working:
                 self.server.take_tasks()

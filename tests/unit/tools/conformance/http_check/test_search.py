@@ -101,6 +101,16 @@ def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed
     assert not searched(Played(), budget=budget)[0].again(parse_history("A9/A.B2"), check)
 
 
+def test_a_finding_is_confirmed_in_one_of_three_attempts():
+    """With some tokens a fault changes the answer little."""
+    for sizes, confirmed in (((0.0, 0.5, 0.0, 0.5, 0.5), True), ((0.0, 0.5, 0.0, 0.0, 0.5, 0.5), False)):
+        play = Played(0.5, 0.5, *sizes)
+        search, failed = searched(play)
+        check = next(one for one in search.look(parse_history(ALONE)) if not one.ok)
+        assert search.again(parse_history(ALONE), check) is confirmed and failed == ["branch"]
+        assert search.once == []                     # it failed twice before: that is not a spoilt answer
+
+
 def test_a_history_that_was_cut_short_shows_nothing():
     http = InProcess(None, most=0)
 

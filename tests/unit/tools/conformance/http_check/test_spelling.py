@@ -21,8 +21,13 @@ def test_as_many_pieces_as_are_wanted_are_looked_for_with_few_requests():
 
 
 def test_letters_stand_in_where_no_word_is_one_token():
-    pieces, base = find_pieces(lambda pieces: sum(2 if one.startswith(" ") else 1 for one in pieces))
+    pieces, base = find_pieces(lambda pieces: sum(1 if len(one) == 1 else 2 for one in pieces))
     assert base == 0 and len(pieces) == 62 and all(len(one) == 1 and one != " " for one in pieces)
+
+
+def test_syllables_stand_in_where_neither_words_nor_letters_suffice():
+    pieces, base = find_pieces(lambda pieces: 5 + sum(2 if one.startswith(" ") else 1 for one in pieces))
+    assert base == 5 and len(pieces) == len({*pieces}) == 100 and pieces[0] == "Ba"
 
 
 def test_answers_are_sent_back_word_by_word():

@@ -44,6 +44,8 @@ class TextServer:
             return 404, {"error": "no such path"}
         if self.chat:
             prompt = body["messages"][0]["content"]
+        if self.chat and isinstance(prompt, list):
+            return 400, {"error": "only text is supported"}
         if isinstance(prompt, list) and not self.arrays:
             return 404, {"error": "text input must be a string"}
         if self.dead or (self.named and body.get("model") != "toy"):

@@ -1,0 +1,124 @@
+"""Tests of the check on servers with adapters and images: mix-ups are found, correct servers raise no alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check.dialect import identify_server
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check
+from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
+from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
+from tests.unit.tools.conformance.http_check.stand_in import Simulated
+
+ISOLATION = CheckOptions(("isolation",), examples=1, tolerance=0.005, near=(8,))
+LISTED = [{"id": 0, "path": "a", "scale": 0.0}, {"id": 1, "path": "b", "scale": 0.0}]
+
+
+def checked(complete, pages, wanted=ISOLATION, most=3_000):
+    http = InProcess(complete, pages, most)
+    return check(http, identify_server(http), wanted), http
+
+
+def simulated(profile, model="A", listed=LISTED, **flags):
+    scales = ",".join(f"{one['scale']:g}" for one in listed)
+    server = Simulated(profile, model, lora_scaled=scales, **flags)
+    return checked(server.complete, {**NATIVE, "/lora-adapters": listed})
+
+
+def served(server, wanted=ISOLATION):
+    return checked(server.complete, {"/v1/models": server.get("/v1/models")[1]}, wanted)
+
+
+def states(found):
+    return {one.name: one.state for one in found.report.results}
+
+
+def line(found, name):
+    return found.report[name].finding.line
+
+
+def test_a_llama_server_mixes_adapters_in_its_prompt_cache_and_without_a_list():
+    found, _ = simulated("llama_cpp@b11549")
+    assert states(found)["adapter"] == states(found)["base"] == "failed"
+    assert line(found, "base") == "Wash5/A2{lora=0:1}/A"
+    assert line(found, "adapter").count("lora=") >= 2 and found.server.adapters
+    assert any(" on A: LC-" in rule for rule in found.rules["base"])
+
+
+def test_without_a_prompt_cache_only_requests_without_a_list_are_wrong():
+    found, _ = simulated("llama_cpp@b11549", cache_ram=0)
+    assert (states(found)["adapter"], states(found)["base"]) == ("ok", "failed")
+
+
+@pytest.mark.parametrize("profile", ["llama_cpp@b11549-lora-tried", "llama_cpp@b11549-repaired"])
+@pytest.mark.parametrize("listed", [LISTED, LISTED[:1], [{"id": 0, "scale": 1.0}]])
+def test_a_repaired_llama_server_raises_no_alarm(profile, listed):
+    found, http = simulated(profile, listed=listed)
+    assert {states(found)[name] for name in ("adapter", "base", "new")} == {"ok"} and not found.report.failing
+    assert {"lora": [{"id": 0, "scale": listed[0]["scale"]}]} in [
+        {"lora": body["lora"][:1]} for _, body in http.asked if len(body["prompt"]) == 5 and "lora" in body
+    ]
+
+
+@pytest.mark.parametrize("mixes, failed", [("", set()), ("adapters", {"adapter", "base"})])
+def test_models_with_a_parent_are_asked_as_adapters(mixes, failed):
+    found, http = served(KeyedServer(mixes))
+    assert {name for name, state in states(found).items() if state == "failed"} == failed
+    assert {body.get("model") for _, body in http.asked} >= {"one", "two"} and "image" not in states(found)
+
+
+@pytest.mark.parametrize("mixes, state", [("", "ok"), ("images", "failed")])
+def test_two_images_of_one_size_are_asked_for_at_the_same_place(mixes, state):
+    found, _ = served(KeyedServer(mixes, chat=True, base=9))
+    assert (states(found)["image"], states(found)["adapter"], found.image_tokens) == (state, "ok", 5)
+    assert state == "ok" or line(found, "image").count("x1") == 2
+    assert found.report["image"].reused or state == "failed"
+
+
+def test_what_would_not_show_is_undecided():
+    found, _ = served(KeyedServer(weak=True, chat=True))
+    assert all(states(found)[name] == "undecided" for name in ("adapter", "base", "image"))
+    assert all("a wrong one would not show" in found.report[name].why for name in ("adapter", "image"))
+    found, http = simulated("llama_cpp@b11549", listed=[{"id": 0, "scale": 0, "alora_invocation_tokens": [7]}])
+    assert states(found)["adapter"] == "undecided" and "aLoRA" in found.report["adapter"].why
+    assert not any(one["scale"] for _, body in http.asked for one in body.get("lora", ()))
+
+
+def test_a_server_that_says_that_it_takes_images_and_refuses_them_is_undecided():
+    server = Simulated("llama_cpp@b11549-repaired", "A")
+
+    def complete(body):
+        return (400, {"error": "no template"}) if "messages" in body else server.complete(body)
+
+    found, _ = checked(complete, {**NATIVE, "/props": {**PROPS, "modalities": {"vision": True}}})
+    assert states(found)["image"] == "undecided" and "images cannot be sent" in found.report["image"].why
+
+
+def test_other_servers_are_judged_as_before():
+    found, http = checked(Simulated("llama_cpp@b11549-repaired", "A").complete, NATIVE)
+    assert not {"adapter", "base", "image"} & {*states(found)} and not any("messages" in body for _, body in http.asked)
+    found, _ = served(KeyedServer(chat=True, blind=True))
+    assert "image" not in states(found)
+
+
+def test_a_finding_is_run_again_from_its_line():
+    wanted = CheckOptions(("isolation",), ("Wash5/A9{lora=0:1}/A.B1",), examples=1, tolerance=0.005, near=(8,))
+    found, _ = served(KeyedServer("adapters"), wanted)
+    assert states(found)["base"] == "failed"
+    for text, what in (("A1{lora=2:1}", "lists 2 adapters"), ("I4x1.A1", "takes no images")):
+        with pytest.raises(BadInput, match=what):
+            served(KeyedServer(), CheckOptions(("same",), (text,), examples=1, tolerance=0.005))
+
+
+def test_a_prompt_that_ends_with_an_image_is_not_sent():
+    wanted = CheckOptions(("isolation",), ("A9.I5x1/B3", "A2.I5x1.B3"), examples=1, tolerance=0.005, near=(8,))
+    found, http = served(KeyedServer(chat=True), wanted)
+    contents = [body["messages"][0]["content"] for _, body in http.asked if "messages" in body]
+    parts = [one for one in contents if isinstance(one, list)]
+    assert parts and all(one[0]["type"] == one[-1]["type"] == "text" for one in parts)
+    assert states(found)["image"] == "ok"
+
+
+def test_a_server_without_adapters_has_none():
+    assert identify_server(InProcess(None, {"/v1/models": MODELS} | NATIVE)).adapters == ()
