@@ -45,6 +45,12 @@ def is_item(token: int) -> bool:
     return FIRST <= token < IDS
 
 
+def exchanged(item: int, key: int) -> int:
+    """Return the item with this index of another image of equal size, which depends on the image and on a 64-bit
+    key."""
+    return item ^ key >> 64 - _DIGEST << 3 * FIELD
+
+
 def item_at(tokens: Sequence[int], index: int) -> MediaItem | None:
     """Return the parts of the item at an index of a list, None for a token and after the end of the list."""
     if not 0 <= index < len(tokens) or not is_item(tokens[index]):

@@ -11,6 +11,7 @@ import re
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens
 from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import ENGINES
@@ -147,6 +148,9 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=scenario.file)
         if step.request.kind != "completion":
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
+                           file=scenario.file)  # fmt: skip
+        if min(step.request.prompt, default=0) < 0 and is_item(max(step.request.prompt)):
+            raise BadInput(f"request {number}: with an image a prompt is sent as text, which cannot have the token -1",
                            file=scenario.file)  # fmt: skip
     return write
 

@@ -55,7 +55,12 @@ def write_adapter(model: GgufModel, path: Path, seed: int, invocation: Sequence[
     pairs = [Tensor(f"{one.name}.lora_{part}", shape, SPREAD) for one in changed
              for part, shape in (("a", (one.shape[0], RANK)), ("b", (RANK, one.shape[1])))]  # fmt: skip
     write_gguf(str(path), keys, pairs, seed)
-    if invocation:                                           # lists are written as INT32; only UINT32 is read here
-        data = path.read_bytes()
-        at = data.index(INVOCATION.encode()) + len(INVOCATION)
-        path.write_bytes(data[:at] + struct.pack("<II", ARRAY, UINT32) + data[at + 8 :])
+    if invocation:
+        retype(path, INVOCATION, UINT32)
+
+
+def retype(path: Path, key: str, kind: int) -> None:
+    """Declare the numbers of a list in a file as another type of four bytes: lists are written as INT32."""
+    data = path.read_bytes()
+    at = data.index(key.encode()) + len(key)
+    path.write_bytes(data[:at] + struct.pack("<II", ARRAY, kind) + data[at + 8 :])
