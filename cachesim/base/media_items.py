@@ -91,13 +91,14 @@ def position(tokens: Sequence[int], index: int) -> int:
     return index - spared - (inside.number if inside else 0)
 
 
-def length_to(tokens: Sequence[int], target: int) -> int:
+def length_to(tokens: Sequence[int], target: int, is_2d: bool) -> int:
     """Return the smallest number of first tokens, images whole and at least one token, whose next position is at least
-    ``target``."""
+    ``target``. ``is_2d``: the model has 2-D positions."""
     n, pos = 0, 0
     while n < len(tokens):
         image = item_at(tokens, n)
-        n, pos = n + (image.n_tokens if image else 1), pos + (image.n_pos if image else 1)
+        step = image.n_tokens if image else 1
+        n, pos = n + step, pos + (image.n_pos if image and is_2d else step)
         if pos >= target:
             break
     return n
