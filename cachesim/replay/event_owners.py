@@ -17,7 +17,7 @@ Events = Sequence[Event]
 class RequestEvents(NamedTuple):
     """Events of a request's task, and those of its further completions in launch order; ``released``: the slots of all
     of them in the order of their release; ``place``: index of the request's own release among the events; ``failed``:
-    its slot was cleared at once, because the batch found no free cells."""
+    it ended with an error."""
 
     events: Events
     children: tuple[Events, ...] = ()
@@ -29,7 +29,7 @@ class RequestEvents(NamedTuple):
 @dataclass(slots=True)
 class _Task:
     """Logged facts about a task: its slot, the length of its prompt, the tokens at its end, the index of its end among
-    the events, and whether its slot was cleared then."""
+    the events, and whether that was an error."""
 
     slot: int | None = None
     n_prompt: int | None = None
@@ -49,7 +49,7 @@ def events_by_request(
     events. ``numbers``: task numbers of the requests, if recorded."""
     if not any("task" in event for event in events):
         ends = [place for place, event in enumerate(events) if event["ev"] == "release"]
-        return [RequestEvents(events, failed=bool(ends) and _cleared(events, ends[-1])) for _ in requests]
+        return [RequestEvents(events, failed=bool(ends) and _is_failed(events, ends[-1])) for _ in requests]
     known = _tasks(events)
     tasks = list(known.values())
     found = {i: known[number] for i, number in enumerate(numbers) if number is not None and number in known}
@@ -88,14 +88,14 @@ def _tasks(events: Events) -> dict[int, _Task]:
         elif kind == "new_prompt":
             task.n_prompt = event["n_tokens"]
         elif kind == "release":
-            task.end, task.place, task.failed = event["n_tokens"], place, _cleared(events, place)
+            task.end, task.place, task.failed = event["n_tokens"], place, _is_failed(events, place)
     return {number: task for number, task in sorted(known.items()) if not task.child}
 
 
-def _cleared(events: Events, place: int) -> bool:
-    """True if the slot of the release at this index was cleared at once."""
-    after = next((event for event in events[place + 1 :] if event["ev"] != "cancel"), {"ev": ""})
-    return bool(after["ev"] == "slot_clear" and after.get("slot") == events[place].get("slot"))
+def _is_failed(events: Events, place: int) -> bool:
+    """True if the error of a response directly precedes the release at this index."""
+    before = next((event for event in reversed(events[:place]) if event["ev"] != "cancel"), {})
+    return str(before.get("text", "")).startswith("error: ")
 
 
 def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task) -> int:
