@@ -180,6 +180,7 @@ class Server(Inspected):
             decode_drafts(self)
         except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
+            self.emit(ev.Error(str(failure)))
             self.emit(ev.Error(text))
             self.fail_all(text, "drafter-failed", clear=False)
 
