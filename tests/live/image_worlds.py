@@ -1,5 +1,5 @@
-"""Options and conversations with images for ``--kit llama_cpp-images``: those of ``worlds``, with a projector and images
-in the prompts, also for models with 2-D positions."""
+"""Options and conversations with images for ``--kit llama_cpp-images``: those of ``worlds``, with a projector and with
+images in the prompts, also for models with 2-D positions."""
 
 from __future__ import annotations
 

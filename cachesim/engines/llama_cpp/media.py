@@ -14,7 +14,6 @@ from cachesim.base.keyed_tokens import identities, under
 from cachesim.base.media_items import is_item, item_at, longest_image
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse
-from cachesim.engines.llama_cpp.memory.context import NO_ROOM as NO_CELLS
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.adapters import Scales
@@ -25,8 +24,8 @@ from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.images import NONCAUSAL
 
-
-DRAFT_FAILED = 2             # code of a piece that the draft context could not process; the server logs 1
+DRAFT_FAILED = 2             # code of a piece that the draft context could not process
+LOGGED = {DRAFT_FAILED: 1}   # codes that the server logs as another
 
 
 def is_admitted(srv: Core, task: Task) -> bool:
@@ -137,7 +136,7 @@ def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:
     failure = srv.rules.media.fails(ret)
     text: str = srv.decide(failure, slot)
     srv.emit(ev.Error("post-decode callback failed" if ret == DRAFT_FAILED else "failed to decode image"))
-    ret = min(ret, NO_CELLS)
+    ret = LOGGED.get(ret, ret)
     srv.emit(ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
     srv.emit(ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
     srv.fail(slot, 500, text, NO_ROOM)

@@ -66,7 +66,8 @@ class Images:
             return {}
         begin, end = map(list, self._around)
         images = {one["name"]: {name: one[name] for name in one if name != "name"} for one in self._sent.values()}
-        return {"env": {"LLAMA_MEDIA_MARKER": MEDIA_MARKER}, "projector": {"begin": begin, "end": end}, "images": images}
+        env = {"LLAMA_MEDIA_MARKER": MEDIA_MARKER}
+        return {"env": env, "projector": {"begin": begin, "end": end}, "images": images}
 
     @property
     def _around(self) -> tuple[Tokens, Tokens]:
