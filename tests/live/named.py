@@ -39,11 +39,13 @@ def size(difference, recording):
 
 
 def log_cut_off(difference, recording, runs):
-    """True if both servers ended in this step, and the real log lacks its last lines: another thread writes the log,
-    and the process ended first."""
+    """True if both servers ended in this step, with the same message, and the real log lacks its last lines: another
+    thread writes the log, and the process ended first. An exception leaves no message that is recorded."""
     step = next(step for step in recording["steps"] if step["i"] == difference.step)
-    missing = difference.what == "event" and difference.recorded is None
-    return missing and difference.ended and "died" in step
+    if difference.what != "event" or difference.recorded is not None or not difference.ended or "died" not in step:
+        return False
+    said = [line.partition(": ")[2] for line in step["died"]["fatal"]]
+    return not said or any(line in difference.ended or difference.ended in line for line in said)
 
 
 def _verdict(difference):

@@ -208,10 +208,12 @@ def test_an_answer_that_no_repetition_shows_to_be_wrong():
 
 
 def test_a_log_that_is_cut_off():
-    recording = {"steps": [{"i": 3, "died": {"fatal": []}}]}
-    missing = Difference(3, "event", None, {"ev": "release"}, False, True)
+    recording = {"steps": [{"i": 3, "died": {"fatal": ["a.cpp:7: GGML_ASSERT(buffer) failed"]}}]}
+    missing = Difference(3, "event", None, {"ev": "release"}, False, "GGML_ASSERT(buffer) failed in a shift")
     assert name_of(missing, recording) == "log cut off"
-    assert name_of(missing._replace(ended=False), recording) == ""         # ours goes on
+    assert name_of(missing, {"steps": [{"i": 3, "died": {"fatal": []}}]}) == "log cut off"     # an exception
+    assert name_of(missing._replace(ended="Chunk not found"), recording) == ""                 # of another cause
+    assert name_of(missing._replace(ended=""), recording) == ""            # ours goes on
     assert name_of(missing._replace(recorded={"ev": "batch"}), recording) == ""
     assert name_of(missing, {"steps": [{"i": 3}]}) == ""                   # the real server goes on
 
