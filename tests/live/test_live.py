@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
 from cachesim.engines.registry import profiles
-from tests.live import adapter_worlds
+from tests.live import adapter_worlds, image_worlds
 from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of
@@ -56,11 +57,11 @@ def test_the_same_rules_on_both_sides_differ_in_nothing(number, tmp_path):
     assert tally.verdicts == tally.steps
 
 
-class AdaptersAlone:
-    """An option set with adapters whose conversations do not depend on timing."""
+class Alone:
+    """An option set of a kit whose conversations do not depend on timing."""
 
-    def __init__(self, number):
-        self.drawn = adapter_worlds.option_set(0, number)
+    def __init__(self, number, worlds=adapter_worlds):
+        self.drawn = worlds.option_set(0, number)
         self.number, self.seed, self.model, self.server = number, 0, self.drawn.model, self.drawn.server
 
     def case(self, conversation):
@@ -75,14 +76,48 @@ def adapters_table(folder, **planted):
 
 @pytest.mark.parametrize("number", range(6))
 def test_the_same_rules_with_adapters_differ_in_nothing(number, tmp_path):
-    tally = adapters_table(tmp_path).play(AdaptersAlone(number), 0, 4)
+    tally = adapters_table(tmp_path).play(Alone(number), 0, 4)
     assert tally.differences == [] and tally.done == 4
 
 
 def test_a_planted_fault_of_adapters_is_found(tmp_path):
     planted = profiles()["llama_cpp@b11549-repaired"].adapters.clear
-    tallies = [adapters_table(tmp_path, clear=planted).play(AdaptersAlone(number), 0, 6) for number in range(6)]
+    tallies = [adapters_table(tmp_path, clear=planted).play(Alone(number), 0, 6) for number in range(6)]
     assert any(one["group"].startswith("event: ") for tally in tallies for one in tally.differences)
+
+
+def images_table(folder, **planted):
+    rules = profiles()[ADAPTED].changed({"media": replace(profiles()[ADAPTED].media, **planted)})
+
+    def start(flags, model):
+        kind = image_worlds.projector_of(model, "")
+        return Fake(ADAPTED, model, [word.replace("-qwen2vl.", f"-{kind}.") for word in flags], rules)
+
+    return Table(start, ADAPTED, folder, shrink_seconds=20, name="images-")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_the_same_rules_with_images_differ_in_nothing(number, tmp_path):
+    tally = images_table(tmp_path).play(Alone(number, image_worlds), 0, 6)
+    assert tally.differences == [] and tally.done == 6
+
+
+def test_a_planted_fault_of_images_is_found(tmp_path):
+    planted = profiles()["llama_cpp@b11549-proposed"].media.reason
+    tallies = [images_table(tmp_path, reason=planted).play(Alone(number, image_worlds), 0, 6) for number in range(6)]
+    found = [one for tally in tallies for one in tally.differences]
+    assert found and all(one["file"].startswith("images-") for one in found)
+
+
+def test_drawn_images_are_repeatable_and_sent():
+    drawn = [image_worlds.option_set(3, number) for number in range(40)]
+    assert drawn == [image_worlds.option_set(3, number) for number in range(40)]
+    assert {one.server["mmproj"] for one in drawn} == {"causal", "gemma3"}
+    assert {image_worlds.projector_of(one.model, one.server["mmproj"]) for one in drawn} == set(image_worlds.SIZES)
+    prompts = [step.request.prompt for one in drawn for n in range(3) for step in one.case(n).scenario(ADAPTED).steps]
+    images = [any(map(is_item, prompt)) for prompt in prompts]
+    assert sum(images) > len(images) / 3
+    assert not any(min(prompt) < 0 for prompt, image in zip(prompts, images, strict=True) if image)
 
 
 def test_drawn_adapters_are_repeatable_and_invoked():
