@@ -155,8 +155,11 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
     return write
 
 
-def check_adapters(scenario: Scenario) -> None:
-    """Raise BadInput for a scenario with adapters, where no files can be written for them."""
+def check_files(scenario: Scenario) -> None:
+    """Raise BadInput for a scenario with adapters or images, where no files can be written for them."""
+    if any(is_item(max(step.request.prompt, default=0)) for step in scenario.steps):
+        raise BadInput("images of a scenario have no files, which a real server needs", file=scenario.file,
+                       hint="cachesim record --server draws them")  # fmt: skip
     if ENGINES[scenario.engine].manual.adapter_lists(scenario.server):
         raise BadInput("adapters of a scenario have no files, which a real server needs", file=scenario.file)
 

@@ -21,7 +21,7 @@ from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.live.llama_server.cold_server import cold_flags
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
-from cachesim.tools.live.player import BEHIND, UNLESS, check_adapters
+from cachesim.tools.live.player import BEHIND, UNLESS, check_files
 from cachesim.tools.live.token_map import MappedText, TokenMap
 
 ROUNDING, AMPLIFIED = 1e-3, 5e-3
@@ -190,7 +190,7 @@ class _Maker:
     """Converts steps into requests. ``notes``: requests that had to be changed."""
 
     def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
-        check_adapters(scenario)
+        check_files(scenario)
         self.scenario, self.map, self.write = scenario, tmap, write
         self.options, self.notes = dict(scenario.server), list[str]()
 
