@@ -7,6 +7,8 @@ tokens (``renamed``), and the result decides.
 
 from __future__ import annotations
 
+import re
+
 OTHER = 99.0                # distance of an answer with other tokens
 LARGE = 0.05
 """A difference of log-probabilities that rounding cannot cause: with F16 K/V, flash attention and other cell places, an
@@ -44,8 +46,13 @@ def log_cut_off(difference, recording, runs):
     step = next(step for step in recording["steps"] if step["i"] == difference.step)
     if difference.what != "event" or difference.recorded is not None or not difference.ended or "died" not in step:
         return False
-    said = [line.partition(": ")[2] for line in step["died"]["fatal"]]
-    return not said or any(line in difference.ended or difference.ended in line for line in said)
+    said, ours = [_cause(line.partition(": ")[2]) for line in step["died"]["fatal"]], _cause(difference.ended)
+    return not said or any(line in ours or ours in line for line in said)
+
+
+def _cause(text):
+    """Return a last message without the address of an issue, and without what only the simulator adds."""
+    return re.split(r": https?:| \(slot ", text)[0]
 
 
 def _verdict(difference):
