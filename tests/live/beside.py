@@ -84,6 +84,11 @@ class Beside:
         self.steps = self.events = self.verdicts = self.undecided = 0
         self.apart = {}
 
+    @property
+    def left(self):
+        """True if the memory is not the recorded one any more: later steps are undecided until a restart."""
+        return self.run is not None and self.run.left_at is not None
+
     def close(self):
         """Remove the saved slots."""
         self.folder.cleanup()

@@ -94,7 +94,7 @@ class Table:
                 tally.differences.append(self._kept(recorder, options, since, difference, data))
             else:
                 far = max(far, self._farthest(beside, number), key=lambda one: one[0] if one else 0.0)
-            if difference is not None or (data and OVER.keys() & data["steps"][-1].keys()):
+            if difference is not None or beside.left or (data and OVER.keys() & data["steps"][-1].keys()):
                 _add(tally, beside)
                 tally.starts += 1
                 recorder.reset()

@@ -167,6 +167,11 @@ def test_a_stop_keeps_what_was_played(tmp_path):
     assert tally.done == 2
 
 
+def test_a_server_is_restarted_where_its_memory_is_not_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(Beside, "left", True)
+    assert table(tmp_path).play(alone(3), 0, 3).starts == 4
+
+
 def test_a_conversation_that_cannot_be_played_counts_and_does_not_end_the_rest(tmp_path, monkeypatch):
     plays = iter((False, True, False))
 

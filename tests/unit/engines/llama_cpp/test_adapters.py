@@ -169,4 +169,5 @@ def test_the_invocation_in_one_slot_stops_another_slot_before_its_own():
     one.work()
     found = [event for event in one.log.events if event.ev in ("alora_pre", "alora_stop", "batch") and event.slot == 1]
     assert [(event.ev, event.n_tokens) for event in found] == [
-        ("batch", 0), ("alora_pre", 0), ("alora_stop", 39), ("batch", 39), ("alora_stop", 39), ("batch", 39)]  # fmt: skip
+        ("batch", 0), ("alora_pre", 0), ("alora_stop", 39), ("batch", 39), ("alora_stop", 39), ("batch", 39),
+    ]  # fmt: skip
