@@ -103,8 +103,8 @@ def test_the_same_rules_with_images_differ_in_nothing(number, tmp_path):
 
 
 def test_a_planted_fault_of_images_is_found(tmp_path):
-    planted = profiles()["llama_cpp@b11549-proposed"].media.reason
-    tallies = [images_table(tmp_path, reason=planted).play(Alone(number, image_worlds), 0, 6) for number in range(6)]
+    planted = profiles()["llama_cpp@b11549-proposed"].media.ckpt
+    tallies = [images_table(tmp_path, ckpt=planted).play(Alone(number, image_worlds), 0, 6) for number in range(6)]
     found = [one for tally in tallies for one in tally.differences]
     assert found and all(one["file"].startswith("images-") for one in found)
 
