@@ -103,6 +103,13 @@ class Context:
         self._deferred: DeferredTokens | None = None
         self.n_deferred = 0                                # number of deferred tokens
 
+    def use_positions(self, position: Position) -> None:
+        """Use the positions of a model with 2-D positions. A context without them (a draft model) cannot skip any."""
+        if not self.memory.kind.mrope:
+            self.position = position
+        if self.memory.recr is not None:
+            self.memory.recr.position = position
+
     def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
         output there. ``before`` (for an MTP head): the target model's hidden state before each token of the batch."""

@@ -41,7 +41,7 @@ class Images:
 
     def named(self, step: Mapping[str, Any]) -> Step:
         """Return a step in the format of a recording: with the names of images."""
-        return _with_prompts(step, self._named, {"form": "media"})
+        return _with_prompts(step, self._named, form="media")
 
     def wire(self, prompt: Sequence[int]) -> Any:
         """Return the ``prompt`` field of a request: a list of tokens without images, text and files with images."""
@@ -109,11 +109,11 @@ class Images:
 
 
 def _with_prompts(step: Mapping[str, Any], change: Callable[[Sequence[int]], list[Any]],
-                  more: Mapping[str, Any] = {}) -> Step:  # fmt: skip
+                  **more: str) -> Step:  # fmt: skip
     """Return a step with changed prompts, where they have images, and ``more`` fields in these requests."""
     out = dict(step)
     if "steps" in out:
-        out["steps"] = [_with_prompts(member, change, more) for member in out["steps"]]
+        out["steps"] = [_with_prompts(member, change, **more) for member in out["steps"]]
     elif any(map(is_item, out.get("request", {}).get("prompt", ()))):
         out["request"] = {**out["request"], "prompt": change(out["request"]["prompt"]), **more}
     return out
