@@ -195,14 +195,16 @@ class Recorder(StoppedAtEnd):
             return server.client.hang_up(sent, body["cancel_after"], server.ear(BEGUN))
         return server.client.complete(sent)
 
-    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
-        """Return the log task of each member; add the details that only the log contains to the member."""
+    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry],
+                    ended: bool = False) -> list[int | None]:  # fmt: skip
+        """Return the log task of each member; add the details that only the log contains to the member. ``ended``: the
+        process ended and may not have logged the last launches."""
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
         numbers, known, refused = task_numbers(events), assign(sent, tasks), refused_tasks(said, sent)
         for member, reply, task in zip(members, replies, known, strict=True):
-            if task is None and "cancel_after" in member["request"] and len(members) > 1:
+            if task is None and "cancel_after" in member["request"] and len(members) > 1 and not ended:
                 refused -= 1                    # a refused task left the queue
                 if refused < 0:
                     member["launched"] = False
@@ -231,7 +233,7 @@ class Recorder(StoppedAtEnd):
         died: Died = error.died if isinstance(error, Ended) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        self._name_tasks(members, [None] * len(members), said)
+        self._name_tasks(members, [None] * len(members), said, ended=True)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._gone()
