@@ -132,3 +132,18 @@ def test_a_slot_is_logged_until_a_token_of_no_model_meets_its_image():
     before = len(server.log.events)
     assert ask(server, TEXT, (-1,)).died
     assert [event.ev for event in server.log.events[before:] if event.logged] == ["slot_skip_empty"]
+
+
+def test_a_request_that_waits_is_tried_before_the_child_of_a_failed_image_is_cancelled():
+    server = start(parallel=2, kv_unified=True, ctx_size=256)
+    server.complete(Request(tuple(range(100, 250)), n_predict=1, id_slot=0))
+    parent = server.submit(Request((*range(300, 394), *CAT, *MORE), n_predict=1, id_slot=1, n_cmpl=2))
+    late = server.submit(Request(TEXT, n_predict=1, id_slot=0))
+    while not server.disconnect_is_next:
+        server.iterate()
+    assert (parent.status, parent.error) == (500, "failed to process mtmd chunk")
+    server.take_queue()
+    assert len(server.deferred) == 1
+    while server.working:
+        server.iterate()
+    assert late.status == 200 and late.id_slot == 0
