@@ -49,7 +49,7 @@ help:
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
-	@echo '              with adapters: KIT=llama_cpp-adapters'
+	@echo '              with adapters: KIT=llama_cpp-adapters; with images: KIT=llama_cpp-images'
 	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
 	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'

@@ -45,6 +45,12 @@ def is_item(token: int) -> bool:
     return FIRST <= token < IDS
 
 
+def exchanged(item: int, key: int) -> int:
+    """Return the item with this index of another image of equal size, which depends on the image and on a 64-bit
+    key."""
+    return item ^ key >> 64 - _DIGEST << 3 * FIELD
+
+
 def item_at(tokens: Sequence[int], index: int) -> MediaItem | None:
     """Return the parts of the item at an index of a list, None for a token and after the end of the list."""
     if not 0 <= index < len(tokens) or not is_item(tokens[index]):
@@ -91,13 +97,14 @@ def position(tokens: Sequence[int], index: int) -> int:
     return index - spared - (inside.number if inside else 0)
 
 
-def length_to(tokens: Sequence[int], target: int) -> int:
+def length_to(tokens: Sequence[int], target: int, is_2d: bool) -> int:
     """Return the smallest number of first tokens, images whole and at least one token, whose next position is at least
-    ``target``."""
+    ``target``. ``is_2d``: the model has 2-D positions."""
     n, pos = 0, 0
     while n < len(tokens):
         image = item_at(tokens, n)
-        n, pos = n + (image.n_tokens if image else 1), pos + (image.n_pos if image else 1)
+        step = image.n_tokens if image else 1
+        n, pos = n + step, pos + (image.n_pos if image and is_2d else step)
         if pos >= target:
             break
     return n

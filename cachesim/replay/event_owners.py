@@ -16,24 +16,27 @@ Events = Sequence[Event]
 
 class RequestEvents(NamedTuple):
     """Events of a request's task, and those of its further completions in launch order; ``released``: the slots of all
-    of them in the order of their release; ``place``: index of the request's own release among the events."""
+    of them in the order of their release; ``place``: index of the request's own release among the events; ``failed``:
+    it ended with an error."""
 
     events: Events
     children: tuple[Events, ...] = ()
     released: tuple[int, ...] = ()
     place: int = 0
+    failed: bool = False
 
 
 @dataclass(slots=True)
 class _Task:
-    """Logged facts about a task: its slot, the length of its prompt, the tokens at its end, and the index of its end
-    among the events."""
+    """Logged facts about a task: its slot, the length of its prompt, the tokens at its end, the index of its end among
+    the events, and whether that was an error."""
 
     slot: int | None = None
     n_prompt: int | None = None
     end: int | None = None
     place: int = 0
     child: bool = False
+    failed: bool = False
     events: list[Event] = field(default_factory=list)
     children: list[_Task] = field(default_factory=list)
 
@@ -45,7 +48,8 @@ def events_by_request(
     """Return the events of each (body, response) of a step. If the log does not number tasks, each request gets all
     events. ``numbers``: task numbers of the requests, if recorded."""
     if not any("task" in event for event in events):
-        return [RequestEvents(events) for _ in requests]
+        ends = [place for place, event in enumerate(events) if event["ev"] == "release"]
+        return [RequestEvents(events, failed=bool(ends) and _is_failed(events, ends[-1])) for _ in requests]
     known = _tasks(events)
     tasks = list(known.values())
     found = {i: known[number] for i, number in enumerate(numbers) if number is not None and number in known}
@@ -62,7 +66,7 @@ def _own(task: _Task | None) -> RequestEvents:
         return RequestEvents(())
     ended = sorted((one for one in (task, *task.children) if one.end is not None), key=lambda one: one.place)
     released = tuple(one.slot for one in ended if one.slot is not None)
-    return RequestEvents(task.events, tuple(child.events for child in task.children), released, task.place)
+    return RequestEvents(task.events, tuple(child.events for child in task.children), released, task.place, task.failed)
 
 
 def _tasks(events: Events) -> dict[int, _Task]:
@@ -84,8 +88,14 @@ def _tasks(events: Events) -> dict[int, _Task]:
         elif kind == "new_prompt":
             task.n_prompt = event["n_tokens"]
         elif kind == "release":
-            task.end, task.place = event["n_tokens"], place
+            task.end, task.place, task.failed = event["n_tokens"], place, _is_failed(events, place)
     return {number: task for number, task in sorted(known.items()) if not task.child}
+
+
+def _is_failed(events: Events, place: int) -> bool:
+    """True if the error of a response directly precedes the release at this index."""
+    before = next((event for event in reversed(events[:place]) if event["ev"] != "cancel"), {})
+    return str(before.get("text", "")).startswith("error: ")
 
 
 def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task) -> int:

@@ -76,7 +76,8 @@ def read_drafts(
         seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
         return (*read_drafts(mine, {}, n_prompt, lengths=lengths), Draft(seen, ANY_LENGTH, 0))
     if died:
-        return _last_draft(died, n_prompt)
+        seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
+        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), *_last_draft(died, seen))
     if any(e["ev"] == "spec_ckpt" for e in mine):
         return tuple(_with_checkpoints(mine, lengths))
     steps = [e for e in mine if e["ev"] == "spec_step"]
@@ -150,14 +151,14 @@ def _last_length(events: Sequence[Event], kinds: tuple[str, ...], otherwise: int
     return next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] in kinds), otherwise)
 
 
-def _last_draft(died: str, n_prompt: int) -> tuple[Draft, ...]:
-    """Return the draft at whose rejection the process ended: the message contains the position of the first wrong
-    token."""
+def _last_draft(died: str, held: int) -> tuple[Draft, ...]:
+    """Return the draft at whose rejection the process ended, after ``held`` tokens: the message contains the position
+    of the first wrong token."""
     found = re.search(r"p0=(\d+)", died)
     if found is None:
         return ()
-    right = int(found[1]) - n_prompt - 1
-    return (Draft(n_prompt, right + 1, right),)
+    right = int(found[1]) - held - 1
+    return (Draft(held, right + 1, right),)
 
 
 CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")]
@@ -190,7 +191,7 @@ def make_request(
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
-        cancel_at=None if came_to_its_end else _cancel_at(body, own.events),
+        cancel_at=None if came_to_its_end or own.failed else _cancel_at(body, own.events),
         # A disconnect ends several completions in the order of a hash table, which the log shows.
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,

@@ -92,7 +92,7 @@ def _work(args, number, first, count, end):
     def start(flags, model):
         return kit.recorder(args.server, args.models, args.commit, flags, model)
 
-    table = Table(start, args.profile, args.state / "differences", args.shrink)
+    table = Table(start, args.profile, args.state / "differences", args.shrink, kit.name)
     return None if over() else table.play(kit.option_set(args.seed, number), first, count, over)
 
 

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from cachesim.engines.registry import profiles
+from cachesim.events import Aborted
 from cachesim.replay.recorded_trace import make_trace
 from cachesim.replay.replay import Replaying, ReplayResult
 from cachesim.tools.replay.command import checker
@@ -17,14 +18,15 @@ from tests.live.named import apart_of, colds
 
 class Difference(NamedTuple):
     """The first difference of a step. ``what``: a field of an answer, an "event", or a "verdict"; ``recorded`` and
-    ``ours``: the two values. ``racy``: the step depends on timing. ``ended``: the simulated server ended in it."""
+    ``ours``: the two values. ``racy``: the step depends on timing. ``ended``: last words of the simulated
+    server if it ended in it."""
 
     step: int
     what: str
     recorded: object
     ours: object
     racy: bool = False
-    ended: bool = False
+    ended: str = ""
 
     @property
     def group(self):
@@ -52,6 +54,11 @@ def ranked(events):
     return [{**event, "text": _TASK.sub(rank, event["text"])} if "text" in event else event for event in events]
 
 
+def last_words(server):
+    """Return the last message of a simulated server that ended, "" while it runs."""
+    return next((event.text for event in reversed(server.log.events) if isinstance(event, Aborted)), "") * server.dead
+
+
 class Timed(Replaying):
     """A replay in which task numbers can depend on timing: an error contains the raw number of its task, which depends
     on the order of requests, rounds and disconnects. ``timed``: some have depended on it so far."""
@@ -76,6 +83,11 @@ class Beside:
         self.clean, self.broken = 0.0, float("inf")
         self.steps = self.events = self.verdicts = self.undecided = 0
         self.apart = {}
+
+    @property
+    def left(self):
+        """True if the memory is not the recorded one any more: later steps are undecided until a restart."""
+        return self.run is not None and self.run.left_at is not None
 
     def close(self):
         """Remove the saved slots."""
@@ -112,7 +124,7 @@ class Beside:
             first = found.first or {}
             what = "event" if "event" in first else first.get("field", "?")
             return Difference(step.number, what, first.get("recorded"), first.get("ours"), racy,
-                              run.server.dead)
+                              last_words(run.server))
         self.verdicts += 1
         self._measure(step.number, raw, step.number in found.broken)
         if run.verdicts_agree == right:

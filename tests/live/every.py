@@ -60,7 +60,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--commit", default="", help="the build of LLAMA_SERVER, if it does not say it")
-    parser.add_argument("--kit", default="", help="what is drawn, on the newest build only (default: no adapters)")
+    parser.add_argument("--kit", default="", help="what is drawn, on the newest build only (default: texts)")
     return parser.parse_args(argv)
 
 

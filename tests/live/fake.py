@@ -14,6 +14,7 @@ from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_answers import FIELDS
 from cachesim.replay.recorded_requests import make_request, scales_text
 from cachesim.replay.replay import records
+from cachesim.tools.live.llama_server.images import Images
 from cachesim.tools.replay.command import checker
 
 COMMIT_OF = {name: commit for commit, name in commits().items()}
@@ -52,7 +53,7 @@ class Fake:
 
     def reset(self):
         self.resets += 1
-        self.steps, self.inexact = [], []
+        self.steps, self.inexact, self.images = [], [], Images(self.flags)
         self._start(self.flags)
 
     def _start(self, flags):
@@ -61,7 +62,7 @@ class Fake:
         self.check = checker()
 
     def play(self, step):
-        step = {"i": len(self.steps), **step}
+        step = {"i": len(self.steps), **self.images.placed(step)}
         log, first = self.server.log, len(self.server.log.events)
         if step["op"] == "restart":
             self._start(step.get("flags", self.flags))
@@ -78,7 +79,7 @@ class Fake:
         tasks = len({event.task for event in log.events[first:] if getattr(event, "task", None) is not None}) > 1
         one = self.server.settings.n_slots == 1
         step["events"] = records(log.events[first:], one, self.table.silent, tasks, self.table.unlogged)
-        self.steps.append(step)
+        self.steps.append(self.images.named(step))
         return step
 
     def _send(self, step):
@@ -126,5 +127,5 @@ class Fake:
             "engine": "llama.cpp", "commit": COMMIT_OF.get(self.profile, ""), "model": f"tiny-{self.model}.gguf",
             "name": "fake", "profile": self.profile.partition("@")[2], "workload": "live", "seed": 0,
             "flags": self.flags, "server": {"n_slots": settings.n_slots}, "inexact": self.inexact,
-            "steps": self.steps,
+            "steps": self.steps, **self.images.header(),
         }  # fmt: skip

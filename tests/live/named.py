@@ -7,6 +7,8 @@ tokens (``renamed``), and the result decides.
 
 from __future__ import annotations
 
+import re
+
 OTHER = 99.0                # distance of an answer with other tokens
 LARGE = 0.05
 """A difference of log-probabilities that rounding cannot cause: with F16 K/V, flash attention and other cell places, an
@@ -39,11 +41,18 @@ def size(difference, recording):
 
 
 def log_cut_off(difference, recording, runs):
-    """True if both servers ended in this step, and the real log lacks its last lines: another thread writes the log,
-    and the process ended first."""
+    """True if both servers ended in this step, with the same message, and the real log lacks its last lines: another
+    thread writes the log, and the process ended first. An exception leaves no message that is recorded."""
     step = next(step for step in recording["steps"] if step["i"] == difference.step)
-    missing = difference.what == "event" and difference.recorded is None
-    return missing and difference.ended and "died" in step
+    if difference.what != "event" or difference.recorded is not None or not difference.ended or "died" not in step:
+        return False
+    said, ours = [_cause(line.partition(": ")[2]) for line in step["died"]["fatal"]], _cause(difference.ended)
+    return not said or any(line in ours or ours in line for line in said)
+
+
+def _cause(text):
+    """Return a last message without the address of an issue, and without what only the simulator adds."""
+    return re.split(r": https?:| \(slot ", text)[0]
 
 
 def _verdict(difference):

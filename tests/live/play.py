@@ -56,8 +56,9 @@ class Table:
 
     floor = 5e-5
 
-    def __init__(self, start, profile, out, shrink_seconds=60):
+    def __init__(self, start, profile, out, shrink_seconds=60, name=""):
         self.start, self.profile, self.out, self.shrink_seconds = start, profile, Path(out), shrink_seconds
+        self.name = name                               # beginning of the names of files
         self.engine = engine_of(profile)
 
     def play(self, options, first, count, stop=lambda: False):
@@ -93,7 +94,7 @@ class Table:
                 tally.differences.append(self._kept(recorder, options, since, difference, data))
             else:
                 far = max(far, self._farthest(beside, number), key=lambda one: one[0] if one else 0.0)
-            if difference is not None or (data and OVER.keys() & data["steps"][-1].keys()):
+            if difference is not None or beside.left or (data and OVER.keys() & data["steps"][-1].keys()):
                 _add(tally, beside)
                 tally.starts += 1
                 recorder.reset()
@@ -166,7 +167,7 @@ class Table:
         number, case = since[-1], options.case(since[-1])
         about = {"conversation": number, "group": difference.group, "what": list(difference), "runs": [],
                  "name": name_of(difference, data)}  # fmt: skip
-        stem = f"{self.profile.partition('@')[2]}-{options.seed}-{options.number}-{number}"
+        stem = f"{self.name}{self.profile.partition('@')[2]}-{options.seed}-{options.number}-{number}"
         try:
             again, recording = self.alone(recorder, case, run)
             about["alone"] = again is not None and again.group == difference.group

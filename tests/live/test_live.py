@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
 from cachesim.engines.registry import profiles
-from tests.live import adapter_worlds
+from tests.live import adapter_worlds, image_worlds
 from tests.live.beside import Beside, Difference
 from tests.live.fake import Fake
 from tests.live.named import NAMED, name_of
@@ -56,11 +57,11 @@ def test_the_same_rules_on_both_sides_differ_in_nothing(number, tmp_path):
     assert tally.verdicts == tally.steps
 
 
-class AdaptersAlone:
-    """An option set with adapters whose conversations do not depend on timing."""
+class Alone:
+    """An option set of a kit whose conversations do not depend on timing."""
 
-    def __init__(self, number):
-        self.drawn = adapter_worlds.option_set(0, number)
+    def __init__(self, number, worlds=adapter_worlds):
+        self.drawn = worlds.option_set(0, number)
         self.number, self.seed, self.model, self.server = number, 0, self.drawn.model, self.drawn.server
 
     def case(self, conversation):
@@ -75,14 +76,48 @@ def adapters_table(folder, **planted):
 
 @pytest.mark.parametrize("number", range(6))
 def test_the_same_rules_with_adapters_differ_in_nothing(number, tmp_path):
-    tally = adapters_table(tmp_path).play(AdaptersAlone(number), 0, 4)
+    tally = adapters_table(tmp_path).play(Alone(number), 0, 4)
     assert tally.differences == [] and tally.done == 4
 
 
 def test_a_planted_fault_of_adapters_is_found(tmp_path):
     planted = profiles()["llama_cpp@b11549-repaired"].adapters.clear
-    tallies = [adapters_table(tmp_path, clear=planted).play(AdaptersAlone(number), 0, 6) for number in range(6)]
+    tallies = [adapters_table(tmp_path, clear=planted).play(Alone(number), 0, 6) for number in range(6)]
     assert any(one["group"].startswith("event: ") for tally in tallies for one in tally.differences)
+
+
+def images_table(folder, **planted):
+    rules = profiles()[ADAPTED].changed({"media": replace(profiles()[ADAPTED].media, **planted)})
+
+    def start(flags, model):
+        kind = image_worlds.projector_of(model, "")
+        return Fake(ADAPTED, model, [word.replace("-qwen2vl.", f"-{kind}.") for word in flags], rules)
+
+    return Table(start, ADAPTED, folder, shrink_seconds=20, name="images-")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_the_same_rules_with_images_differ_in_nothing(number, tmp_path):
+    tally = images_table(tmp_path).play(Alone(number, image_worlds), 0, 6)
+    assert tally.differences == [] and tally.done == 6
+
+
+def test_a_planted_fault_of_images_is_found(tmp_path):
+    planted = profiles()["llama_cpp@b11549-proposed"].media.ckpt
+    tallies = [images_table(tmp_path, ckpt=planted).play(Alone(number, image_worlds), 0, 6) for number in range(6)]
+    found = [one for tally in tallies for one in tally.differences]
+    assert found and all(one["file"].startswith("images-") for one in found)
+
+
+def test_drawn_images_are_repeatable_and_sent():
+    drawn = [image_worlds.option_set(3, number) for number in range(40)]
+    assert drawn == [image_worlds.option_set(3, number) for number in range(40)]
+    assert {one.server["mmproj"] for one in drawn} == {"causal", "gemma3"}
+    assert {image_worlds.projector_of(one.model, one.server["mmproj"]) for one in drawn} == set(image_worlds.SIZES)
+    prompts = [step.request.prompt for one in drawn for n in range(3) for step in one.case(n).scenario(ADAPTED).steps]
+    images = [any(map(is_item, prompt)) for prompt in prompts]
+    assert sum(images) > len(images) / 3
+    assert not any(min(prompt) < 0 for prompt, image in zip(prompts, images, strict=True) if image)
 
 
 def test_drawn_adapters_are_repeatable_and_invoked():
@@ -130,6 +165,11 @@ def test_a_stop_keeps_what_was_played(tmp_path):
     asked = iter((False, False, True))
     tally = table(tmp_path).play(alone(5), 0, 50, lambda: next(asked))
     assert tally.done == 2
+
+
+def test_a_server_is_restarted_where_its_memory_is_not_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(Beside, "left", True)
+    assert table(tmp_path).play(alone(3), 0, 3).starts == 4
 
 
 def test_a_conversation_that_cannot_be_played_counts_and_does_not_end_the_rest(tmp_path, monkeypatch):
@@ -208,10 +248,14 @@ def test_an_answer_that_no_repetition_shows_to_be_wrong():
 
 
 def test_a_log_that_is_cut_off():
-    recording = {"steps": [{"i": 3, "died": {"fatal": []}}]}
-    missing = Difference(3, "event", None, {"ev": "release"}, False, True)
+    recording = {"steps": [{"i": 3, "died": {"fatal": ["a.cpp:7: GGML_ASSERT(buffer) failed"]}}]}
+    missing = Difference(3, "event", None, {"ev": "release"}, False, "GGML_ASSERT(buffer) failed in a shift")
     assert name_of(missing, recording) == "log cut off"
-    assert name_of(missing._replace(ended=False), recording) == ""         # ours goes on
+    assert name_of(missing, {"steps": [{"i": 3, "died": {"fatal": []}}]}) == "log cut off"     # an exception
+    assert name_of(missing._replace(ended="Chunk not found"), recording) == ""                 # of another cause
+    assert name_of(missing._replace(ended=""), recording) == ""            # ours goes on
+    linked = {"steps": [{"i": 3, "died": {"fatal": ["a.cpp:7: pos_min == -1: https://github.com/x"]}}]}
+    assert name_of(missing._replace(ended="pos_min == -1 (slot 0, n_past 1)"), linked) == "log cut off"
     assert name_of(missing._replace(recorded={"ev": "batch"}), recording) == ""
     assert name_of(missing, {"steps": [{"i": 3}]}) == ""                   # the real server goes on
 

@@ -61,10 +61,10 @@ def models():
     return sorted({*DRAFTERS, *MTP, *(one for several in ALSO.values() for one in several)})
 
 
-def write_models(folder):
-    """Write the models that the folder lacks. Raises BadInput without the package gguf."""
+def write_models(folder, notations=()):
+    """Write the models that the folder lacks, those of ``models`` by default."""
     folder.mkdir(parents=True, exist_ok=True)
-    for notation in models():
+    for notation in notations or models():
         file = folder / find_model(notation).file
         if not file.exists():
             beside = file.with_suffix(".new")

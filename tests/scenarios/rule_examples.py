@@ -107,7 +107,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "ML-PC-LENGTHS.ALL": (9, 1),
     "ML-PC-LENGTHS.TAIL": (9, 1),
     "ML-THINKS.TOKENIZER": (True, False),
-    "LC-MEDIA-POS": (IMAGE, 9), "LC-MEDIA-RESUME": (IMAGE, Ckpt(9, 0, 8, 0, 1), Resume(9, 9)),
+    "LC-MEDIA-POS": (IMAGE, 9), "LC-MEDIA-RESUME": (IMAGE, Ckpt(9, 0, 8, 0, 1), Resume(9, 9), True),
     "LC-MEDIA-LCP": (IMAGE, 4), "LC-MEDIA-NULL": (IMAGE, (1, -1), 1), "LC-MEDIA-CUT": (IMAGE, 4),
     "LC-MEDIA-ITER": (IMAGE, 0, 10), "LC-MEDIA-CKPT": (True, 1), "LC-MEDIA-NONCAUSAL": (9, 8, True),
     "LC-MEDIA-KV": (1,), "LC-MEDIA-LORA": ((1.0,), (0.0,)), "LC-MEDIA-OFF": (True, True),

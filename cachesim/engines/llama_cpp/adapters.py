@@ -203,12 +203,13 @@ def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
 
 
 def stop_at_invocation(srv: Core, slot: Slot, task: Task, start: int, stop: int, limit: int | None) -> int:
-    """Return where a batch from ``start`` ends that otherwise ends at ``stop``: at ``limit`` of ``split_prompt``."""
+    """Return where a batch from ``start`` ends that otherwise ends at ``stop``: at ``limit`` of ``split_prompt``. The
+    limit of one slot also stops each slot that is before its own invocation: the batch has a single mark for both."""
     if limit is not None and limit < start:                 # the invocation follows an image: nothing ends the batch
         begin_active_rows_at(task, stop)
-    elif limit is not None and limit < stop:
-        srv.emit(ev.AloraStop(slot.id, task.id, limit, slot.alora_start))
-        return limit
+    elif srv.put_back is not None and start <= slot.alora_start - 1 < stop:
+        srv.emit(ev.AloraStop(slot.id, task.id, slot.alora_start - 1, slot.alora_start))
+        return slot.alora_start - 1
     return stop
 
 

@@ -114,6 +114,9 @@ IGNORED_WARNINGS = (
 )
 """Warnings that do not become events."""
 
+OWNED_ERRORS = ("failed to decode mtmd chunk", "failed to process mtmd chunk, ")
+"""Beginnings of the errors that become events of a slot."""
+
 START = (
     Line("server", "print_info: n_swa {}= {n_swa}"),
     Line("server", "llama_context: n_ctx_seq {}= {n_ctx_seq}"),
@@ -180,7 +183,8 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
         return {"ev": line.ev, "slot": entry.slot, "task": entry.task, **fields}
     if entry.level in ("W", "E") and not any(_pattern(known).fullmatch(entry.text) for known in IGNORED_WARNINGS):
         kind = "warn" if entry.level == "W" else "error"
-        return {"ev": kind, "slot": None, "task": None, "text": entry.text}
+        owner = (entry.slot, entry.task) if entry.text.startswith(OWNED_ERRORS) else (None, None)
+        return {"ev": kind, "slot": owner[0], "task": owner[1], "text": entry.text}
     return None
 
 

@@ -19,10 +19,13 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.adapters import Scales
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft
+from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, decode_in_draft
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.images import NONCAUSAL
+
+DRAFT_FAILED = 2             # code of a piece that the draft context could not process
+LOGGED = {DRAFT_FAILED: 1}   # codes that the server logs as another
 
 
 def is_admitted(srv: Core, task: Task) -> bool:
@@ -84,7 +87,7 @@ def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
         if fits.value:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
         ret = _decode_piece(srv, batch)
-        while ret != OK and srv.decide(srv.rules.media.again(ret), slot) and purge_idle(srv):
+        while ret not in (OK, DRAFT_FAILED) and srv.decide(srv.rules.media.again(ret), slot) and purge_idle(srv):
             ret = _decode_piece(srv, batch)
         if ret != OK:
             del slot.tokens[start:]
@@ -100,9 +103,12 @@ def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
     ret = srv.context.decode(batch)
     if ret == OK:
         srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
-        decode_in_draft(srv, batch)
         srv.points.touch(batch.seq[0], batch.pos[0])
         srv.evaluated(rule_id(srv.rules.ckpt_create))
+        try:
+            decode_in_draft(srv, batch)
+        except DrafterFailed:
+            return DRAFT_FAILED
     return ret
 
 
@@ -129,7 +135,8 @@ def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:
     """MEDIA-KV: fail the request."""
     failure = srv.rules.media.fails(ret)
     text: str = srv.decide(failure, slot)
-    srv.emit(ev.Error("failed to decode image"))
+    srv.emit(ev.Error("post-decode callback failed" if ret == DRAFT_FAILED else "failed to decode image"))
+    ret = LOGGED.get(ret, ret)
     srv.emit(ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
     srv.emit(ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
     srv.fail(slot, 500, text, NO_ROOM)

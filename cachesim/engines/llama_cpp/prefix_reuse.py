@@ -183,8 +183,8 @@ def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume
         return _reset(srv, slot, task, facts)
     srv.changed(slot, "overwritten", pick.rule)
     resume: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, facts), slot)
-    if srv.has_media_positions:
-        resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume), slot)
+    if srv.settings.projector:
+        resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume, srv.kind.mrope), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))

@@ -31,7 +31,7 @@ from cachesim.engines.llama_cpp.rules.context_shift import Shift
 from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import child_task, process_task
+from cachesim.engines.llama_cpp.slot_assignment import child_task, orphaned_children, process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
@@ -136,7 +136,7 @@ class Server(Inspected):
     @property
     def disconnect_is_next(self) -> bool:
         """True if the next ``take_tasks`` begins with a cancellation."""
-        return bool(cancelled_slots(self))
+        return bool(cancelled_slots(self) or orphaned_children(self))
 
     def update(self) -> None:
         """Run the second half of an iteration: decode a batch for all busy slots."""
@@ -180,6 +180,7 @@ class Server(Inspected):
             decode_drafts(self)
         except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
+            self.emit(ev.Error(str(failure)))
             self.emit(ev.Error(text))
             self.fail_all(text, "drafter-failed", clear=False)
 

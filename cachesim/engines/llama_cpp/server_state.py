@@ -93,10 +93,10 @@ class Core(SlotDriver):
         return scales
 
     def _start_media(self) -> None:
-        """Tell the recurrent memory the positions of tokens, and record that a projector excludes moved positions."""
-        recr, projector = self._memory.recr, bool(self.settings.projector)
-        if recr is not None and self.has_media_positions:
-            recr.position = self._position_in
+        """Tell both contexts the positions of tokens, and record that a projector excludes moved positions."""
+        projector = bool(self.settings.projector)
+        for context in filter(None, (self.context, self.dft) if self.has_media_positions else ()):
+            context.use_positions(self._position_in)
         moves = self.rules.media.moves(self._memory.can_shift(), projector)
         if projector:
             self.decide(moves, None)

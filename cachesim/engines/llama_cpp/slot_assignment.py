@@ -63,10 +63,9 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
             for s in srv.slots)
     ]
-    _check_images(srv, facts, request)
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
-    _log_choice(srv, facts, choice, len(prompt), request.id_slot)
+    _log_choice(srv, facts, choice, request)
     if choice is None:
         return None
     slot = srv.slots[choice.slot]
@@ -82,13 +81,12 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _check_images(srv: Core, facts: Sequence[SlotFacts], request: Request) -> None:
-    """End the process if a token -1 of the prompt meets an image of an idle slot whose similarity is asked (rule
+def _check_image(srv: Core, fact: SlotFacts, request: Request) -> None:
+    """End the process if a token -1 of the prompt meets an image of a slot whose similarity is asked (rule
     LC-MEDIA-NULL)."""
-    for fact in facts if srv.settings.projector and srv.settings.sps else ():
-        end = srv.rules.media.null(srv.slots[fact.id].tokens, request.prompt, fact.lcp)
-        if end.value and not fact.busy and request.id_slot in (ANY_SLOT, fact.id):
-            raise ProcessAborted(srv.decide(end, None), "token-at-an-image")
+    end = srv.rules.media.null(srv.slots[fact.id].tokens, request.prompt, fact.lcp)
+    if end.value and srv.settings.projector:
+        raise ProcessAborted(srv.decide(end, None), "token-at-an-image")
 
 
 def _usable(srv: Core, slot: Slot, lcp: int) -> int:
@@ -115,7 +113,8 @@ def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
     return all(condition.value or srv.decide(condition, slot) for condition in conditions)
 
 
-def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, n_prompt: int, id_slot: int) -> None:
+def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, request: Request) -> None:
+    n_prompt, id_slot = len(request.prompt), request.id_slot
     by = choice.by if choice else ""
     examined = [f for f in facts if f.id == id_slot] if by == "id" else facts
     if choice and by == "id":
@@ -127,6 +126,7 @@ def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, n_
         elif not fact.held:
             srv.emit(ev.SlotSkipEmpty(fact.id, id_task))
         else:
+            _check_image(srv, fact, request)
             f_sim = ev.share(part(fact.lcp, n_prompt)) if n_prompt else 0.0
             srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, n_prompt, srv.settings.sps))
     if choice and by == "lcp":

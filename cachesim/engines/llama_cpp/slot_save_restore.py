@@ -149,7 +149,8 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
     """Return the size of the real server's file [bytes]."""
     state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
-    return state + srv.rules.image_bytes * count_images(slot_file.tokens) + appendix_bytes(slot_file.checkpoints)
+    images = -(-srv.rules.image_bytes * count_images(slot_file.tokens) // TOKEN_BYTES) * TOKEN_BYTES
+    return state + images + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:

@@ -82,7 +82,6 @@ def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
     ret = srv.dft.decode(view, _hidden_before(srv, view) if srv.settings.mtp else None)
     if ret != OK:
         srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
-        srv.emit(ev.Error("failed to process speculative batch"))
         raise DrafterFailed("failed to process speculative batch")
 
 

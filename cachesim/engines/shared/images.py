@@ -14,6 +14,10 @@ PROJECTORS = ("", "causal", NONCAUSAL)
 """Kinds of projectors, "" = none."""
 
 
+PROJECTOR_FILE = "MODELS/tiny-mmproj-KIND.gguf"
+"""File of a projector on a command line."""
+
+
 def read_projector(text: str) -> str:
     """Return the kind of the projector in a file."""
     return "gemma3" if "gemma" in text.rpartition("/")[2].lower() else "causal"
@@ -22,7 +26,7 @@ def read_projector(text: str) -> str:
 def write_projector(options: Mapping[str, Any]) -> list[str]:
     """Return the flag with a file name of the projector."""
     kind = options.get("mmproj", "")
-    return ["--mmproj", f"MODELS/tiny-mmproj-{kind.replace('causal', 'mlp')}.gguf"] if kind else []
+    return ["--mmproj", PROJECTOR_FILE.replace("KIND", kind.replace("causal", "qwen2vl"))] if kind else []
 
 
 def image_sizes(server: Mapping[str, Any]) -> tuple[str, ...]:

@@ -154,6 +154,9 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
         if step.request.kind != "completion":
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip
+        if min(step.request.prompt, default=0) < 0 and is_item(max(step.request.prompt)):
+            raise BadInput(f"request {number}: with an image a prompt is sent as text, which cannot have the token -1",
+                           file=scenario.file)  # fmt: skip
     return write
 
 
@@ -162,7 +165,7 @@ def check_images(scenario: Scenario) -> None:
     for number, step in enumerate(scenario.steps):
         if any(map(is_item, step.request.prompt)):
             raise BadInput(f"request {number}: an image of a scenario is a size without pixels, which a server needs",
-                           file=scenario.file)  # fmt: skip
+                           file=scenario.file, hint="cachesim record --server draws images")  # fmt: skip
 
 
 def _changed(step: Step) -> Iterator[str]:

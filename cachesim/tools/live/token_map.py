@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import exchanged, is_item
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.chat_template import ETHK, THK
 from cachesim.engines.shared.vocab import PIECES, THINK
@@ -82,6 +83,8 @@ class TokenMap:
 
     def _token(self, token: int) -> int:
         """Return the real token of a scenario's token; chosen at its first use."""
+        if is_item(token):
+            return exchanged(token, mix_int(self.seed))
         if token in self.vocabulary.special:
             return self.vocabulary.special[token]
         if token < len(self.vocabulary.pieces):

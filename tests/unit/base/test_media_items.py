@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.media_items import count_images, image_items, is_item, item_at, length_to, next_image, position
+from cachesim.base.media_items import (
+    count_images,
+    exchanged,
+    image_items,
+    is_item,
+    item_at,
+    length_to,
+    next_image,
+    position,
+)
 from cachesim.base.tokens import common_prefix
 
 CAT, DOG = image_items("cat", 12, 4), image_items("dog", 12, 4)
@@ -30,8 +39,15 @@ def test_the_items_of_an_image_have_a_single_position():
 
 
 def test_a_length_has_whole_images():
-    found = [length_to(LIST, target) for target in (0, 1, 2, 3, 6, 7, 8, 11, 12, 99)]
+    found = [length_to(LIST, target, is_2d=True) for target in (0, 1, 2, 3, 6, 7, 8, 11, 12, 99)]
     assert found == [1, 1, 2, 14, 14, 15, 27, 27, 28, 28]
+    assert [length_to(LIST, target, is_2d=False) for target in (0, 2, 3, 14, 15, 16, 99)] == [1, 2, 14, 14, 15, 27, 28]
+
+
+def test_an_exchanged_image_is_another_of_equal_size():
+    other, third = (tuple(exchanged(item, key << 41) for item in CAT) for key in (1, 2))
+    assert [item_at(other, i) for i in range(12)] == [item_at(CAT, i) for i in range(12)]
+    assert len({CAT, other, third, tuple(exchanged(item, 1 << 41) for item in DOG)}) == 4
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (4, 5), (2**13, 1)])

@@ -20,7 +20,10 @@ def test_a_process_without_room_for_a_draft_ended_where_the_slot_was_last_seen(e
 
 
 def test_a_rejection_that_ended_the_process_is_told_by_its_position():
-    assert read_drafts([CKPT], {}, 10, "failed to remove (p0=13, p1=-1)") == (Draft(10, 3, 2),)
+    assert read_drafts([], {}, 10, "failed to remove (p0=13, p1=-1)") == (Draft(10, 3, 2),)
+    assert read_drafts([CKPT], {}, 10, "failed to remove (p0=18, p1=-1)") == (Draft(15, 3, 2),)
+    found = read_drafts([STEP], {}, 10, "failed to remove (p0=13, p1=-1)")
+    assert found == (Draft(10, 2, 1), Draft(12, 1, 0))
 
 
 @pytest.mark.parametrize("end, drafts", [(13, ()), (16, (Draft(12, 3, 3),))])

@@ -19,6 +19,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cells
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
+from cachesim.engines.llama_cpp.memory.recurrent_cells import Position, as_index
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
 from cachesim.engines.shared.batch import TokenOutput, join_runs, micro_batch, read_outputs
@@ -96,10 +97,18 @@ class Context:
     ) -> None:
         self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
         self.n_batch, self.n_ubatch, self.name, self.unchecked = n_batch, n_ubatch, name, unchecked
+        self.position: Position = as_index
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._deferred: DeferredTokens | None = None
         self.n_deferred = 0                                # number of deferred tokens
+
+    def use_positions(self, position: Position) -> None:
+        """Use the positions of a model with 2-D positions. A context without them (a draft model) cannot skip any."""
+        if not self.memory.kind.mrope:
+            self.position = position
+        if self.memory.recr is not None:
+            self.memory.recr.position = position
 
     def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
@@ -167,13 +176,14 @@ class Context:
         next_pos: dict[int, int] = {}
         for start, stop in runs_of(batch):
             seq = batch.seq[start]
-            want = next_pos[seq] if seq in next_pos else self.memory.pos_max(seq) + 1      # 0 = nothing is held
-            have = batch.pos[start]
+            last = self.memory.pos_max(seq)
+            want = next_pos[seq] if seq in next_pos else self.position(seq, last) + 1 if last >= 0 else 0
+            have = self.position(seq, batch.pos[start])
             if want and have != want and not (self.memory.kind.mrope and have > want):
                 text = f"the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
                 self.emit(Error(f"init: {text}"))
                 return False
-            next_pos[seq] = batch.pos[stop - 1] + 1
+            next_pos[seq] = self.position(seq, batch.pos[stop - 1]) + 1
         return True
 
     def _compute(self, batch: DecodeBatch, placed: Placed, store: UbatchStore, before: Hidden | None) -> None:

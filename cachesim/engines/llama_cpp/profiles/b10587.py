@@ -113,7 +113,7 @@ B10587 = Rules(
     most_adapters=64,
     most_images=64,
     media=MediaRules(cut=older_media.cut_between),
-    image_bytes=144,
+    image_bytes=141,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762"},

@@ -36,7 +36,7 @@ B10809 = replace(
     outside={**OUTSIDE, "preserve_reasoning": "on"},       # #28174
     state_form=3,
     ext_bytes=12,
-    image_bytes=148,
+    image_bytes=145,
 )
 
 B11063 = replace(

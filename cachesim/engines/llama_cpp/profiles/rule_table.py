@@ -173,7 +173,7 @@ class Rules(RuleSet):
     slot_file_header: int = 28              # bytes of a slot file before tokens and state
     state_form: int = 2                     # version of the state format
     ext_bytes: int = 8                      # bytes added to a saved cell with a 2-D position
-    image_bytes: int = 148                  # bytes of an image in a slot file: index, size, description, a long id
+    image_bytes: int = 145                  # bytes of an image in a slot file; all are rounded up to whole tokens
     data_header: int = 8                    # bytes before the saved rows of an attention cache
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts

@@ -26,10 +26,10 @@ def position_of(tokens: Sequence[int], index: int) -> Decision:
 
 @rule("LC-MEDIA-RESUME", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "size_up_to_pos", ' + TOKENS + " server_tokens::size_up_to_pos", "b11549"))
-def resume_at(tokens: Sequence[int], ckpt: Ckpt, resume: Resume) -> Decision:
-    """Returns where evaluation continues after a checkpoint in a list with images, for a model with 2-D positions: at
-    the end of the token or image that reaches the position, at most at the checkpoint's n_tokens."""
-    n_past = min(length_to(tokens, resume.pos_next), ckpt.n_tokens)
+def resume_at(tokens: Sequence[int], ckpt: Ckpt, resume: Resume, is_2d: bool) -> Decision:
+    """Returns where evaluation continues after a checkpoint on a server with a projector: at the end of the token or
+    image that reaches the position, at most at the checkpoint's n_tokens."""
+    n_past = min(length_to(tokens, resume.pos_next, is_2d), ckpt.n_tokens)
     return Decision(resume._replace(n_past=n_past), {"pos_next": resume.pos_next, "n_tokens": ckpt.n_tokens})
 
 

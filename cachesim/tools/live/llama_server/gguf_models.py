@@ -72,7 +72,7 @@ def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
     if arch == "qwen3next":
         out |= {"expert_count": t.EXPERTS, "expert_used_count": t.EXPERTS}
         out |= {"expert_feed_forward_length": t.EXPERT_FF, "expert_shared_feed_forward_length": t.EXPERT_FF}
-    if arch == "qwen35":
+    if arch in ("qwen35", "qwen2vl"):
         out["rope.dimension_sections"] = [4, 2, 2, 0]
     if spec.mtp:
         out["nextn_predict_layers"] = 1
@@ -152,9 +152,11 @@ def find_model(notation: str) -> GgufModel:
     """Return the model for a notation. Raises BadInput if llama.cpp has no such architecture.
 
     Gated delta nets use plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the layers:
-    then they use M-RoPE (qwen35), which a context shift cannot move.
+    then they use M-RoPE (qwen35), which a context shift cannot move. ``qwen2vl`` is attention with M-RoPE.
     """
     kind = model_kind(notation)
+    if notation == "qwen2vl":
+        return GgufModel(notation, kind.spec, notation)
     arch = _architecture(kind.spec, kind.mrope)
     layers = kind.spec.notation.replace(" ", "")
     return GgufModel(arch, kind.spec, f"{arch}-{layers}" if arch in MROPE else layers)
@@ -241,7 +243,8 @@ def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
     if layer.kind == "C":
         yield from t.short_convolution()
     if layer.part:
-        yield from t.attention(damping, model.head, gated=qwen, normed=qwen or arch in ("gemma3", "lfm2"))
+        normed = qwen or arch in ("gemma3", "lfm2")
+        yield from t.attention(damping, model.head, gated=qwen, normed=normed, biased=arch == "qwen2vl")
     if arch == "qwen3next":
         yield from t.experts()
     elif arch != "mamba2":

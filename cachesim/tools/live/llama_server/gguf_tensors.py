@@ -60,9 +60,11 @@ def _norm(name: str, width: int = EMBD, mean: float = 1.0) -> Tensor:
     return Tensor(name, (width,), 0.1, mean)
 
 
-def attention(damping: float, head: int = HEAD, *, gated: bool = False, normed: bool = False) -> Iterator[Tensor]:
+def attention(
+    damping: float, head: int = HEAD, *, gated: bool = False, normed: bool = False, biased: bool = False
+) -> Iterator[Tensor]:
     """Yield an attention layer. ``head``: width of a head; ``gated``: queries include an output gate; ``normed``:
-    queries and keys are normalised."""
+    queries and keys are normalised; ``biased``: queries, keys and values have a bias."""
     yield Tensor("attn_q.weight", (EMBD, HEADS * head * (1 + gated)), 0.225)
     yield Tensor("attn_k.weight", (EMBD, KV_HEADS * head), 0.225)
     yield Tensor("attn_v.weight", (EMBD, KV_HEADS * head), 0.125)
@@ -70,6 +72,9 @@ def attention(damping: float, head: int = HEAD, *, gated: bool = False, normed: 
     if normed:
         yield _norm("attn_q_norm.weight", head, 1.7)
         yield _norm("attn_k_norm.weight", head, 1.7)
+    if biased:
+        for name, heads in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS)):
+            yield Tensor(f"attn_{name}.bias", (heads * head,), 0.1)
 
 
 def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator[Tensor]:

@@ -45,15 +45,16 @@ def events_of(said: Iterable[Entry], one_slot: bool) -> list[dict[str, Any]]:
 
 
 HOST = "127.0.0.1"
+MEDIA_MARKER = "<__media__>"        # text that stands for an image in a prompt
 POLL = 0.002                # seconds between two polls
 GUARD_WITHIN = 3.0          # seconds in which the guard should have killed the server
 END_WITHIN = 10.0           # seconds until a killed group must have ended
 
 seconds = time.monotonic    # the clock
 
-_GUARD = """
+_GUARD = f"""
 ulimit -c 0
-export GGML_NO_BACKTRACE=1
+export GGML_NO_BACKTRACE=1 LLAMA_MEDIA_MARKER='{MEDIA_MARKER}'
 exec 3<&0 </dev/null
 "$@" 3<&- &
 server=$!

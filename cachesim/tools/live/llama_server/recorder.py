@@ -30,6 +30,7 @@ from cachesim.replay.trace_format import ROUNDING
 from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
 from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import ask_cold, cold_flags, compare, inexact
+from cachesim.tools.live.llama_server.images import Images
 from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd, events_of
 from cachesim.tools.live.llama_server.server import BASE, LAUNCHED, LlamaServer, ServerStart, Stuck, run_server
 from cachesim.tools.live.llama_server.tasks import assign, details, lost_tokens, read_tasks, refused_tasks, sent_task
@@ -74,6 +75,7 @@ class Recorder(StoppedAtEnd):
         self.steps: list[Step] = []
         self.inexact: list[dict[str, Any]] = []
         self._moved, self._flags = False, self.start.flags
+        self.images = Images(self.start.flags)
         changed, self._scales = bool(self._scales), []
         self.folder.mkdir(exist_ok=True)
         try:
@@ -123,12 +125,12 @@ class Recorder(StoppedAtEnd):
 
     def play(self, step: Step) -> Step:
         """Run a step; return it with its number and results. Raises BadInput for an unsupported step."""
-        out: Step = {"i": len(self.steps), **step}
+        out: Step = {"i": len(self.steps), **self.images.placed(step)}
         if step["op"] == "restart":
             self._restart(out)
         else:
             self._work(out)
-        self.steps.append(out)
+        self.steps.append(self.images.named(out))
         return out
 
     def post(self, path: str, body: Mapping[str, Any]) -> HttpReply:
@@ -188,18 +190,21 @@ class Recorder(StoppedAtEnd):
         if member["op"] == "lora":
             return server.client.set_adapters(body["set"])
         sent = {name: value for name, value in body.items() if name != "cancel_after"}
+        sent["prompt"] = self.images.wire(body["prompt"])
         if "cancel_after" in body:
             return server.client.hang_up(sent, body["cancel_after"], server.ear(BEGUN))
         return server.client.complete(sent)
 
-    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
-        """Return the log task of each member; add the details that only the log contains to the member."""
+    def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry],
+                    ended: bool = False) -> list[int | None]:  # fmt: skip
+        """Return the log task of each member; add the details that only the log contains to the member. ``ended``: the
+        process ended and may not have logged the last launches."""
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
         numbers, known, refused = task_numbers(events), assign(sent, tasks), refused_tasks(said, sent)
         for member, reply, task in zip(members, replies, known, strict=True):
-            if task is None and "cancel_after" in member["request"] and len(members) > 1:
+            if task is None and "cancel_after" in member["request"] and len(members) > 1 and not ended:
                 refused -= 1                    # a refused task left the queue
                 if refused < 0:
                     member["launched"] = False
@@ -228,7 +233,7 @@ class Recorder(StoppedAtEnd):
         died: Died = error.died if isinstance(error, Ended) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        self._name_tasks(members, [None] * len(members), said)
+        self._name_tasks(members, [None] * len(members), said, ended=True)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._gone()
@@ -266,7 +271,7 @@ class Recorder(StoppedAtEnd):
             self._start_cold()
         assert self._cold is not None
         try:
-            return ask_cold(self._cold.client, request)
+            return ask_cold(self._cold.client, {**request, "prompt": self.images.wire(request["prompt"])})
         except ConnectionLost:
             self._start_cold()
             return None
@@ -278,7 +283,7 @@ class Recorder(StoppedAtEnd):
         start = self.start
         return {"engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
                 "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
-                "base_flags": list(start.base_flags), "env": {}, **more, "server": self.server,
+                "base_flags": list(start.base_flags), "env": {}, **self.images.header(), **more, "server": self.server,
                 "inexact": self.inexact, "steps": self.steps}  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.log_events import DECODE, IDLE, ROUND, UPDATE, E
 from cachesim.tools.live.llama_server.client import Client
 from cachesim.tools.live.llama_server.gguf_adapters import with_adapters
 from cachesim.tools.live.llama_server.gguf_models import check_build
+from cachesim.tools.live.llama_server.gguf_projectors import with_projector
 from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook, Process, StoppedAtEnd, seconds
 
 # Empty iterations of a llama-server's main loop: they are counted, and omitted from the messages.
@@ -102,8 +103,8 @@ DEAD_WITHIN = 20.0          # seconds until a server whose connection broke must
 class ServerStart:
     """Command line of a server, and its build name in the recording.
 
-    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. Adapters are files that are
-    written when the server starts. ``commit``: build name."""
+    ``flags`` belong to the workload; in them `MODELS/x.gguf` is a file beside ``gguf``. Adapters and a
+    projector are files that are written when the server starts. ``commit``: build name."""
 
     binary: Path
     gguf: Path
@@ -113,7 +114,7 @@ class ServerStart:
 
     def command(self, port: int, slots: Path) -> list[str]:
         """Return the command line for a port, with a folder of slot files and a unique alias."""
-        own = with_adapters(self.flags, self.gguf, slots.parent / "adapters")
+        own = with_projector(with_adapters(self.flags, self.gguf, slots.parent / "adapters"), slots.parent)
         flags = [str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
                  for word in (*self.base_flags, *own)]  # fmt: skip
         where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/", "--alias", alias(port)]

@@ -155,3 +155,19 @@ def test_a_start_that_a_refused_request_leaves_is_not_the_start_of_a_request_wit
     assert one.ask((*P, *M, -1), extra=ACTIVE).status == 400
     answer = one.ask(R, extra=ZERO)
     assert len(answer.keys) == 1 and right(one, answer)
+
+
+def test_the_invocation_in_one_slot_stops_another_slot_before_its_own():
+    """The scale of the second slot went to the leader of its batch. It joins the next split batch without adapter."""
+    one = Talk("AA", "b11549", lora_scaled="1@" + ".".join(map(str, M)), parallel=2, ctx_size=1024, batch_size=256)
+    one.send(P + Q + M, id_slot=0, n=2)
+    one.server.iterate()
+    one.send(P + M + R, id_slot=1, n=4)
+    for _ in range(2):
+        one.server.iterate()
+    one.send(Q + P + M + R, id_slot=0)
+    one.work()
+    found = [event for event in one.log.events if event.ev in ("alora_pre", "alora_stop", "batch") and event.slot == 1]
+    assert [(event.ev, event.n_tokens) for event in found] == [
+        ("batch", 0), ("alora_pre", 0), ("alora_stop", 39), ("batch", 39), ("alora_stop", 39), ("batch", 39),
+    ]  # fmt: skip

@@ -77,6 +77,8 @@ def test_an_unknown_warning_or_error_becomes_an_event_with_its_text():
     assert read_event(Entry("W", 0, 1, "something new")) == {"ev": "warn", "slot": None, "task": None,
                                                              "text": "something new"}  # fmt: skip
     assert read_event(Entry("E", None, None, "worse"))["ev"] == "error"
+    text = "failed to decode mtmd chunk, idx = 24, res = 1"
+    assert read_event(Entry("E", 2, 7, text)) == {"ev": "error", "slot": 2, "task": 7, "text": text}
     assert read_event(Entry("I", None, None, "something new")) is None
     assert read_event(Entry("W", 0, 1, "n_past was set to 12")) is None
 

@@ -91,3 +91,59 @@ def test_images_need_a_projector_and_a_known_build():
         ask(start(mmproj=""), TEXT, CAT)
     with pytest.raises(BadInput, match="images are not known of llama_cpp@b9765"):
         ask(start(build="b9765"), TEXT, CAT)
+
+
+def test_evaluation_continues_after_a_checkpoint_at_the_end_of_an_image():
+    server = start("W8 A", checkpoint_min_step=0)
+    for prompt in ((*TEXT, *CAT, *MORE), (*TEXT, *CAT, 30), MORE, (*TEXT, *CAT, 30)):
+        server.complete(Request(prompt, n_predict=20))
+    found = kinds(server, "ckpt_restore")
+    assert [(event.pos_max, event.n_tokens, event.n_past) for event in found] == [(35, 36, 36)]
+
+
+def test_all_images_of_a_slot_file_are_rounded_up_together(tmp_path):
+    sizes = []
+    for number in range(4):
+        server = start()
+        ask(server, *((CAT,) * number), MORE)
+        text = start()
+        ask(text, tuple(range(30, 30 + 16 * number)), MORE)
+        sizes.append([one.slot("save", 0, tmp_path / "f")["n_written"] for one in (server, text)])
+    assert [images - text for images, text in sizes] == [0, 148, 292, 436]        # 145 bytes each
+
+
+def test_a_draft_model_without_2d_positions_cannot_follow_an_image():
+    for draft in ("S", "A"):
+        server = start("qwen2vl", spec_type="draft-simple", model_draft=draft)
+        answer = ask(server, TEXT, image_items("wide", 12, 4), MORE)
+        assert (answer.status, answer.error) == (500, "decode() failed: failed to process speculative batch")
+    assert ask(server, TEXT, MORE).status == 200
+    answer = ask(server, TEXT, image_items("wide", 12, 4), CAT, MORE)
+    assert (answer.status, answer.error) == (500, "failed to process mtmd chunk")
+    assert [event.text for event in kinds(server, "error")][-6:-1] == [
+        "decode: failed to initialize batch",
+        "failed to decode draft batch, ret = -1", "post-decode callback failed",
+        "failed to decode mtmd chunk, idx = 32, res = 1", "failed to process mtmd chunk, res = -1"]  # fmt: skip
+
+
+def test_a_slot_is_logged_until_a_token_of_no_model_meets_its_image():
+    server = start(parallel=2, kv_unified=True)
+    ask(server, TEXT, CAT, MORE)
+    before = len(server.log.events)
+    assert ask(server, TEXT, (-1,)).died
+    assert [event.ev for event in server.log.events[before:] if event.logged] == ["slot_skip_empty"]
+
+
+def test_a_request_that_waits_is_tried_before_the_child_of_a_failed_image_is_cancelled():
+    server = start(parallel=2, kv_unified=True, ctx_size=256)
+    server.complete(Request(tuple(range(100, 250)), n_predict=1, id_slot=0))
+    parent = server.submit(Request((*range(300, 394), *CAT, *MORE), n_predict=1, id_slot=1, n_cmpl=2))
+    late = server.submit(Request(TEXT, n_predict=1, id_slot=0))
+    while not server.disconnect_is_next:
+        server.iterate()
+    assert (parent.status, parent.error) == (500, "failed to process mtmd chunk")
+    server.take_queue()
+    assert len(server.deferred) == 1
+    while server.working:
+        server.iterate()
+    assert late.status == 200 and late.id_slot == 0

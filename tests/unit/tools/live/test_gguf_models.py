@@ -29,7 +29,7 @@ ARCHITECTURES = {
     "GA": "qwen3next", "GGGA": "qwen3next", "GGGAGGGA": "qwen3next", "AG": "qwen3next",
     "qwen35-GGGA": "qwen35", "GA+M": "qwen35", "GGGA+M": "qwen35",
     "S": "mamba2", "SS": "mamba2", "SSASSA": "granitehybrid", "AS": "granitehybrid",
-    "CA": "lfm2", "CCACAC": "lfm2", "C W8": "lfm2", "H": "falcon-h1", "HH": "falcon-h1",
+    "qwen2vl": "qwen2vl", "CA": "lfm2", "CCACAC": "lfm2", "C W8": "lfm2", "H": "falcon-h1", "HH": "falcon-h1",
 }  # fmt: skip
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
 
@@ -43,7 +43,7 @@ def test_architecture_of_a_notation(notation, arch):
 def test_a_file_name_leads_back_to_the_layers(notation):
     model = find_model(notation)
     again = model_kind(model.file.removeprefix("tiny-").removesuffix(".gguf"))
-    assert (again.spec, again.mrope) == (model_kind(notation).spec, model.arch == "qwen35")
+    assert (again.spec, again.mrope) == (model_kind(notation).spec, model.arch in ("qwen35", "qwen2vl"))
     assert find_model(model.name) == model
 
 
@@ -153,11 +153,13 @@ OURS = ("general.name", "general.description", ".context_length")
 @needs_gguf
 @needs(MODELS)
 @pytest.mark.parametrize(
-    "name", ["llama", "gemma3", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid"]
+    "name",
+    ["llama", "gemma3", "qwen2vl", "mamba2", "qwen35", "qwen35mtp", "lfm2", "lfm2swa", "falconh1", "granitehybrid"],
 )
 def test_keys_and_shapes_are_those_of_the_recorded_models(name, tmp_path):
     notation, mrope = RECORDED[name]
-    write_model(f"qwen35-{notation}" if mrope else notation, tmp_path / "a")
+    own = name == "qwen2vl"
+    write_model(name if own else f"qwen35-{notation}" if mrope else notation, tmp_path / "a")
     ours, theirs = fields(tmp_path / "a"), fields(MODELS / f"tiny-{name}.gguf")
     assert ours.keys() == theirs.keys()
     assert all(key.endswith(OURS) for key, value in ours.items() if value != theirs[key])

@@ -116,3 +116,8 @@ def test_what_cannot_be_expressed_is_said():
         Player(from_line("S3{task=embedding}"))
     with pytest.raises(BadInput, match="mlx_lm"):
         Player(from_line("S3", profiles=("mlx_lm@0.32.2",)))
+
+
+def test_a_text_with_an_image_cannot_have_the_token_of_no_model():
+    with pytest.raises(BadInput, match="request 0: with an image a prompt is sent as text"):
+        played("S3.I4x2.NULL1>1", mmproj="causal")

@@ -163,6 +163,14 @@ def test_adapters_of_the_cold_server_are_those_of_the_recorded_server(start):
     assert [one["cold"]["equal"] for one in (own, later, again, last)] == [True, True, False, True]
 
 
+@pytest.mark.parametrize(("ended", "said"), [(False, {"launched": False}), (True, {})])
+def test_a_request_without_log_lines_was_not_launched_unless_the_server_ended(ended, said):
+    """A server that ends may not have logged its last launches."""
+    members = [ask([1, 2, 3]), {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}}]
+    Recorder._name_tasks(None, members, [None, None], [], ended)
+    assert members[1] == {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}, **said}
+
+
 def test_a_waiting_request_that_the_server_has_forgotten(start, monkeypatch):
     monkeypatch.setattr(llama_server, "DESERTED", 0.2)
     monkeypatch.setattr(client, "PATIENCE", 0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items, item_at
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.chat_template import THK
 from cachesim.tools.live.token_map import TINY, MappedText, TokenMap
@@ -122,3 +123,11 @@ def test_more_texts_than_tokens():
     mapped = TokenMap(texts, 0)
     with pytest.raises(BadInput, match="more than 219 texts"):
         [mapped.prompt(text) for text in texts]
+
+
+def test_images_stay_images_and_change_with_the_seed():
+    image = image_items("0", 8, 4)
+    text = MappedText((*word(1, 3), *image, *word(2, 2)))
+    first, other = (TokenMap([text], seed).prompt(text) for seed in (5, 6))
+    assert [item_at(first, i) for i in range(13)] == [item_at(text.tokens, i) for i in range(13)]
+    assert first[3:11] == TokenMap([text], 5).prompt(text)[3:11] != other[3:11]
