@@ -48,11 +48,7 @@ class Player:
 
     def write(self, options: Mapping[str, Option]) -> list[str]:
         """Return the server's command line for options, with invocation tokens in the real vocabulary."""
-        def real(found: re.Match[str]) -> str:
-            return "@" + ".".join(map(str, self.map.prompt(MappedText(tuple(map(int, found[1].split(".")))))))
-
-        return self._write({name: re.sub(r"@([\d.]+)", real, value) if isinstance(value, str) else value
-                            for name, value in options.items()})  # fmt: skip
+        return self._write(real_options(options, self.map))
 
     def run(self, play: Play) -> Iterator[tuple[int, Body]]:
         """Run every step; yield the number of its first request or action in the scenario, and the result. Stops where
@@ -85,7 +81,7 @@ class Player:
             changed = {"flags": self.write(self.options)} if action.server else {}
             return {"op": "restart", **changed}
         if action.do == "lora":
-            return {"op": "lora", "request": {"set": _scales(action.scales)}}
+            return {"op": "lora", "request": {"set": scales_body(action.scales)}}
         request: Body = {"action": action.do, "id_slot": action.id_slot}
         if action.file:
             request["filename"] = f"{self.prefix}{action.file}.bin"
@@ -96,7 +92,7 @@ class Player:
         body: Body = {"n_predict": request.n_predict}
         body |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
         if request.extra.get("lora"):
-            body["lora"] = _scales(str(request.extra["lora"]))
+            body["lora"] = scales_body(str(request.extra["lora"]))
         if request.cancel_at is not None:
             body["cancel_after"] = max(0, request.cancel_at - len(request.prompt) + 1)
             body["n_predict"] = body["cancel_after"] + BEHIND
@@ -119,7 +115,16 @@ class Player:
                     self.map.heard(answer, _generated(reply)[: len(answer)])
 
 
-def _scales(text: str) -> list[Body]:
+def real_options(options: Mapping[str, Option], tmap: TokenMap) -> dict[str, Option]:
+    """Return server options with invocation tokens in the real vocabulary."""
+    def real(found: re.Match[str]) -> str:
+        return "@" + ".".join(map(str, tmap.prompt(MappedText(tuple(map(int, found[1].split(".")))))))
+
+    return {name: re.sub(r"@([\d.]+)", real, value) if isinstance(value, str) else value
+            for name, value in options.items()}  # fmt: skip
+
+
+def scales_body(text: str) -> list[Body]:
     """Return scales of adapters, as in 0:1,2:0.5, as a server reads them."""
     pairs = [part.split(":") for part in text.split(",") if part.strip()]
     return [{"id": int(number), "scale": float(scale)} for number, scale in pairs]
@@ -149,12 +154,6 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip
     return write
-
-
-def check_adapters(scenario: Scenario) -> None:
-    """Raise BadInput for a scenario with adapters, where no files can be written for them."""
-    if ENGINES[scenario.engine].manual.adapter_lists(scenario.server):
-        raise BadInput("adapters of a scenario have no files, which a real server needs", file=scenario.file)
 
 
 def _changed(step: Step) -> Iterator[str]:

@@ -16,9 +16,8 @@ DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-d
             "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
 """Flags with a value that only affect drafts."""
 UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "1")
-KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens")
-"""Request fields that determine the computation, without adapters, which exported programs do not have."""
-LORA = "lora"
+KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens", "lora")
+"""Request fields that determine the computation."""
 
 Probabilities = list[dict[int, float]]
 """For every generated token the likeliest ids and their log-probabilities."""
@@ -38,7 +37,7 @@ def cold_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 def cold_request(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request for the cold server."""
-    return {**{name: request[name] for name in (*KEPT, LORA) if name in request}, "cache_prompt": False, "id_slot": 0}
+    return {**{name: request[name] for name in KEPT if name in request}, "cache_prompt": False, "id_slot": 0}
 
 
 def ask_cold(client: Client, request: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -8,13 +8,12 @@ Source: llama.cpp src/llama-adapter.cpp (b11549); sizes from the adapters of the
 from __future__ import annotations
 
 import re
-import struct
 from pathlib import Path
 from typing import Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
-from cachesim.tools.live.llama_server.tiny_gguf import ARRAY, UINT32, Tensor, write_gguf
+from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
 RANK, ALPHA, SPREAD = 2, 4.0, 0.35
 INVOCATION = "adapter.alora.invocation_tokens"
@@ -31,8 +30,7 @@ def with_adapters(flags: Sequence[str], gguf: Path, folder: Path) -> tuple[str, 
         file = folder / f"{gguf.stem}-{found[1]}"
         if not file.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            tokens = [int(token) for token in (found[3] or "").split(".") if token]
-            write_adapter(_model_of(gguf), file, int(found[2]) + 1, tokens)
+            adapter_files(_model_of(gguf), [found[0]])[found[1]].write(str(file))
         return str(file)
 
     return tuple(NAMED.sub(placed, word) for word in flags)
@@ -46,16 +44,19 @@ def _model_of(gguf: Path) -> GgufModel:
     return model
 
 
-def write_adapter(model: GgufModel, path: Path, seed: int, invocation: Sequence[int] = ()) -> None:
-    """Write an adapter for a tiny model. The bytes depend only on the arguments."""
+def adapter_files(model: GgufModel, flags: Sequence[str]) -> dict[str, TinyModel]:
+    """Return the adapters of a tiny model that flags name, by file name."""
+    found = (one for word in flags for one in NAMED.finditer(word))
+    return {one[1]: tiny_adapter(model, int(one[2]) + 1, [int(token) for token in (one[3] or "").split(".") if token])
+            for one in found}  # fmt: skip
+
+
+def tiny_adapter(model: GgufModel, seed: int, invocation: Sequence[int] = ()) -> TinyModel:
+    """Return an adapter for a tiny model. Its bytes depend only on the arguments."""
     keys = {"general.architecture": model.arch, "general.type": "adapter", "adapter.type": "lora",
-            "adapter.lora.alpha": ALPHA, **({INVOCATION: list(invocation)} if invocation else {})}  # fmt: skip
+            "adapter.lora.alpha": ALPHA, **({INVOCATION: tuple(invocation)} if invocation else {})}  # fmt: skip
     head = f"blk.{len(model.spec.layers)}."                  # the layer of an MTP head
     changed = [one for one in tiny_model(model).tensors() if ADAPTED.search(one.name) and not one.name.startswith(head)]
     pairs = [Tensor(f"{one.name}.lora_{part}", shape, SPREAD) for one in changed
              for part, shape in (("a", (one.shape[0], RANK)), ("b", (RANK, one.shape[1])))]  # fmt: skip
-    write_gguf(str(path), keys, pairs, seed)
-    if invocation:                                           # lists are written as INT32; only UINT32 is read here
-        data = path.read_bytes()
-        at = data.index(INVOCATION.encode()) + len(INVOCATION)
-        path.write_bytes(data[:at] + struct.pack("<II", ARRAY, UINT32) + data[at + 8 :])
+    return TinyModel(keys, pairs, {}, "", seed)

@@ -34,6 +34,7 @@ class TinyModel(NamedTuple):
     outer: Sequence[Tensor]                     # tensors outside of the layers
     kinds: Mapping[str, Sequence[Tensor]]       # tensors of each kind of layer
     order: str                                  # kinds of the layers, in order
+    seed: int = 0                               # of the random values
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors in file order; names of layer tensors get the prefix `blk.N.`."""
@@ -41,8 +42,8 @@ class TinyModel(NamedTuple):
         return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
 
     def write(self, path: str, seed: int = 0) -> None:
-        """Write the file."""
-        write_gguf(path, self.keys, self.tensors(), seed)
+        """Write the file. ``seed``: of the random values, 0 = the model's."""
+        write_gguf(path, self.keys, self.tensors(), seed or self.seed)
 
 
 def tensor_values(tensor: Tensor, seed: int) -> list[float]:
@@ -60,7 +61,7 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
 
 
 def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
-    """Write a file with these keys and tensors. An int becomes UINT32, in a list INT32."""
+    """Write a file with these keys and tensors. An int becomes UINT32, in a tuple UINT32, in a list INT32."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
     head += b"".join(_string(key) + _value(value) for key, value in keys.items())
     offset = 0
@@ -93,6 +94,6 @@ def _value(value: Any) -> bytes:
         return struct.pack("<If", FLOAT32, value)
     if isinstance(value, str):
         return struct.pack("<I", STRING) + _string(value)
-    kind = STRING if isinstance(value[0], str) else INT32
+    kind = STRING if isinstance(value[0], str) else UINT32 if isinstance(value, tuple) else INT32
     items = [_string(one) if kind == STRING else struct.pack("<i", one) for one in value]
     return struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(items)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.live.llama_server.gguf_adapters import INVOCATION, RANK, with_adapters, write_adapter
+from cachesim.tools.live.llama_server.gguf_adapters import INVOCATION, RANK, tiny_adapter, with_adapters
 from cachesim.tools.live.llama_server.gguf_models import find_model
 
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
@@ -20,7 +20,7 @@ def test_an_adapter_fits_its_model(notation, tmp_path):
     from gguf import GGUFReader
 
     model = find_model(notation)
-    write_adapter(model, tmp_path / "a.gguf", 1, [101, 102])
+    tiny_adapter(model, 1, [101, 102]).write(str(tmp_path / "a.gguf"))
     found = GGUFReader(tmp_path / "a.gguf")
     assert found.fields["general.architecture"].contents() == model.arch
     assert found.fields[INVOCATION].contents() == [101, 102]

@@ -68,7 +68,7 @@ class CaseServer:
         return False
 
     def _file(self, word: str) -> str:
-        return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
+        return word.replace("MODELS/", os.path.join(self.models, ""))
 
     def lines(self) -> list[str]:
         """Return the lines of the server's log."""

@@ -18,8 +18,8 @@ from cachesim.base.escaping import comment_line, python_literal
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.export import case_program, talk
 from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, WordSlice, name_of
-from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
-from cachesim.tools.live.llama_server.tiny_gguf import Tensor
+from cachesim.tools.live.llama_server.gguf_models import find_model, tiny_model
+from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
 # Shell script that needs only llama-server and a python3 without packages.
 #
@@ -132,21 +132,23 @@ def _merged(imports: set[str]) -> list[str]:
 
 
 def models_text(script: Script) -> str:
-    """Return the dictionary MODELS of a program by file name: the server's model, then its draft model."""
+    """Return the dictionary MODELS of a program by file name: the server's model, its draft model, its adapters."""
     draft = str(script.scenario.server.get("model_draft") or "")
-    models = {script.model.file: script.model, **({f"tiny-{draft}.gguf": find_model(draft)} if draft else {})}
+    models = {script.model.file: tiny_model(script.model),
+              **({f"tiny-{draft}.gguf": tiny_model(find_model(draft))} if draft else {}),
+              **script.adapters}  # fmt: skip
     entries = (f"    {python_literal(file)}: {_model(one)},\n" for file, one in models.items())
     return "MODELS = {\n" + "".join(entries) + "}"
 
 
-def _model(model: GgufModel) -> str:
-    made = tiny_model(model)
+def _model(made: TinyModel) -> str:
     room = " " * 12
     kinds = "".join(f"{room}{python_literal(kind)}: [\n{_tensors(rows, 16)}{room}],\n"
                     for kind, rows in made.kinds.items())  # fmt: skip
     keys = "".join(f"{room}{python_literal(name)}: {_key(value)},\n" for name, value in made.keys.items())
     return (f"TinyModel(\n        keys={{\n{keys}        }},\n        outer=[\n{_tensors(made.outer, 12)}        ],\n"
-            f"        kinds={{\n{kinds}        }},\n        order={python_literal(made.order)},\n    )")  # fmt: skip
+            f"        kinds={{\n{kinds}        }},\n        order={python_literal(made.order)},\n"
+            f"{f'        seed={made.seed},{chr(10)}' if made.seed else ''}    )")  # fmt: skip
 
 
 def _key(value: Any) -> str:
@@ -176,6 +178,9 @@ def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
 
 def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
     """Yield statements that run a group (not a restart); they use the names ``talk`` and ``w``."""
+    if isinstance(group, Act) and group.do == "lora":
+        yield f"talk.adapters({python_literal(list(group.scales))})"
+        return
     if isinstance(group, Act):
         file = f", filename={python_literal(f'{group.file}.bin')}" if group.file else ""
         yield f"talk.slot({group.id_slot}, {python_literal(group.do)}{file})"

@@ -48,6 +48,7 @@ def make_server(tmp_path, flags):
     server.n_threads, server.fa, server.ctk, server.ctv = 1, "off", "f32", "f32"
     server.slot_save_path = f"{tmp_path}/"
     @FIELDS@
+    flags = [word.replace("MODELS/", f"{tmp_path}/") for word in flags]
     binary = os.environ.get("LLAMA_SERVER_BIN_PATH", "../../../build/bin/llama-server")
     server.server_path = f"{tmp_path}/llama-server"
     with open(server.server_path, "w") as file:
@@ -80,6 +81,10 @@ def test_@NAME@(tmp_path):
 '''
 
 
+LOADED = '''\
+    adapters = talk.request("GET", "/lora-adapters")[1] or []
+    assert len(adapters) == {0}, f"expected {0} adapters at {{URL}}, found {{len(adapters)}}"
+'''
 _FIELDS = {
     "-c": "n_ctx", "-b": "n_batch", "-ub": "n_ubatch", "-np": "n_slots", "-cram": "cache_ram",
     "--spec-type": "spec_type", "--spec-draft-n-max": "spec_draft_n_max", "-md": "model_draft",
@@ -89,17 +94,21 @@ _SWITCHES = {"--swa-full": "swa_full", "-kvu": "kv_unified", "--context-shift": 
 
 
 def pytest_file(script: Script) -> str:
-    """Return a test that needs pytest and a running server. Raises BadInput for a scenario with a restart."""
-    if script.restarts:
-        raise BadInput("the scenario restarts the server, which a pytest file cannot do",
+    """Return a test that needs pytest and a running server. Raises BadInput for a scenario that restarts or changes
+    the server."""
+    if script.changes_server:
+        raise BadInput(f"the scenario {script.changes_server}, which a pytest file cannot do",
                        hint="use --to llama-server-test or --to script, which can restart it",
                        file=script.scenario.file)  # fmt: skip
     head = _docstring(script, "URL=http://127.0.0.1:8080 pytest FILE, with an empty server that was started with:",
-                      f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.flags)}",
+                      f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.placed_flags)}",
+                      *script.adapter_note,
                       f"(exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])})")  # fmt: skip
     imports, code = code_of(talk)
     settings = filled(ALONE, TOLERANCE=f"{DEFAULTS:g}")
-    return "\n".join([*head, *_imports("os", *imports), "", settings, "", code, "", "", _test(TEST_ALONE, script, 4)])
+    loaded = LOADED.format(len(script.adapters)) if script.adapters else ""
+    test = _test(TEST_ALONE.replace("@HISTORY@", f"{loaded}@HISTORY@"), script, 4)
+    return "\n".join([*head, *_imports("os", *imports), "", settings, "", code, "", "", test])
 
 
 def server_test(script: Script) -> str:

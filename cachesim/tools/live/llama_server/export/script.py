@@ -11,6 +11,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
+from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
@@ -19,9 +20,11 @@ from cachesim.scenarios.request_spec import Words, expand
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.live.llama_server.cold_server import cold_flags
+from cachesim.tools.live.llama_server.gguf_adapters import adapter_files
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
-from cachesim.tools.live.player import BEHIND, UNLESS, check_adapters
+from cachesim.tools.live.llama_server.tiny_gguf import TinyModel
+from cachesim.tools.live.player import BEHIND, UNLESS, real_options, scales_body
 from cachesim.tools.live.token_map import MappedText, TokenMap
 
 ROUNDING, AMPLIFIED = 1e-3, 5e-3
@@ -60,13 +63,15 @@ class ScriptRequest(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A step that is not a request. ``flags``: those of the server after a restart, None = unchanged."""
+    """A step that is not a request. ``flags``: those of the server after a restart, None = unchanged; ``scales``: of
+    the server's adapters from then on, as a server reads them."""
 
     number: int
     do: str
     id_slot: int = -1
     file: str = ""
     flags: tuple[str, ...] | None = None
+    scales: Sequence[Mapping[str, Any]] = ()
 
 
 Group = tuple[ScriptRequest, ...] | Act
@@ -120,9 +125,27 @@ class Script:
         return [number for number, one in enumerate(self.expected) if one.equal is False]
 
     @property
-    def restarts(self) -> bool:
-        """True if the scenario restarts the server."""
-        return any(isinstance(group, Act) and group.do == "restart" for group in self.groups)
+    def changes_server(self) -> str:
+        """What the scenario does with the server that the user of a running server does not expect, "" = nothing."""
+        acts = {group.do for group in self.groups if isinstance(group, Act)}
+        return "restarts the server" if "restart" in acts else "sets the server's adapters" if "lora" in acts else ""
+
+    @property
+    def adapters(self) -> Mapping[str, TinyModel]:
+        """Adapters of the tiny model that any start of the server needs, by file name."""
+        restarts = [group.flags or () for group in self.groups if isinstance(group, Act)]
+        return adapter_files(self.model, [word for flags in (self.flags, *restarts) for word in flags])
+
+    @property
+    def placed_flags(self) -> tuple[str, ...]:
+        """The server's flags, with files in the current folder."""
+        return tuple(word.replace("MODELS/", "") for word in self.flags)
+
+    @property
+    def adapter_note(self) -> tuple[str, ...]:
+        """A line about the adapter files that a running server needs, if it needs any."""
+        return (f"{', '.join(self.adapters)}: adapters of the model, in this order, that change its answers "
+                "(--to script writes those of the tiny model)",) if self.adapters else ()  # fmt: skip
 
     @property
     def tolerance(self) -> float:
@@ -153,7 +176,7 @@ def make_script(scenario: Scenario, profile: str) -> Script:
     made = _Maker(scenario, tmap, write)
     # The command line contains only options that differ from the real server's defaults.
     explicit = {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
-    return Script(scenario, run.profile, find_model(scenario.model), tuple(write(explicit)), tokens,
+    return Script(scenario, run.profile, find_model(scenario.model), made.written(explicit), tokens,
                   frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
                   tuple(dict.fromkeys((*made.notes, *tmap.notes))))  # fmt: skip
 
@@ -190,7 +213,6 @@ class _Maker:
     """Converts steps into requests. ``notes``: requests that had to be changed."""
 
     def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
-        check_adapters(scenario)
         self.scenario, self.map, self.write = scenario, tmap, write
         self.options, self.notes = dict(scenario.server), list[str]()
 
@@ -205,9 +227,13 @@ class _Maker:
         if action.percent < 100:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=self.scenario.file)
         if action.do != "restart":
-            return Act(number, action.do, action.id_slot, action.file)
+            return Act(number, action.do, action.id_slot, action.file, scales=scales_body(action.scales))
         self.options |= dict(action.server)
-        return Act(number, "restart", flags=tuple(self.write(self.options)) if action.server else None)
+        return Act(number, "restart", flags=self.written(self.options) if action.server else None)
+
+    def written(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """Return the server's command line for options."""
+        return tuple(self.write(real_options(options, self.map)))
 
     def _ask(self, number: int, step: Step) -> ScriptRequest:
         asked, request = step.asked, step.request
@@ -217,6 +243,8 @@ class _Maker:
                            file=self.scenario.file)  # fmt: skip
         fields: dict[str, Any] = {"n_predict": request.n_predict}
         fields |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
+        if request.extra.get("lora"):
+            fields["lora"] = scales_body(str(request.extra["lora"]))
         if asked.cancel_after is not None:
             fields["n_predict"] = asked.cancel_after + BEHIND
             self.notes.append("the time at which the server notices a disconnect is not controlled")

@@ -23,11 +23,12 @@ DEFAULTS = 0.2
 
 
 def shell_script(script: Script) -> str:
-    """Return the text of the script. Raises BadInput for a scenario with a restart."""
-    if script.restarts:
-        raise BadInput("the scenario restarts the server", hint="use --to script", file=script.scenario.file)
+    """Return the text of the script. Raises BadInput for a scenario that restarts or changes the server."""
+    if script.changes_server:
+        raise BadInput(f"the scenario {script.changes_server}", hint="use --to script", file=script.scenario.file)
     lines = ["#!/bin/sh", *_comment(script), filled(t.SETTINGS, TOLERANCE=f"{DEFAULTS:g}").rstrip(), ""]
-    lines += [t.FOLDER.rstrip(), "", _words(script), "", _filled(t.ASK)]
+    loaded = t.LOADED.format(len(script.adapters)) if script.adapters else ""
+    lines += [f"{t.FOLDER}{loaded}".rstrip(), "", _words(script), "", _filled(t.ASK)]
     if any(one.hang_up is not None for one in script.asks):
         lines.append(_filled(t.HANG_UP))
     if any(isinstance(one, Act) for one in script.groups):
@@ -43,7 +44,7 @@ def _comment(script: Script) -> Iterator[str]:
     yield from comment(script)
     server = f"llama-server -m {shell_word(script.model.file)} --port 8080 --slot-save-path /tmp/"
     lines = ["Start an empty server, then: URL=http://127.0.0.1:8080 sh FILE",
-             f"  {server} {shell_command(script.flags)}",
+             f"  {server} {shell_command(script.placed_flags)}", *script.adapter_note,
              f"A model with equal kinds of layers works as well ({script.scenario.model}); windows must be as wide.",
              f"Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}",
              "Exit status: 1 the fault shows, 0 it does not, 2 no server."]  # fmt: skip

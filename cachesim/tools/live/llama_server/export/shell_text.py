@@ -55,6 +55,9 @@ slot() {  # slot ID ACTION FILE
   [ "$code" = 200 ] || echo "slot $1, $2: HTTP $code (the server needs --slot-save-path)"
 }
 """
+LOADED = """\
+[ "$(curl -s -m 5 "$URL/lora-adapters" | jq length)" = {0} ] || {{ echo "the server needs {0} adapters" >&2; exit 2; }}
+"""
 COMPARE = """\
 echo 'request  cache_n (expected)  evaluated (expected)  answer'
 shown=0

@@ -26,6 +26,7 @@ class Talk:
         self.sent: dict[int, dict[str, Any]] = {}
         self.came: dict[int, tuple[int, Any]] = {}
         self.disconnected: set[int] = set()
+        self.scales: dict[str, Any] = {}                       # of the server's adapters, if they were changed
 
     def connect(self) -> http.client.HTTPConnection:
         """Return a new connection to the server."""
@@ -49,12 +50,18 @@ class Talk:
 
     def ask(self, number: int, prompt: list[int], hang_up: int | None = None, **fields: Any) -> None:
         """Send a request; ``hang_up``: disconnect after so many tokens."""
-        body = self.sent[number] = {"prompt": list(prompt), **fields, **GREEDY}
+        body = {"prompt": list(prompt), **fields, **GREEDY}
+        self.sent[number] = {**self.scales, **body}            # for a server without these changes
         if hang_up is None:
             self.came[number] = self.request("POST", "/completion", body)
         else:
             self.came[number] = 0, {"tokens": self.disconnect(body, hang_up)}
             self.disconnected.add(number)
+
+    def adapters(self, scales: list[dict[str, Any]]) -> None:
+        """Set the scales of the server's adapters."""
+        self.request("POST", "/lora-adapters", scales)
+        self.scales = {"lora": scales}
 
     def disconnect(self, body: Any, tokens: int) -> list[int]:
         """Request a stream and disconnect after so many tokens; return the received tokens."""

@@ -18,7 +18,7 @@ from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Facts, from_file, from_server, rows
 from cachesim.tools.live.llama_server.verify.remote import Remote
-from cachesim.tools.live.player import Player, check_adapters
+from cachesim.tools.live.player import Player
 
 # Fitting of word lengths to another model: words become longer or shorter if windows and batches differ.
 #
@@ -127,7 +127,6 @@ class Verified(NamedTuple):
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
               tolerance: float | None = None) -> Verified:  # fmt: skip
     """Start a server with the scenario's options and verify on it; its log is read. Raises BadInput."""
-    check_adapters(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
@@ -168,12 +167,14 @@ def record_url(scenario: Scenario, remote: Remote, layers: str,
 
 def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str, Any], list[str]]:
     """Run on a running server; return a recording without the server's log, and notes."""
-    check_adapters(scenario)
     cannot = remote.clear()
     player = Player(scenario, remote.seed(), vocabulary=facts.vocabulary)
-    for _ in player.run(remote.play):
-        pass
-    remote.compare_all()
+    try:
+        for _ in player.run(remote.play):
+            pass
+        remote.compare_all()
+    finally:
+        remote.restore_adapters()
     return {"engine": "llama.cpp", "commit": remote.build, "model": _file(facts), "name": scenario.id,
             "workload": scenario.id, "seed": 0, "note": None, "log": False, "flags": player.write(scenario.server),
             "base_flags": [], "env": {}, "server": {"n_slots": remote.slots}, "inexact": remote.inexact,
@@ -214,9 +215,30 @@ def _options(scenario: Scenario, remote: Remote, given: Mapping[str, Option]) ->
     server = {flag.name: flag.default for flag in manual.flags}
     unified = bool(given.get("kv_unified", remote.slots == 4 and "parallel" not in given))
     server |= {"parallel": remote.slots, "kv_unified": unified,
-               "ctx_size": remote.context * (1 if unified else remote.slots), **given}  # fmt: skip
+               "ctx_size": remote.context * (1 if unified else remote.slots), **given,
+               **_adapters(scenario, remote)}  # fmt: skip
     assumed = f"assumed server options: defaults, {remote.slots} slots{' with a unified cache' if unified else ''}"
     return server, [f"{assumed}; change them with --set"]
+
+
+def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
+    """Return the option with the scenario's adapters. Raises BadInput unless the server has as many with equal
+    scales."""
+    manual = ENGINES[scenario.engine].manual
+    wanted = str(scenario.server.get(manual.adapter_scales, "")) if manual.adapter_lists(scenario.server) else ""
+    if not wanted:
+        return {}
+    if "@" in wanted:
+        raise BadInput("adapters that tokens of a prompt activate have other tokens in the files of a running server",
+                       hint="use --server BIN --model GGUF with a model of cachesim", file=scenario.file)  # fmt: skip
+    found, needed = remote.adapter_scales(), [float(scale) for scale in wanted.split(",")]
+    if found != needed:
+        said = ", ".join(f"{scale:g}" for scale in found) or "none"
+        flags = ",".join(f"FILE{number}:{scale:g}" for number, scale in enumerate(needed))
+        raise BadInput(f"expected a server with {len(needed)} adapters of the scales {wanted}, found {said}",
+                       hint=f"start it with --lora-scaled {flags}; each must change the model's answers",
+                       file=remote.client.url)  # fmt: skip
+    return {manual.adapter_scales: wanted}
 
 
 def _compared(ours: Scenario, data: Mapping[str, Any], profile: str, facts: Facts, notes: list[str]) -> Verified:

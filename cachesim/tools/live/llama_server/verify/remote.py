@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable, Mapping
 
 from cachesim.base.errors import BadInput
-from cachesim.base.http_client import ConnectionLost, HttpFailure
+from cachesim.base.http_client import ConnectionLost, HttpFailure, HttpReply
 from cachesim.base.json_shapes import INT32, check
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
 from cachesim.tools.live.llama_server.client import ANSWER_WITHIN, Client, at_once
@@ -33,6 +33,8 @@ class Remote(StoppedAtEnd):
         self.client, self.rounding = Client(url.rstrip("/"), within), rounding
         self.steps: list[Step] = []
         self.inexact: list[Step] = []
+        self.scales: list[float] | None = None       # of the adapters before the first change, None = unchanged
+        self.set: list[Step] | None = None           # scales that a step set, None = those before
         try:
             self.props = self._get("/props")
             self.models = self._get("/v1/models")
@@ -63,6 +65,15 @@ class Remote(StoppedAtEnd):
         """Build that the server reports, such as b11549; "" if it does not."""
         said = str(self.props.get("build_info") or "").partition("-")[0]
         return said if re.fullmatch(r"b0*[1-9][0-9]{0,8}", said) else ""
+
+    def adapter_scales(self) -> list[float]:
+        """Return the scales of the server's adapters, in order of their numbers."""
+        listed = self.client.get("/lora-adapters").body
+        found = {}
+        for one in listed if isinstance(listed, list) else ():
+            if isinstance(one, Mapping) and type(one.get("id")) is int and isinstance(one.get("scale"), int | float):
+                found[one["id"]] = float(one["scale"])
+        return [found[number] for number in sorted(found)]
 
     def seed(self) -> int:
         """Return a seed that differs after every run: tokens that were never sent before cannot be cached."""
@@ -102,6 +113,8 @@ class Remote(StoppedAtEnd):
         if member["op"] == "slot":
             reply = self.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
             member["response"] = read_slot(reply)
+        elif member["op"] == "lora":
+            member["response"] = read_slot(self._set_adapters(body["set"]))
         elif "cancel_after" in body:
             sent = {name: value for name, value in body.items() if name != "cancel_after"}
             seen = self.client.hang_up(sent, max(1, body["cancel_after"]), lambda: None)
@@ -109,6 +122,20 @@ class Remote(StoppedAtEnd):
         else:
             reply = self.client.complete(body)
             member["response"], member["body"] = read_completion(reply), reply.body
+            member["lora"] = self.set                # in force for requests without a list
+
+    def _set_adapters(self, scales: list[Step]) -> HttpReply:
+        """Set the scales of the server's adapters until ``restore_adapters``."""
+        if self.scales is None:
+            self.scales = self.adapter_scales()
+        self.set = scales
+        return self.client.set_adapters(scales)
+
+    def restore_adapters(self) -> None:
+        """Set the scales of the server's adapters as they were before the first step that changed them."""
+        if self.scales is not None:
+            self.client.set_adapters([{"id": number, "scale": scale} for number, scale in enumerate(self.scales)])
+            self.scales = None
 
     def _answers(self) -> bool:
         """True if the server still accepts connections."""
@@ -124,13 +151,13 @@ class Remote(StoppedAtEnd):
         """Send every prompt cold, and add the comparison to each response."""
         for step in self.steps:
             for member in step.get("steps", [step]):
-                body = member.pop("body", None)
+                body, scales = member.pop("body", None), member.pop("lora", None)
                 if body is not None and (member["response"].get("status") == 200):
-                    self._compare(member, body if isinstance(body, list) else [body])
+                    self._compare(member, body if isinstance(body, list) else [body], scales)
                     told(member)
 
-    def _compare(self, member: Step, bodies: list[Mapping[str, Any]]) -> None:
-        cold = ask_cold(self.client, member["request"])
+    def _compare(self, member: Step, bodies: list[Mapping[str, Any]], scales: list[Step] | None) -> None:
+        cold = ask_cold(self.client, {**({"lora": scales} if scales else {}), **member["request"]})
         if cold is None:
             return
         found = [compare(body, cold) for body in bodies]
