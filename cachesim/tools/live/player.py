@@ -11,6 +11,7 @@ import re
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens
 from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import ENGINES
@@ -154,6 +155,14 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip
     return write
+
+
+def check_images(scenario: Scenario) -> None:
+    """Raise BadInput for a scenario with images."""
+    for number, step in enumerate(scenario.steps):
+        if any(map(is_item, step.request.prompt)):
+            raise BadInput(f"request {number}: images of a scenario have a size and no pixels, which a real server needs",
+                           file=scenario.file)  # fmt: skip
 
 
 def _changed(step: Step) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Adapter files (LoRA, and activated LoRA: aLoRA) for the tiny models, with random weights.
 
 They are so strong that another adapter changes most greedy answers. The command line that a scenario stands for names
-them ``MODELS/lora0.gguf``, or ``MODELS/alora1-101.102.gguf`` for an aLoRA with these invocation tokens.
+them ``MODELS/lora0.gguf``, or ``MODELS/alora1-101.102.gguf`` for an aLoRA with these invocation tokens. In exported
+programs the model's name precedes that of the file.
 Source: llama.cpp src/llama-adapter.cpp (b11549); sizes from the adapters of the recorded models.
 """
 
@@ -19,7 +20,7 @@ RANK, ALPHA, SPREAD = 2, 4.0, 0.35
 INVOCATION = "adapter.alora.invocation_tokens"
 ADAPTED = re.compile(r"\.(?:attn_(?:q|k|v|qkv|gate)|ffn_down|ssm_in|shortconv\.in_proj)\.weight$")
 """Tensors that an adapter changes: those that K/V rows and states depend on."""
-NAMED = re.compile(r"MODELS/(a?lora(\d+)(?:-([\d.]+))?\.gguf)")
+NAMED = re.compile(r"MODELS/(?:tiny-[^/:,]*?-)?(a?lora(\d+)(?:-([\d.]+))?\.gguf)")
 
 
 def with_adapters(flags: Sequence[str], gguf: Path, folder: Path) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ def with_adapters(flags: Sequence[str], gguf: Path, folder: Path) -> tuple[str, 
         file = folder / f"{gguf.stem}-{found[1]}"
         if not file.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            adapter_files(_model_of(gguf), [found[0]])[found[1]].write(str(file))
+            next(iter(adapter_files(_model_of(gguf), [found[0]]).values())).write(str(file))
         return str(file)
 
     return tuple(NAMED.sub(placed, word) for word in flags)
@@ -46,9 +47,17 @@ def _model_of(gguf: Path) -> GgufModel:
 
 def adapter_files(model: GgufModel, flags: Sequence[str]) -> dict[str, TinyModel]:
     """Return the adapters of a tiny model that flags name, by file name."""
-    found = (one for word in flags for one in NAMED.finditer(word))
-    return {one[1]: tiny_adapter(model, int(one[2]) + 1, [int(token) for token in (one[3] or "").split(".") if token])
-            for one in found}  # fmt: skip
+    files = {}
+    for found in (one for word in flags for one in NAMED.finditer(word)):
+        tokens = [int(token) for token in (found[3] or "").split(".") if token]
+        files[found[0].removeprefix("MODELS/")] = tiny_adapter(model, int(found[2]) + 1, tokens)
+    return files
+
+
+def named_for(model: GgufModel, flags: Sequence[str]) -> tuple[str, ...]:
+    """Return the flags with the model's name before those of its adapters."""
+    stem = model.file.removesuffix(".gguf")
+    return tuple(NAMED.sub(lambda found: f"MODELS/{stem}-{found[1]}", word) for word in flags)
 
 
 def tiny_adapter(model: GgufModel, seed: int, invocation: Sequence[int] = ()) -> TinyModel:

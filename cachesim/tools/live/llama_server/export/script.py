@@ -20,11 +20,11 @@ from cachesim.scenarios.request_spec import Words, expand
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.live.llama_server.cold_server import cold_flags
-from cachesim.tools.live.llama_server.gguf_adapters import adapter_files
+from cachesim.tools.live.llama_server.gguf_adapters import adapter_files, named_for
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.llama_server.tiny_gguf import TinyModel
-from cachesim.tools.live.player import BEHIND, UNLESS, real_options, scales_body
+from cachesim.tools.live.player import BEHIND, UNLESS, check_images, real_options, scales_body
 from cachesim.tools.live.token_map import MappedText, TokenMap
 
 ROUNDING, AMPLIFIED = 1e-3, 5e-3
@@ -213,6 +213,7 @@ class _Maker:
     """Converts steps into requests. ``notes``: requests that had to be changed."""
 
     def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
+        check_images(scenario)
         self.scenario, self.map, self.write = scenario, tmap, write
         self.options, self.notes = dict(scenario.server), list[str]()
 
@@ -233,7 +234,7 @@ class _Maker:
 
     def written(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Return the server's command line for options."""
-        return tuple(self.write(real_options(options, self.map)))
+        return named_for(find_model(self.scenario.model), self.write(real_options(options, self.map)))
 
     def _ask(self, number: int, step: Step) -> ScriptRequest:
         asked, request = step.asked, step.request

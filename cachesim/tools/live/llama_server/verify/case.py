@@ -18,7 +18,7 @@ from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Facts, from_file, from_server, rows
 from cachesim.tools.live.llama_server.verify.remote import Remote
-from cachesim.tools.live.player import Player
+from cachesim.tools.live.player import Player, check_images
 
 # Fitting of word lengths to another model: words become longer or shorter if windows and batches differ.
 #
@@ -127,6 +127,7 @@ class Verified(NamedTuple):
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
               tolerance: float | None = None) -> Verified:  # fmt: skip
     """Start a server with the scenario's options and verify on it; its log is read. Raises BadInput."""
+    check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
@@ -167,6 +168,7 @@ def record_url(scenario: Scenario, remote: Remote, layers: str,
 
 def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str, Any], list[str]]:
     """Run on a running server; return a recording without the server's log, and notes."""
+    check_images(scenario)
     cannot = remote.clear()
     player = Player(scenario, remote.seed(), vocabulary=facts.vocabulary)
     try:
