@@ -161,7 +161,7 @@ def check_images(scenario: Scenario) -> None:
     """Raise BadInput for a scenario with images."""
     for number, step in enumerate(scenario.steps):
         if any(map(is_item, step.request.prompt)):
-            raise BadInput(f"request {number}: images of a scenario have a size and no pixels, which a real server needs",
+            raise BadInput(f"request {number}: an image of a scenario is a size without pixels, which a server needs",
                            file=scenario.file)  # fmt: skip
 
 

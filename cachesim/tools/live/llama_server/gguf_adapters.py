@@ -41,7 +41,8 @@ def _model_of(gguf: Path) -> GgufModel:
     try:
         model = find_model(gguf.stem.removeprefix("tiny-"))
     except BadInput as bad:
-        raise BadInput(f"adapters are only written for the models of cachesim: {bad.cause}", file=str(gguf)) from None
+        raise BadInput(f"adapters are only written for the models of cachesim: {bad.cause}", file=str(gguf),
+                       hint="start a server with adapter files of the model, and use --url") from None  # fmt: skip
     return model
 
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
 from cachesim.replay.event_owners import RequestEvents
-from cachesim.replay.recorded_requests import make_request
+from cachesim.replay.recorded_requests import make_request, scales_text
 from cachesim.tools.replay.command import checker
 from tests.live.fake import spoken
 
@@ -52,6 +52,7 @@ class Simulated(BaseHTTPRequestHandler):
                        "build_info": "b11549-abc", "default_generation_settings": {"n_ctx": settings.n_ctx_slot},
                        **self.props},
             "/slots": [{"id": 0, "id_task": self.tasks}] * settings.n_slots,
+            "/lora-adapters": [{"id": number, "scale": scale} for number, scale in enumerate(self.sim.served)],
             "/v1/models": {"data": [{"meta": {"n_vocab": 320}}]},
         }  # fmt: skip
         self.reply(self.props.get("status", 200), said.get(self.path, {"status": "ok"}))
@@ -63,6 +64,9 @@ class Simulated(BaseHTTPRequestHandler):
             type(self).tasks += 1
             if path.path == "/completion":
                 self.reply(*self.complete(body))
+                return
+            if path.path == "/lora-adapters":
+                self.reply(200, self.sim.set_adapters(scales_text(body)))
                 return
             action = parse_qs(path.query)["action"][0]
             file = Path(self.folder.name) / body["filename"] if "filename" in body else None

@@ -237,7 +237,7 @@ def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
     if found != needed:
         said = ", ".join(f"{scale:g}" for scale in found) or "none"
         flags = ",".join(f"FILE{number}:{scale:g}" for number, scale in enumerate(needed))
-        raise BadInput(f"expected a server with {len(needed)} adapters of the scales {wanted}, found {said}",
+        raise BadInput(f"expected a server with adapters of the scales {wanted}, found {said}",
                        hint=f"start it with --lora-scaled {flags}; each must change the model's answers",
                        file=remote.client.url)  # fmt: skip
     return {manual.adapter_scales: wanted}
