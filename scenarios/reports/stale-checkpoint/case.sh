@@ -54,7 +54,7 @@ def history(talk, server, w):
 
 # Client of an exported program for llama-server, and the comparison of answers with cold runs.
 GREEDY = {'temperature': 0, 'ignore_eos': True, 'n_probs': 4, 'return_tokens': True}
-KEPT = ['prompt', 'n_predict', 'n_keep', 'n_discard', 'max_tokens']
+KEPT = ['prompt', 'n_predict', 'n_keep', 'n_discard', 'max_tokens', 'lora']
 
 
 class Talk:
@@ -66,6 +66,7 @@ class Talk:
         self.sent: dict[int, dict[str, Any]] = {}
         self.came: dict[int, tuple[int, Any]] = {}
         self.disconnected: set[int] = set()
+        self.scales: dict[str, Any] = {}                       # of the server's adapters, if they were changed
 
     def connect(self) -> http.client.HTTPConnection:
         """Return a new connection to the server."""
@@ -89,12 +90,18 @@ class Talk:
 
     def ask(self, number: int, prompt: list[int], hang_up: int | None = None, **fields: Any) -> None:
         """Send a request; ``hang_up``: disconnect after so many tokens."""
-        body = self.sent[number] = {"prompt": list(prompt), **fields, **GREEDY}
+        body = {"prompt": list(prompt), **fields, **GREEDY}
+        self.sent[number] = {**self.scales, **body}            # for a server without these changes
         if hang_up is None:
             self.came[number] = self.request("POST", "/completion", body)
         else:
             self.came[number] = 0, {"tokens": self.disconnect(body, hang_up)}
             self.disconnected.add(number)
+
+    def adapters(self, scales: list[dict[str, Any]]) -> None:
+        """Set the scales of the server's adapters."""
+        self.request("POST", "/lora-adapters", scales)
+        self.scales = {"lora": scales}
 
     def disconnect(self, body: Any, tokens: int) -> list[int]:
         """Request a stream and disconnect after so many tokens; return the received tokens."""
@@ -220,6 +227,7 @@ class TinyModel(NamedTuple):
     outer: Sequence[Tensor]                     # tensors outside of the layers
     kinds: Mapping[str, Sequence[Tensor]]       # tensors of each kind of layer
     order: str                                  # kinds of the layers, in order
+    seed: int = 0                               # of the random values
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors in file order; names of layer tensors get the prefix `blk.N.`."""
@@ -227,8 +235,8 @@ class TinyModel(NamedTuple):
         return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
 
     def write(self, path: str, seed: int = 0) -> None:
-        """Write the file."""
-        write_gguf(path, self.keys, self.tensors(), seed)
+        """Write the file. ``seed``: of the random values, 0 = the model's."""
+        write_gguf(path, self.keys, self.tensors(), seed or self.seed)
 
 
 def tensor_values(tensor: Tensor, seed: int) -> list[float]:
@@ -246,7 +254,7 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
 
 
 def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
-    """Write a file with these keys and tensors. An int becomes UINT32, in a list INT32."""
+    """Write a file with these keys and tensors. An int becomes UINT32, in a tuple UINT32, in a list INT32."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
     head += b"".join(_string(key) + _value(value) for key, value in keys.items())
     offset = 0
@@ -279,7 +287,7 @@ def _value(value: Any) -> bytes:
         return struct.pack("<If", FLOAT32, value)
     if isinstance(value, str):
         return struct.pack("<I", STRING) + _string(value)
-    kind = STRING if isinstance(value[0], str) else INT32
+    kind = STRING if isinstance(value[0], str) else UINT32 if isinstance(value, tuple) else INT32
     items = [_string(one) if kind == STRING else struct.pack("<i", one) for one in value]
     return struct.pack("<IIQ", ARRAY, kind, len(value)) + b"".join(items)
 
@@ -336,7 +344,7 @@ class CaseServer:
         return False
 
     def _file(self, word: str) -> str:
-        return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
+        return word.replace("MODELS/", os.path.join(self.models, ""))
 
     def lines(self) -> list[str]:
         """Return the lines of the server's log."""
