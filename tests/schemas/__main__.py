@@ -74,7 +74,8 @@ SHOWN: Mapping[str, Any] = {
     "verify": {"schema": 1, "scenario": "try", "same": None, "model": "GGGA", "profile": "llama_cpp@b11549",
                "undecided": "", "notes": [""], "requests": []},
     "check": {
-        "schema": 1, "server": {"dialect": "native", "name": "x", "slots": 1}, "measured": 1e-5, "tolerance": 1e-4,
+        "schema": 1, "server": {"dialect": "native", "name": "x", "slots": 1, "adapters": 2, "image_tokens": 0},
+        "measured": 1e-5, "tolerance": 1e-4,
         "requests": 60, "rules": {"branch": [""]}, "early": [{"line": "A1/A", "requests": 30}],
         "conforms": False, "histories": 9, "notes": [""],
         "sections": [{"number": 1, "name": "noise", "state": "ok", "why": "", "histories": 1, "failed": 0,
