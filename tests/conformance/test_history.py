@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import Dictionary, HistoryTurn, history_from_turns, parse_history
-from cachesim.tools.conformance.corpus import corpus_histories, scaled
+from cachesim.tools.conformance.corpus import corpus_histories, line_history, scaled
 from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
 from cachesim.tools.conformance.search import attributed, shrink
 
@@ -45,6 +45,20 @@ def test_a_prompt_is_cut_to_the_limit():
 def test_a_line_that_is_none_is_refused(line, told):
     with pytest.raises(BadInput, match=told):
         parse_history(line)
+
+
+@pytest.mark.parametrize("line", ["A5{lora=0:1}", "A5.I4x1.B1"])
+def test_adapters_and_images_are_for_servers(line):
+    with pytest.raises(BadInput, match="supported by 'cachesim check' only") as refused:
+        line_history(line)
+    assert "keys=" in refused.value.hint and line_history(line, keyed=True).is_keyed
+    assert line_history(line, keyed=True).line == line and not line_history("A5", keyed=True).is_keyed
+    with pytest.raises(BadInput, match="stream is not supported"):
+        parse_history("A5{stream=True}")
+
+
+def test_no_history_of_the_corpus_has_adapters_or_images():
+    assert not any(history.is_keyed for history in corpus_histories(1_000))
 
 
 def test_without_a_special_way_of_asking():
