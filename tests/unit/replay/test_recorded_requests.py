@@ -41,3 +41,8 @@ def test_what_lies_in_the_slot_is_what_was_generated_rather_than_what_the_client
 ])  # fmt: skip
 def test_a_hang_up_takes_effect_where_the_slot_was_released(body, ends, cancel_at):
     assert made([{"ev": "release", "n_tokens": n} for n in ends], body).cancel_at == cancel_at
+
+
+def test_a_request_that_failed_before_its_disconnect_was_not_cancelled():
+    events = RequestEvents(({"ev": "release", "n_tokens": 9},), failed=True)
+    assert make_request("completion", {"prompt": [1] * 12, "cancel_after": 1}, {}, events).cancel_at is None

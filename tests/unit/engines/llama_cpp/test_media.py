@@ -139,8 +139,9 @@ def test_a_request_that_waits_is_tried_before_the_child_of_a_failed_image_is_can
     server.complete(Request(tuple(range(100, 250)), n_predict=1, id_slot=0))
     parent = server.submit(Request((*range(300, 394), *CAT, *MORE), n_predict=1, id_slot=1, n_cmpl=2))
     late = server.submit(Request(TEXT, n_predict=1, id_slot=0))
-    while not server.disconnect_is_next:
+    for _ in range(3):
         server.iterate()
+    assert server.disconnect_is_next
     assert (parent.status, parent.error) == (500, "failed to process mtmd chunk")
     server.take_queue()
     assert len(server.deferred) == 1
