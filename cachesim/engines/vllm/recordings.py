@@ -37,7 +37,8 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
-    return " ".join("A" if word.startswith("R") else word for word in words), flags
+    layers = ["A" if word.startswith("R") else word for word in words]
+    return " ".join(sorted(layers, key=lambda word: word != "S")), flags      # wrong rows mark no state in a recording
 
 
 class Player:
@@ -98,7 +99,8 @@ class Player:
     def _said(self, part: Part) -> tuple[int, Request, Answer]:
         """Return the outputs of a request in a step as an answer to be judged."""
         row, held = part.row, tuple(part.row.text[: part.start + part.n - len(part.drafts) + part.accepted])
-        answer = Answer(row.id, cancelled=True, slot_tokens=held, prompt=held, outputs=list(part.outputs))
+        answer = Answer(row.id, id_slot=-1, cancelled=True, slot_tokens=held, prompt=held, outputs=list(part.outputs),
+                        keys=row.task.answer.keys)
         return row.id, Request(held), answer
 
     def _update(self, step: Mapping[str, Any]) -> Any:

@@ -73,7 +73,6 @@ class Worker(Scheduler):
             self._copy_block(source, copy)
         for part in step.parts.values():
             self._prepare_states(part)
-            self._check_drafts(part)
         store = StepStore(self, [span for part in step.parts.values() for span in self._spans(part)])
         said = self.model.forward(store.runs(), store)
         for span, hidden in zip(store.spans, said, strict=True):
@@ -87,6 +86,8 @@ class Worker(Scheduler):
         for part in step.parts.values():
             self._settle_states(part)
             self._mark_drafts(part)
+        for part in step.parts.values():
+            self._check_drafts(part)
 
     def _learn(self, part: Part) -> None:
         """Take over the blocks that the scheduler added, and the text of a request that starts again."""
