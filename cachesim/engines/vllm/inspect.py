@@ -7,7 +7,6 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
@@ -47,8 +46,7 @@ class Inspected(Worker):
         unit = self.layout.unit
         for (key, block), (row, end) in self.named.items():
             self.found_by[key, block] = end
-            text = [token + row.key * 2**64 for token in row.text[:end]] if row.key else row.text
-            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, text, row)
+            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, row.identities(), row)
         self.named.clear()
 
     def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
@@ -67,6 +65,11 @@ class Inspected(Worker):
 
     # The contract.
 
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the computed tokens of a request, with the key that they were computed under."""
+        row = self.slots[slot]
+        return row.identities()[: row.computed - row.in_flight]
+
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
         kind, owner, number = key
@@ -77,10 +80,7 @@ class Inspected(Worker):
         row = node.text
         assert isinstance(row, Row)
         columns = [self._columns(group, row, node.end) for group in self.groups]
-        tokens: Tokens = tuple(row.text)
-        if row.key:
-            tokens = with_keys(tokens, ((0, row.key),))
-        return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
+        return self._content(kind, owner, row, row.identities(), node.end, columns, max(start, node.start))
 
     def _columns(self, group: Group, row: Row, end: int) -> list[int]:
         """Return the blocks of a group that hold a prefix, 0 where none is needed."""
