@@ -80,7 +80,8 @@ class Inspected(Worker):
         row = node.text
         assert isinstance(row, Row)
         columns = [self._columns(group, row, node.end) for group in self.groups]
-        return self._content(kind, owner, row, row.identities(), node.end, columns, max(start, node.start))
+        tokens = row.identities() if node.start else row.identities()[: node.end]
+        return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
 
     def _columns(self, group: Group, row: Row, end: int) -> list[int]:
         """Return the blocks of a group that hold a prefix, 0 where none is needed."""
