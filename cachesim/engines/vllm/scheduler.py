@@ -13,7 +13,8 @@ from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
-from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
+from cachesim.engines.vllm.rules.blocks import Delivered
+from cachesim.engines.vllm.rules.schedule import Split
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class Scheduler(Tables):
             gone = self._preempt(step)
             at -= gone < at
             if not row.running:
-                return at if self.opts.scheduling_policy == PRIORITY else -1
+                return at if self.rules.goes_on(self.opts.scheduling_policy) else -1
         step.prefill |= row.prefill
         drafted = max(0, new + row.computed - len(row.all) - row.pending)
         self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
@@ -159,6 +160,8 @@ class Scheduler(Tables):
             new, padded = 1, False
         new = self.rules.leave_lookahead(len(row.all) - hit.n - new, new, spec.ahead)
         if not new:
+            if not self.rules.passes_over():
+                return False
             self.skipped.append(self.waiting.pop(at))
             return True
         if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
@@ -231,9 +234,11 @@ class Scheduler(Tables):
             row.task.answer.outputs += part.outputs if part.speaks else ()
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
-            if not stale and self.opts.enable_prefix_caching and self.rules.publish_again(
-                    running, self.opts.num_speculative_tokens, placed):
-                self.publish(row, row.computed - row.in_flight)
+            tokens = self.rules.publish_again(Delivered(
+                running, self.opts.num_speculative_tokens, placed, row.pending, row.computed, row.in_flight,
+                self.opts.async_scheduling))  # fmt: skip
+            if not stale and self.opts.enable_prefix_caching and tokens is not None:
+                self.publish(row, tokens)
             if stopped:
                 finished.append(row)
                 self.free_row(row)

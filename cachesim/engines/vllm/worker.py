@@ -196,7 +196,7 @@ class Worker(Scheduler):
         if not grid or not self.aligned or part.drafts:
             return 0
         end = part.start + part.n
-        at = self._checkpoint(end, layout.align)
+        at = self._checkpoint(end)
         block = next(group.block for group in self.groups if group.align)
         return at if self.rules.state_inside(Inside(part.start, end, at, layout.unit, block, grid)) else 0
 

@@ -14,7 +14,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, Layout
 from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import ABSENT, Row, Table
-from cachesim.engines.vllm.rules.blocks import Inside, Mask, Need, checkpoint_at
+from cachesim.engines.vllm.rules.blocks import Inside, Kept, Mask, Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Reconcile, Sorted
 
 
@@ -73,7 +73,7 @@ class Tables(Driver):
             most = self.rules.most_tokens(len(row.all))
             reconcile = self.rules.reconcile if len(self.groups) > 1 else self.rules.look_up_one
             hit: Hit = reconcile(Reconcile(
-                most, len(row.hashes) * layout.unit, layout.unit if layout.partial else 0, layout.kinds,
+                most, self.rules.reach(most, len(row.hashes) * layout.unit), layout.unit if layout.partial else 0, layout.kinds,
                 lambda kind, most, drop: self.find(row, kind, most, drop),
             ))  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
@@ -118,11 +118,10 @@ class Tables(Driver):
     def _inside(self, group: Group, row: Row, start: int, end: int) -> tuple[int, int] | None:
         """Return length and column of the state that is kept inside a chunk, None = no such state."""
         grid = self.opts.mamba_prefill_checkpoint_alignment
-        last = row.prefill_end if not self.opts.prefix_cache_retention_interval else 0
-        if not grid or end < last:
+        if not grid or not self.rules.reserves_inside(end, row.prefill_end, self.opts.prefix_cache_retention_interval):
             return None
         table, layout = row.tables[group.index], self.layout
-        at = self._checkpoint(end, layout.align)
+        at = self._checkpoint(end)
         column = -(-end // group.block) - 2
         if not self.rules.state_inside(Inside(start, end, at, layout.unit, group.block, grid)) or column < 0:
             return None
@@ -130,9 +129,10 @@ class Tables(Driver):
             table.begun and column >= len(table.blocks) - self.scratch)
         return None if taken or not at else (at, column)
 
-    def _checkpoint(self, tokens: int, unit: int) -> int:
-        spec = self.layout.spec
-        return checkpoint_at(tokens, unit, spec.drop, spec.hashed)
+    def _checkpoint(self, tokens: int) -> int:
+        layout = self.layout
+        at: int = self.rules.checkpoint(tokens, layout.unit, layout.align, layout.spec.drop, layout.spec.hashed)
+        return at
 
     def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
@@ -213,7 +213,7 @@ class Tables(Driver):
         if held < columns:
             blocks += [0] * (columns - inside - held)
         for at in range(held - self.scratch, held) if begun else ():
-            if at >= columns - inside:
+            if at >= self.rules.left_behind(columns, inside):
                 break
             blocks.append(blocks[at])
             blocks[at] = 0
@@ -302,7 +302,7 @@ class Tables(Driver):
     def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
         """Publish complete blocks, unless the group's mask leaves them out."""
         if row.junction:
-            ends = [*ends, row.junction, *([row.junction - group.block] if group.drop else ())]
+            ends = [*ends, *self.rules.junction_ends(row.junction, group.block, group.drop)]
         interval = self.opts.prefix_cache_retention_interval
         keep = self.rules.keep[group.kind]
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
@@ -336,33 +336,34 @@ class Tables(Driver):
         table, layout, pool, block = row.tables[group.index], self.layout, self.pool, group.block
         if table.inside is not None:
             end, at = table.inside
-            if not self._wants_inside(group, row, end):
+            if not self.rules.keeps_inside(self._kept_inside(group, row, end, tokens)):
                 pool.drop_keys(table.blocks[at], ERASED)
-            elif not (pool.keys[table.blocks[at]] and pool.tokens[table.blocks[at]] == end):
+            elif not self._has_key(table.blocks[at], end):
                 self._promise(self._publish_part(group, row, at, end, replace=True))
-            return
-        if tokens <= 0 or tokens % layout.unit:
             return
         junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
         at = -(-tokens // block) - 1
-        if not (tokens == self._checkpoint(row.prompt, layout.unit) or junction) or at >= len(table.blocks):
+        if tokens <= 0 or tokens % layout.unit or at >= len(table.blocks) or not self.rules.state_tail(
+                tokens, row.prompt, layout.unit, block, layout.spec.drop, group.eagle, layout.spec.hashed, junction):
             return
         source = table.blocks[at]
-        if not source or (pool.keys[source] and pool.tokens[source] == tokens):
+        if not source or (self._has_key(source, tokens) and not self.rules.key_again()):
             return
         self._promise(self._publish_part(group, row, at, tokens))
         if tokens % block:
             table.partial, table.published = (at, source), at
 
-    def _wants_inside(self, group: Group, row: Row, end: int) -> bool:
-        """Return whether the state inside a chunk is kept."""
-        align, block = self.layout.align, group.block
-        if end in (self._checkpoint(row.prompt, align), row.junction):
-            return True
+    def _kept_inside(self, group: Group, row: Row, end: int, tokens: int) -> Kept:
+        """Return what decides whether the state inside a chunk is kept."""
+        align, block, interval = self.layout.align, group.block, self.opts.prefix_cache_retention_interval
         at = end // block - 1
-        mask = Mask(at, at + 1, block, align, self.opts.prefix_cache_retention_interval, (), 0, group.drop)
+        mask = Mask(at, at + 1, block, align, interval, (), 0, group.drop)
         kept = self.rules.keep[group.kind](mask) if end % block == 0 else [False]
-        return kept is None or bool(kept[0])
+        return Kept(end, tokens, row.prompt, self._checkpoint(row.prompt), row.junction, interval,
+                    kept is None or bool(kept[0]))  # fmt: skip
+
+    def _has_key(self, block: int, tokens: int) -> bool:
+        return bool(self.pool.keys[block]) and self.pool.tokens[block] == tokens
 
     def _promise(self, key: int) -> None:
         if key:

@@ -29,6 +29,7 @@ class Rules(RuleSet):
     surely_ends: Plain
     next_waiting: Plain
     most_tokens: Plain
+    reach: Plain
     reconcile: Plain
     look_up_one: Plain
     find: Mapping[str, Plain]
@@ -39,9 +40,17 @@ class Rules(RuleSet):
     needed: Plain
     states_needed: Plain
     state_inside: Plain
+    checkpoint: Plain
+    reserves_inside: Plain
+    left_behind: Plain
+    keeps_inside: Plain
+    state_tail: Plain
+    key_again: Plain
     wait_for_state: Rule
     admit: Rule
     preempt: Rule
+    goes_on: Plain
+    passes_over: Plain
     evict: Rule
     skipped: Plain
     reference_gap: Plain
@@ -49,6 +58,7 @@ class Rules(RuleSet):
     publishable: Plain
     publishable_one: Plain
     boundaries: Plain
+    junction_ends: Plain
     keep: Mapping[str, Plain]
     partial_rows: Plain
     publish_again: Plain

@@ -87,6 +87,56 @@ def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     return max(end, 0)
 
 
+@rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW), since="0.32.0")
+def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+    """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
+    return checkpoint_at(tokens, align, drop, lookahead)
+
+
+@rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW), since="0.31.0")
+def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
+    """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
+    return end >= prefill_end or interval != 0
+
+
+class Kept(NamedTuple):
+    """A chunk that ends after ``tokens`` of a ``prompt`` exports the state after ``position`` tokens. ``own``: the
+    prompt can resume there; ``masked_in``: the retention interval keeps it."""
+
+    position: int
+    tokens: int
+    prompt: int
+    own: int
+    junction: int
+    interval: int
+    masked_in: bool
+
+
+@rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+def keep_inside(ask: Kept) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
+    return ask.position in (ask.own, ask.junction) or ask.masked_in
+
+
+@rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+def state_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
+               junction: bool) -> bool:
+    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
+    return tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction
+
+
+@rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.33.0")
+def keyed_once() -> bool:
+    """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
+    return False
+
+
+@rule("V-MAM-3", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", NOW), since="0.32.0")
+def left_behind(columns: int, inside: bool) -> int:
+    """Scratch blocks before this column move to the end of the table."""
+    return columns - inside
+
+
 class Inside(NamedTuple):
     """A chunk of tokens start .. end - 1, in which the state after ``position`` tokens is wanted. ``grid``: multiple
     of tokens after ``start`` at which the kernels can export a state, 0 = they cannot."""
@@ -131,6 +181,12 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     if not drop:
         return [prompt - 1]
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
+
+
+@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW), since="0.33.0")
+def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
+    """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
+    return [junction, junction - block] if drop else [junction]
 
 
 class Mask(NamedTuple):
@@ -196,10 +252,24 @@ def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
-def publish_again(running: bool, drafts: int, placeholders: int) -> bool:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known."""
-    return running and (drafts > 0 or placeholders > 0)
+class Delivered(NamedTuple):
+    """Tokens of a request arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
+    steps, before and after it; ``flying``: computed tokens in flight."""
+
+    running: bool
+    drafts: int
+    before: int
+    after: int
+    computed: int
+    flying: int
+    overlap: bool
+
+
+@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW), since="0.33.0")
+def publish_again(ask: Delivered) -> int | None:
+    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Value: tokens
+    whose blocks are published, None = none."""
+    return ask.computed - ask.flying if ask.running and (ask.drafts > 0 or ask.before > 0) else None
 
 
 @rule("V-ALLOC-3", Role.ADMIT, vllm(MANAGER, "allocate_slots watermark_blocks", NOW))

@@ -26,6 +26,18 @@ def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
     return Decision(at, {"waiting": len(waiting)})
 
 
+@rule("V-SCHED-SELF", Role.PREEMPT, schedule, since="0.33.0")
+def goes_on(policy: str) -> bool:
+    """Whether the step goes on with the next running request after one preempted itself."""
+    return policy == PRIORITY
+
+
+@rule("V-SCHED-SKIP", Role.ADMIT, schedule, since="0.33.0")
+def passes_over() -> bool:
+    """Whether others may start if the next request has no tokens left for the drafter's sake."""
+    return True
+
+
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
