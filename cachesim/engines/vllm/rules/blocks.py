@@ -6,10 +6,9 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, MANAGER, NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, MANAGER, NOW, SCHEDULER, vllm
 
 DENSE = -1                   # `None` of the real option: every block is kept
-INTERFACE = "vllm/v1/kv_cache_interface.py"
 
 
 @rule("V-SIZE-10", Role.SETUP, vllm(INTERFACE, "max_admission_blocks_per_request", NOW))

@@ -102,7 +102,12 @@ def split_states(ask: Split) -> Decision:
     if end < prefill and (end // block * block > start or block <= ask.most):
         end = end // block * block
     tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
-    junction = ask.junction
+    return end_at_stop(ask, end, last, tail, inside)
+
+
+def end_at_stop(ask: Split, end: int, last: int, tail: int, inside: bool) -> Decision:
+    """End a chunk at its first stop: the end of a block that it begins in, ``last``, ``tail`` and the junction."""
+    start, block, junction = ask.start, ask.block, ask.junction
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block
     stops = [
