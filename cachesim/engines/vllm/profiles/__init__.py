@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.vllm.profiles.before_0_33 import V0_30_0, V0_31_0, V0_32_0
+from cachesim.engines.vllm.profiles.releases import V0_30_0, V0_31_0, V0_32_0, V0_33_0
 from cachesim.engines.vllm.profiles.rule_table import Rules
-from cachesim.engines.vllm.profiles.v0_33 import V0_33_0
 
 PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0, V0_31_0, V0_30_0)}
-LINE = tuple(reversed(PROFILES))
+LINE: tuple[str, ...] = (*PROFILES,)[::-1]
 __all__ = ["LINE", "PROFILES", "Rules"]

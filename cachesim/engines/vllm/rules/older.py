@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.blocks import Delivered, Inside, Kept, Need, state_inside
 from cachesim.engines.vllm.rules.schedule import Split, end_at_stop, schedule

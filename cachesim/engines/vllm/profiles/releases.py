@@ -1,11 +1,13 @@
-"""Releases of vLLM before 0.33.0, each as its successor with what changed."""
+"""Releases of vLLM, each as its successor with what changed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.vllm.profiles.v0_33 import V0_33_0
+from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.rules import older
+
+V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
 V0_32_0 = replace(
     V0_33_0,
