@@ -31,7 +31,8 @@ def skipped(kind: str, size: int, computed: int) -> int:
 
 @rule("V-FREE-2", Role.REMOVE, vllm(GROUPS, "RSWAManager.remove_skipped_blocks", NOW))
 def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[int, int]:
-    """Reference window: the blocks between the prompt and the window are not needed. Value: first and last + 1."""
+    """Reference window: the blocks between the prompt and the window are not needed. Returns the first, and the last
+    plus 1."""
     return -(-prompt // block), max(prompt, computed - window) // block
 
 
@@ -76,7 +77,7 @@ def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int
 
 @rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
 def wait_for_state(promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Value: it can start now."""
+    """A request whose state is computed in this very step waits for the next one. Returns whether it can start now."""
     return Decision(not promised, {"promised": promised})
 
 
@@ -137,7 +138,7 @@ def left_behind(columns: int, inside: bool) -> int:
 
 
 class Inside(NamedTuple):
-    """A chunk of tokens start .. end - 1, in which the state after ``position`` tokens is wanted. ``grid``: multiple
+    """A chunk of tokens start .. end - 1, whose state after ``position`` tokens should be kept. ``grid``: multiple
     of tokens after ``start`` at which the kernels can export a state, 0 = they cannot."""
 
     start: int
@@ -204,7 +205,7 @@ class Mask(NamedTuple):
 
 @rule("V-PUB-4.ALL", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.reachable_block_mask", NOW))
 def keep_all(ask: Mask) -> list[bool] | None:
-    """Full and chunked attention: every block. Value: None = all, else for each block."""
+    """Full and chunked attention: every block. Returns None = all, else whether, for each block."""
     return None
 
 

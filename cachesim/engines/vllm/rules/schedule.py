@@ -20,7 +20,7 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; none overtakes it. Value: its place.
+    """The request that has waited longest is next, or the most urgent one; none overtakes it. Returns its place.
     ``waiting``: priority and number of each."""
     at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
     return Decision(at, {"waiting": len(waiting)})
@@ -41,7 +41,7 @@ def passes_over() -> bool:
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
-    Value: its place. ``running``: priority and number of each."""
+    Returns its place. ``running``: priority and number of each."""
     at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
@@ -88,8 +88,8 @@ class Split(NamedTuple):
 
 @rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
 def split_states(ask: Split) -> Decision:
-    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction. Value:
-    tokens of the chunk."""
+    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
+    Returns the tokens of the chunk."""
     start, end, block = ask.start, ask.end, ask.block
     prefill = max(ask.prompt, ask.n - 1)
     if start >= prefill:

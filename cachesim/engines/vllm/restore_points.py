@@ -10,7 +10,7 @@ from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
-from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, Pieces, PrefixPoints
+from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.worker import Worker
@@ -25,7 +25,7 @@ class Inspected(Worker):
 
     def start_points(self) -> None:
         """Begin without restore points."""
-        pieces = [Pieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
+        pieces = [GroupPieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
         self.points = PrefixPoints(self.log, pieces, self.layout.align)
         self.named: dict[tuple[int, int], tuple[Row, int]] = {}     # keys of blocks that are not computed yet
         self.found_by: dict[tuple[int, int], int] = {}              # computed blocks, by key and block
