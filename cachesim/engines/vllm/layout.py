@@ -113,8 +113,12 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     ranks = opts.decode_context_parallel_size
     groups = [one._replace(block=one.block * (1 if one.kind == "mamba" else ranks)) for one in groups]
     blocks = [one.block for one in groups]
-    step, aligned = rules.scheduler_block(blocks), caching
-    unit = rules.hash_unit(blocks, opts.prefix_match_unit, caching)
+    step, at_ends = rules.scheduler_block(blocks), rules.states_align(opts.mamba_cache_mode)
+    if at_ends is None:
+        raise BadInput(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
+    aligned = caching and at_ends
+    unit = rules.hash_unit(blocks, opts.prefix_match_unit,
+                           caching and (aligned or all(one.kind != "mamba" for one in groups)))
     if caching and any(block % unit for block in blocks):
         raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
     states = [one.block for one in groups if one.kind == "mamba" and aligned]

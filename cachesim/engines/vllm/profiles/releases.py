@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.vllm.profiles.rule_table import Rules
-from cachesim.engines.vllm.rules import older
+from cachesim.engines.vllm.rules import older, sizes
 
 V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
@@ -27,6 +27,7 @@ V0_31_0 = replace(
     name="vllm@0.31.0",
     build="2026-10-05",
     source="vLLM 0.31.0 (PyPI)",
+    states_align=sizes.states_at_blocks,
     reach=older.reach_prompt,
     partial_rows=older.partial_rows_end,
     checkpoint=older.checkpoint_unit,

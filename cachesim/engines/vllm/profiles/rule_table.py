@@ -24,6 +24,7 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
+    states_align: Plain = sizes.states_at_ends
     speculation: Plain = sizes.speculation
     scheduler_block: Plain = sizes.scheduler_block
     hash_unit: Plain = sizes.hash_unit
