@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """Tokens start .. start + len(tokens) - 1 of a part. ``column``: where the state after them goes, for each group
-    of states; ``draft``: number of the draft token, 0 = none; ``inside``: the state is kept inside a chunk."""
+    """Tokens start .. start + len(tokens) - 1 of a part. ``draft``: number of the draft token, 0 = none; ``inside``:
+    the state after them is kept inside a chunk."""
 
     part: Part
     start: int
@@ -76,17 +76,18 @@ class StepStore(ByPosition):
         """Keep the state after a span."""
         self.made[layer, run] = state
 
-    def finish(self, span: Span) -> None:
+    def finish(self, run: int) -> None:
         """Write the states of a span: the convolution at the chunk's end before the state inside the chunk, and that
         before the matrix at the end."""
-        worker, run = self.worker, self.spans.index(span)
+        worker, span = self.worker, self.spans[run]
         for layer, group in worker.state_home.items():
             columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]
             state = self.made[layer, run]
             if span.inside:
-                end = -(-(span.part.start + span.part.n) // group.block) - 2
+                column = (-(-(span.part.start + span.part.n) // group.block) - 2 if group.align
+                          else (span.start + len(span.tokens)) // group.block - 1)
                 worker.windows[layer, columns[now]] = [self.made[layer, run + 1]]
-                worker._put(layer, columns[end], [state], state)
+                worker._put(layer, columns[column], [state], state)
             elif span.draft:
                 worker.windows[layer, columns[now]].append(state)
                 worker.matrices[layer, columns[now + span.draft]] = state

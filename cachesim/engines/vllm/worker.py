@@ -6,6 +6,7 @@ vllm/v1/worker/gpu_model_runner.py, mamba_utils.py (0.33.0).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Mapping, Sequence
 
 import numpy as np
@@ -67,13 +68,13 @@ class Worker(Scheduler):
             self._prepare_states(part)
         store = StepStore(self, [span for part in step.parts.values() for span in self._spans(part)])
         said = self.model.forward(store.runs(), store)
-        for span, hidden in zip(store.spans, said, strict=True):
-            store.finish(span)
+        for run, (span, hidden) in enumerate(zip(store.spans, said, strict=True)):
+            store.finish(run)
             part = span.part
             if part.speaks and span.draft <= part.accepted and not span.inside:
                 x = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
                 part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
-            elif not span.draft:
+            elif not part.speaks:
                 part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), None))
         for part in step.parts.values():
             self._settle_states(part)
@@ -172,9 +173,8 @@ class Worker(Scheduler):
         base = end - len(part.drafts)
         key = row.key * IDS
         text = [token + key for token in row.text[part.start : base]]
-        cut = self._state_inside(part) - part.start
-        spans = [Span(part, part.start, text[:cut], 0, True), Span(part, part.start + cut, text[cut:], 0, False)] \
-            if cut > 0 else [Span(part, part.start, text, 0, False)]
+        edges = [part.start, *self._kept_inside_chunk(part), base]
+        spans = [Span(part, at, text[at - part.start : to - part.start], 0, to != base) for at, to in pairwise(edges)]
         for i, drafted in enumerate(part.drafts):
             token = part.said[i] if i < part.accepted else WRONG + i if drafted < 0 else drafted
             if i >= part.accepted and part.said[i : i + 1] == [token]:
@@ -182,16 +182,17 @@ class Worker(Scheduler):
             spans.append(Span(part, base + i, [token + key], i + 1, False))
         return spans
 
-    def _state_inside(self, part: Part) -> int:
-        """Return the length whose state the kernels export inside a chunk, 0 = none. The worker does not know what the
-        scheduler reserved."""
-        grid, layout = self.opts.mamba_prefill_checkpoint_alignment, self.layout
+    def _kept_inside_chunk(self, part: Part) -> Sequence[int]:
+        """Return the lengths whose states the kernels keep inside a chunk: one, which the worker chooses without
+        knowing what the scheduler reserved, or those at the ends of blocks."""
+        grid, layout, end = self.opts.mamba_prefill_checkpoint_alignment, self.layout, part.start + part.n
+        if self.state_home and not self.aligned and self.opts.enable_prefix_caching:
+            return range((part.start // layout.step + 1) * layout.step, end, layout.step)
         if not grid or not self.aligned or part.drafts:
-            return 0
-        end = part.start + part.n
+            return ()
         at = self._checkpoint(end)
         block = next(group.block for group in self.groups if group.align)
-        return at if self.rules.state_inside(Inside(part.start, end, at, layout.unit, block, grid)) else 0
+        return [at] if self.rules.state_inside(Inside(part.start, end, at, layout.unit, block, grid)) else ()
 
     def _settle_states(self, part: Part) -> None:
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""
