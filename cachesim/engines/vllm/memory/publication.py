@@ -64,7 +64,7 @@ class Publication(Driver):
     def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
         """Publish complete blocks, unless the group's mask leaves them out."""
         if row.junction:
-            ends = [*ends, row.junction, *([row.junction - group.block] if group.drop else ())]
+            ends = [*ends, *self.rules.junction_ends(row.junction, group.block, group.drop)]
         interval = self.opts.prefix_cache_retention_interval
         keep = self.rules.keep[group.kind]
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
@@ -110,7 +110,7 @@ class Publication(Driver):
         if not (tokens == self._checkpoint(row.prompt, layout.unit) or junction) or at >= len(table.blocks):
             return
         source = table.blocks[at]
-        if not source or (pool.keys[source] and pool.tokens[source] == tokens):
+        if not source or (pool.keys[source] and pool.tokens[source] == tokens and not self.rules.promises_again):
             return
         self._promise(self._publish_part(group, row, at, tokens))
         if tokens % block:

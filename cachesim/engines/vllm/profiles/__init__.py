@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Mapping
 
 from cachesim.engines.vllm.profiles.rule_table import Rules
+from cachesim.engines.vllm.rules import blocks, sizes
 
 V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
-PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0,)}
+V0_32_0 = replace(
+    V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)", speculation=sizes.speculation_drop,
+    junction_ends=blocks.junction_alone, publish_again=blocks.publish_async, goes_on=False, promises_again=True,
+)  # fmt: skip
+
+PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0)}
 LINE: tuple[str, ...] = (*PROFILES,)[::-1]
 __all__ = ["LINE", "PROFILES", "Rules"]

@@ -57,6 +57,9 @@ class Rules(RuleSet):
     keep: Mapping[str, Plain] = field(default_factory=lambda: MASKS, hash=False)
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
+    junction_ends: Plain = blocks.junction_ends
     reset_preempts: Plain = schedule.reset_preempts
+    goes_on: bool = True                # after a request that preempted itself, or that gets no tokens, others follow
+    promises_again: bool = False        # a state that has its key already delays those who find it in this step
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -134,6 +134,18 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
 
 
+@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW), since="0.33.0")
+def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
+    """Lengths kept because another prompt left a cached one there; with the drop a block earlier, too."""
+    return [junction, junction - block] if drop else [junction]
+
+
+@rule("V-PUB-3.ALONE", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", "0.32.0"), until="0.33.0")
+def junction_alone(junction: int, block: int, drop: bool) -> list[int]:
+    """Only the length at which another prompt left a cached one is kept."""
+    return [junction]
+
+
 class Mask(NamedTuple):
     """Blocks first .. last - 1 of a prompt are complete. ``ends``: lengths at which a request may resume;
     ``interval``: tokens from one kept length to the next, 0 = only these, ``DENSE`` = all."""
@@ -197,10 +209,30 @@ def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
-def publish_again(running: bool, drafts: int, placeholders: int) -> bool:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known."""
-    return running and (drafts > 0 or placeholders > 0)
+class Again(NamedTuple):
+    """A running request got tokens: ``computed`` ones are scheduled, ``in_flight`` of them not processed. ``placed``,
+    ``pending``: places for tokens of steps in flight before and after. ``waits``: asynchronous scheduling."""
+
+    drafts: int
+    placed: int
+    pending: int
+    computed: int
+    in_flight: int
+    waits: bool
+
+
+@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW), since="0.33.0")
+def publish_again(ask: Again) -> int:
+    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Returns the
+    number of tokens, 0 = none."""
+    return ask.computed - ask.in_flight if ask.drafts or ask.placed else 0
+
+
+@rule("V-PUB-7.ASYNC", Role.PUBLISH, vllm("vllm/v1/core/sched/async_scheduler.py", "_update_request_with_output",
+                                          "0.32.0"), until="0.33.0")
+def publish_async(ask: Again) -> int:
+    """Only with asynchronous scheduling blocks are published again. Returns the number of tokens, 0 = none."""
+    return ask.computed - ask.pending if ask.waits else 0
 
 
 @rule("V-ALLOC-3", Role.ADMIT, vllm(MANAGER, "allocate_slots watermark_blocks", NOW))
