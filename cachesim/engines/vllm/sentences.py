@@ -26,8 +26,6 @@ def _preempt(value: int, because: Because) -> str:
             f" request {value} of {because['running']} that run restarts later")
 
 
-NOTHING = ("V-SPEC", "V-SIZE", "V-HASH", "V-POOL-7", "V-LOOK-2", "V-FULL", "V-SWA", "V-CHK", "V-MAM-1", "V-MAM-2", "V-MAM-8",
-           "V-FREE", "V-ALLOC", "V-PUB", "V-SCHED-CAP", "V-SCHED-PAD", "V-SCHED-LOOK", "V-SCHED-LAST", "V-SCHED-RESET")
 SENTENCES = Sentences({
     "V-LOOK-3": _found,
     "V-LOOK-4": _found,
