@@ -11,7 +11,7 @@ from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.profiles import LINE, PROFILES, Rules
+from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, Rules
 from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Log
@@ -43,6 +43,7 @@ def log() -> LogGrammar:
 
 
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, newest="vllm@0.33.0",
+    "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
+    newest="vllm@0.33.0", renamed=RENAMED,
     keeps="state", log=log,
 )  # fmt: skip

@@ -135,7 +135,8 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle) and partial and not late
     check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
-                  min(one.block // (1 if one.kind == "mamba" else ranks) for one in groups), most, drafts, late, shared)
+                  rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
+                  most, drafts, late, shared)
 
 
 def longest(opts: Options, spec: Spec) -> int:

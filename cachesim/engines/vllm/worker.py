@@ -191,8 +191,10 @@ class Worker(Scheduler):
         if not grid or not self.aligned or part.drafts:
             return ()
         at = self._checkpoint(end)
-        block = next(group.block for group in self.groups if group.align)
-        return [at] if self.rules.state_inside(Inside(part.start, end, at, layout.unit, block, grid)) else ()
+        group = next(group for group in self.groups if group.align)
+        here = self.rules.exports_inside(part.row.tables[group.number].inside is not None)
+        return [at] if here and self.rules.state_inside(
+            Inside(part.start, end, at, layout.unit, group.block, grid)) else ()
 
     def _settle_states(self, part: Part) -> None:
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""

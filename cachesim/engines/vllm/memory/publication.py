@@ -18,7 +18,7 @@ from cachesim.events import Event
 
 
 class Publication(Driver):
-    """The keys of blocks. ``promised``: those of states that this step computes."""
+    """The keys of blocks. ``promised``: those whose contents this step computes."""
 
     rules: Any
     opts: Options
@@ -58,8 +58,8 @@ class Publication(Driver):
             end = self.rules.partial_rows(row.prompt, layout.unit, len(row.hashes), group.drop)
             at = end // group.block
             if end and end <= tokens and end % group.block and at < len(table.blocks):
-                self._publish_part(group, row, at, end)
-        if group.kind == "mamba":
+                self._promise(self._publish_part(group, row, at, end))
+        if before < last:
             self.promised.update(pool.keys[block][0] for block in table.blocks[before:last] if pool.keys[block])
 
     def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:

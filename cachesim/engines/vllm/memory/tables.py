@@ -88,10 +88,10 @@ class Tables(Publication):
     def _needed(self, group: Group, row: Row, tokens: int, found: list[int], computed: tuple[int, int], main: int,
                 admission: bool) -> int:
         table, pool, block = row.tables[group.number], self.pool, group.block
-        keys = pool.keys[found[-1]] if group.kind == "mamba" and found and self.promised else ()
-        if keys and not self.decide(self.rules.wait_for_state(keys[0] in self.promised), row):
+        partial, keys = bool(found) and computed[1] % block != 0, pool.keys[found[-1]] if found else []
+        if not self.promised.isdisjoint(keys) and not self.decide(
+                self.rules.wait_for_state(group.kind, partial, keys[0] in self.promised), row):
             return pool.n + 1
-        partial = bool(found) and computed[1] % block != 0
         first, skip, cut = table.published == ABSENT, 0, found
         if not group.align:
             if first:

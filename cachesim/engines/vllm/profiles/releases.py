@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.vllm.profiles.rule_table import Rules
-from cachesim.engines.vllm.rules import older, sizes
+from cachesim.engines.vllm.rules import older, repaired, sizes
 
 V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
@@ -48,4 +48,17 @@ V0_30_0 = replace(
     keeps_inside=older.keep_end,
     state_tail=older.state_tail_own,
     states_needed=older.states_needed_set,
+)
+
+REPAIRED = replace(
+    V0_33_0,
+    name="vllm@0.33.0-repaired",
+    build="",
+    source="vLLM 0.33.0 without its known faults, proposed by cachesim",
+    find={**V0_33_0.find, "swa": repaired.find_window_known, "chunked": repaired.find_chunk_known},
+    wait_for_state=repaired.wait_for_copy,
+    chunk_block=repaired.chunk_block_of_states,
+    split=repaired.split_in_block,
+    reserves_inside=repaired.reserve_in_prompt,
+    exports_inside=repaired.export_reserved,
 )

@@ -27,6 +27,7 @@ class Rules(RuleSet):
     states_align: Plain = sizes.states_at_ends
     speculation: Plain = sizes.speculation
     scheduler_block: Plain = sizes.scheduler_block
+    chunk_block: Plain = sizes.chunk_block
     hash_unit: Plain = sizes.hash_unit
     partial_hits: Plain = sizes.partial_hits
     cap: Plain = blocks.admission_cap
@@ -49,6 +50,7 @@ class Rules(RuleSet):
     checkpoint: Plain = blocks.checkpoint
     reserves_inside: Plain = blocks.reserve_last
     left_behind: Plain = blocks.left_behind
+    exports_inside: Plain = blocks.export_alone
     keeps_inside: Plain = blocks.keep_inside
     state_tail: Plain = blocks.state_tail
     key_again: Plain = blocks.keyed_once

@@ -76,9 +76,10 @@ def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int
 
 
 @rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
-def wait_for_state(promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Returns whether it can start now."""
-    return Decision(not promised, {"promised": promised})
+def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
+    """A request whose state is computed in this very step waits for the next one. Value: it can start now. ``partial``:
+    the found prefix ends inside the block; ``promised``: its first key is of this step, not only another one."""
+    return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
 def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
@@ -110,6 +111,14 @@ class Kept(NamedTuple):
     junction: int
     interval: int
     masked_in: bool
+
+
+@rule("V-WORK-6", Role.CREATE, vllm("vllm/model_executor/layers/mamba/checkpoint.py",
+                                   "compute_mamba_prefill_checkpoints", NOW))
+def export_alone(reserved: bool) -> bool:
+    """Whether the worker writes the state inside a chunk: wherever it can, although the scheduler may not have
+    reserved a block (``reserved``)."""
+    return True
 
 
 @rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")

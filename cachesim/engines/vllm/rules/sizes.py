@@ -55,6 +55,12 @@ def scheduler_block(blocks: Sequence[int]) -> int:
     return lcm(*blocks)
 
 
+@rule("V-SIZE-1A", Role.SETUP, vllm("vllm/v1/engine/core.py", "_initialize_kv_caches", NOW))
+def chunk_block(blocks: Sequence[int], states: Sequence[int]) -> int:
+    """Chunks end at multiples of the smallest block, although a group of states may have larger ones."""
+    return min(blocks)
+
+
 @rule("V-SIZE-3", Role.SETUP, vllm(UTILS, "resolve_kv_cache_block_sizes", NOW))
 def hash_unit(blocks: Sequence[int], asked: int, active: bool) -> int:
     """Tokens of a hash: as asked, else the common divisor of the groups' blocks. ``active``: something is looked up
