@@ -166,7 +166,7 @@ class Scheduler(Tables):
         if not new:
             if self.rules.goes_on:
                 self.skipped.append(self.waiting.pop(at))
-            return self.rules.goes_on
+            return bool(self.rules.goes_on)
         if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
             return False
         self.waiting.pop(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, state_inside
+from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, checkpoint_before, state_inside
 from cachesim.engines.vllm.rules.sources import NOW, SCHEDULER, vllm
 
 FCFS, PRIORITY = "fcfs", "priority"
@@ -73,23 +73,42 @@ class Split(NamedTuple):
     exact_junction: bool
     grid: int
 
+    @property
+    def prefill(self) -> int:
+        """End of the tokens that are split."""
+        return max(self.prompt, self.n - 1)
+
 
 @rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
 def split_states(ask: Split) -> Decision:
     """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
     Returns the tokens of the chunk."""
-    start, end, block = ask.start, ask.end, ask.block
-    prefill = max(ask.prompt, ask.n - 1)
+    last = checkpoint_at(ask.n, ask.block, ask.drop, ask.lookahead)
+    wanted = checkpoint_at(ask.prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
+    return _cut(ask, last, wanted, checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead))
+
+
+@rule("V-SPLIT-1.WHOLE", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"), until="0.32.0")
+def split_at_whole(ask: Split) -> Decision:
+    """Chunks of a prompt end at blocks, at its last complete block and unit, and at the junction. Returns the tokens of
+    the chunk."""
+    last = max(ask.n // ask.block * ask.block - ask.block * ask.drop, 0)
+    tail = max(ask.prompt // ask.hashed * ask.hashed - ask.hashed * ask.drop, 0)
+    return _cut(ask, last, checkpoint_before(ask.prefill, ask.hashed, ask.drop, 0), tail)
+
+
+def _cut(ask: Split, last: int, wanted: int, tail: int) -> Decision:
+    """Cut a chunk at the first stop: the next block, the last boundary, the tail, the junction. ``wanted``: length of
+    the state inside the chunk."""
+    start, end, block, prefill = ask.start, ask.end, ask.block, ask.prefill
     if start >= prefill:
         return Decision(end - start, {"start": start, "end": end})
-    last = checkpoint_at(ask.n, block, ask.drop, ask.lookahead)
-    wanted = checkpoint_at(prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
     inside = end >= prefill and state_inside(Inside(start, end, wanted, ask.hashed, block, ask.grid))
     if inside:
         last = 0
     if end < prefill and (end // block * block > start or block <= ask.most):
         end = end // block * block
-    tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
+    tail = tail if ask.unit and not inside else 0
     junction = ask.junction
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block
