@@ -105,7 +105,7 @@ class Inspected(Worker):
                 column = 0 if kind == "block" else row.running_column.get(group.number, 0)
                 ahead = self.opts.async_scheduling or self.scratch      # then a slot's state is ahead of its tokens
                 for layer in group.layers if kind == "block" or not ahead else ():
-                    states[layer] = self.state_in(layer, blocks, column, 0)
+                    states[layer] = self.memory.state_in(layer, blocks, column, 0)
                 continue
             first = start
             if group.kind in ("swa", "chunked"):
@@ -114,7 +114,8 @@ class Inspected(Worker):
             ids = np.array(blocks, np.int64)
             cells = ids[pos // group.block] * group.block + pos % group.block
             window = n - first + 1 if group.size else 0         # of the next token, also in a chunk
-            parts.append(RowsPart(window, pos, {layer: read_rows(self.rows[layer], cells) for layer in group.layers}))
+            rows = {layer: read_rows(self.memory.rows[layer], cells) for layer in group.layers}
+            parts.append(RowsPart(window, pos, rows))
         state = StatePart(n - 1, states) if states else None
         return Stored(kind, owner, tokens, n, tuple(parts), state, start)
 
