@@ -43,8 +43,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 
 def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
-    """Draw the options of a drafter."""
-    method, k = rng.one(METHODS[1:]), rng.one((1, 2, 3))
+    """Draw the options of a drafter. A draft is shorter than a block, as in every real model with states."""
+    method, k = rng.one(METHODS[1:]), min(rng.one((1, 2, 3)), step - 1)
     return {"speculative_method": method, "num_speculative_tokens": k,
             "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
             "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}

@@ -6,7 +6,7 @@ from typing import Sequence
 
 from cachesim.engines.rule import Decision, Role, Source, rule
 from cachesim.engines.vllm.rules.blocks import reserve_last
-from cachesim.engines.vllm.rules.lookup import Find, Found, find_chunk, find_window
+from cachesim.engines.vllm.rules.lookup import Find, Found, find_chunk, find_state, find_window
 from cachesim.engines.vllm.rules.schedule import Split, split_states
 
 OURS = Source("cachesim", note="ours: not tried on a GPU")
@@ -23,6 +23,12 @@ def find_window_known(ask: Find) -> Found:
 def find_chunk_known(ask: Find) -> Found:
     """Chunked attention: like `V-CHK-1`, but only among the blocks that have hashes."""
     return find_chunk(known(ask))
+
+
+@rule("V-MAM-1.KNOWN", Role.PREFIX, OURS)
+def find_state_known(ask: Find) -> Found:
+    """States: like `V-MAM-1`, but only among the blocks that have hashes."""
+    return find_state(known(ask))
 
 
 def known(ask: Find) -> Find:
