@@ -198,7 +198,7 @@ class RealServer:
         return step
 
     def update(self, drafts):
-        """Process the oldest output; `drafts` maps a request to the tokens that are proposed for it."""
+        """Process the oldest output; `drafts` maps requests to the tokens proposed for them, or makes this map then."""
         output, said = self.pending.popleft()
         names = list(said)
         told = {name: len(tokens) for name, tokens in said.items() if tokens}
@@ -209,7 +209,7 @@ class RealServer:
         finished = [int(one.request_id) for one in outputs if one.finish_reason is not None]
         cached = {one.request_id: one.prefill_stats.num_cached_tokens for one in outputs if one.prefill_stats}
         step |= {key: value for key, value in (("finished", finished), ("cached", cached)) if value}
-        if drafts:
+        if drafts := drafts() if callable(drafts) else drafts:
             names = list(drafts)
             self.scheduler.update_draft_token_ids(DraftTokenIds(names, [list(drafts[name]) for name in names]))
             step["drafts"] = drafts
