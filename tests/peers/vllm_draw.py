@@ -13,6 +13,7 @@ KINDS = (
     "full", "full full", "swa", "rswa", "chunked", "mamba", "full swa", "full swa swa", "full chunked", "full mamba",
     "full mamba", "full mamba", "full mamba mamba", "full swa mamba", "swa mamba",
 )  # fmt: skip
+MANAGERS = "single_type_kv_cache_manager.py"
 MOST_STEPS = 160
 PER_STEP = {"add": 0.12, "abort": 0.012, "reset": 0.01}
 
@@ -49,19 +50,21 @@ def draw_config(rng):
     unit = [u for u in (1, 2, 3, 4) if all(size % u == 0 for size in sizes)]
     mamba = caching and "mamba" in kinds
     sparse = "mamba" in kinds or "swa" in kinds
+    align = rng.choice((1, 1, 2, 4)) if mamba and rng.random() < 0.35 else None
+    least = min([step] + [group["block_size"] - 1 for group in groups if align and group["kind"] == "mamba"])
     return {
         "kind": " ".join(group["kind"] for group in groups), "max_num_seqs": rng.randint(1, 6),
         "max_num_batched_tokens": max(rng.choice((8, 13, 16, 24, 32, 64)), step if mamba else 0), "max_model_len": most,
         "long_prefill_token_threshold": rng.choice((0, 0, 6, 10)), "policy": rng.choice(("fcfs", "fcfs", "priority")),
         "watermark": rng.choice((0.0, 0.0, 0.1)), "reserve_full": rng.random() > 0.2,
         "retention": rng.choice((0, 0, None, step * rng.randint(1, 3))) if sparse and caching else 0,
-        "spec": spec, "num_spec": rng.randint(1, min(3, step)) if spec else 0,
+        "spec": spec, "num_spec": min(least, rng.randint(1, 3)) if spec else 0,
         "async_scheduling": spec is None and rng.random() < 0.3, "caching": caching,
         "dcp": 2 if kinds <= {"full", "mamba"} and rng.random() < 0.08 and not any(g["eagle"] for g in groups) else 1,
         "prefix_match_unit": rng.choice(unit) if len(groups) > 1 and caching and unit and rng.random() < 0.3 else None,
-        "ckpt_align": rng.choice((1, 1, 2, 4)) if mamba and rng.random() < 0.35 else None,
+        "ckpt_align": align,
         "shared_prefix_checkpoint": rng.random() < 0.2, "groups": groups,
-        "num_blocks": 1 + len(groups) * (most // min(sizes or [most]) + 3) * rng.randint(2, 8) // 3,
+        "num_blocks": 2 + len(groups) * (most // min(sizes or [most]) + 3) * rng.randint(2, 12) // 5,
     }  # fmt: skip
 
 
@@ -127,7 +130,8 @@ def record(seed, prepare=RealServer):
             steps.append({"i": len(steps), **op})
         final = server.final()
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        where = next((one for one in reversed(frames) if one.filename.endswith(MANAGERS)), frames[-1])
         steps.append({"i": len(steps), "op": "died", "error": f"{type(error).__name__}: {error}", "in": where.name,
                       "ev": server.recorder.take()})  # fmt: skip
         final = {"died": True}

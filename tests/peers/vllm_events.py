@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id
 
 
@@ -125,14 +127,15 @@ class Recorder:
 
         def wrapped(blocks):
             blocks = [block for block in blocks if not block.is_null]
+            refs = Counter({block.block_id: block.ref_cnt for block in blocks})
+            event = [[], [], []]                      # to the front, to the back, still in use
+            for block in blocks:
+                refs[block.block_id] -= 1
+                kept = self.pool_.enable_caching and block.block_hash is not None
+                event[2 if refs[block.block_id] else kept].append(block.block_id)
             method(blocks)
-            if not blocks:
-                return
-            gone = [block for block in blocks if block.ref_cnt == 0]
-            first = [b.block_id for b in gone if b.block_hash is None or not self.pool_.enable_caching]
-            event = ["free", first, [b.block_id for b in gone if b.block_id not in first]]
-            used = [block.block_id for block in blocks if block.ref_cnt]
-            self.events.append([*event, used] if used else event)
+            if blocks:
+                self.events.append(["free", *event[: 3 if event[2] else 2]])
 
         return wrapped
 
