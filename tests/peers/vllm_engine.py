@@ -115,7 +115,7 @@ def vllm_config(config):
 class RealServer:
     """A scheduler of vLLM and the requests of one recording; each operation returns one step of it."""
 
-    def __init__(self, config, requests):
+    def __init__(self, config, requests, recorded=True):
         """Build the scheduler that a header describes, and complete the header with what vLLM resolves."""
         register_all_kvcache_specs(None)
         kv_cache_utils.init_none_hash(sha256)
@@ -140,7 +140,7 @@ class RealServer:
             "align_split": self.scheduler.need_mamba_block_aligned_split,
         }  # fmt: skip
         self.config, self.requests = config, requests
-        self.recorder = Recorder(self.scheduler)
+        self.recorder = Recorder(self.scheduler, recorded)
         self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, config["num_hash_lookahead_tokens"])
         self.loras = {}
         self.pending = deque()             # scheduled, not yet updated: (output, tokens each request receives)

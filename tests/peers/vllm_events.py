@@ -10,8 +10,8 @@ from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id
 class Recorder:
     """Events of one scheduler since the last `take`."""
 
-    def __init__(self, scheduler):
-        """Wrap the methods that decide."""
+    def __init__(self, scheduler, wraps=True):
+        """Wrap the methods that decide, unless only the time counts."""
         self.events, self.hashes, self.removed = [], {}, []
         self.pool_, self.manager = scheduler.kv_cache_manager.block_pool, scheduler.kv_cache_manager
         for owner, name in (
@@ -20,8 +20,9 @@ class Recorder:
             (self.pool_, "_maybe_evict_cached_block"), (self.pool_, "_insert_block_hash"),
             (self.pool_, "move_block_hashes"), (self.pool_, "free_blocks"), (scheduler, "_preempt_request"),
         ):  # fmt: skip
-            wrapper = getattr(self, name.strip("_"))
-            setattr(owner, name, wrapper(getattr(owner, name)))
+            if wraps:
+                wrapper = getattr(self, name.strip("_"))
+                setattr(owner, name, wrapper(getattr(owner, name)))
 
     def take(self):
         """Return the events and forget them."""
