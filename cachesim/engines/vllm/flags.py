@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
-from cachesim.engines.vllm.rules.sizes import EAGLE
+from cachesim.engines.vllm.rules.sizes import ALIGN, EAGLE, EVERY
 
 METHODS = ("", "ngram", "draft_model", *EAGLE)
 
@@ -32,6 +32,7 @@ class Options:
     enable_prefix_caching: bool = flag(True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",))
     prefix_cache_retention_interval: int = flag(0, "--prefix-cache-retention-interval", least=DENSE, tokens=True)
     prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True)
+    mamba_cache_mode: str = flag(ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY))
     mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True)
     scheduling_policy: str = flag(FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY))
     watermark: float = flag(0.0, "--watermark")

@@ -24,7 +24,7 @@ class Group(NamedTuple):
     ``eagle``: the drafter's layers are in it; ``drop``: its lookups drop a block; ``align``: its states are found
     again; ``cap``: most blocks that a request holds, 0 = no limit."""
 
-    index: int
+    number: int
     kind: str
     block: int
     size: int
@@ -113,25 +113,30 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     ranks = opts.decode_context_parallel_size
     groups = [one._replace(block=one.block * (1 if one.kind == "mamba" else ranks)) for one in groups]
     blocks = [one.block for one in groups]
-    step, aligned = rules.scheduler_block(blocks), caching
-    unit = rules.hash_unit(blocks, opts.prefix_match_unit, caching)
+    step, at_ends = rules.scheduler_block(blocks), rules.states_align(opts.mamba_cache_mode)
+    if at_ends is None:
+        raise BadInput(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
+    aligned = caching and at_ends
+    unit = rules.hash_unit(blocks, opts.prefix_match_unit,
+                           caching and (aligned or all(one.kind != "mamba" for one in groups)))
     if caching and any(block % unit for block in blocks):
         raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
     states = [one.block for one in groups if one.kind == "mamba" and aligned]
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
     partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
-    drops = {one.index for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
-    eagle = {one.index for one in groups if one.eagle}
+    drops = {one.number for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
+    eagle = {one.number for one in groups if one.eagle}
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     kinds = sorted_kinds(rules, groups, drops, caching)
     dropping = {group for kind in kinds if kind.drop for group in kind.groups}
-    groups = [one._replace(drop=one.index in dropping, align=one.kind == "mamba" and aligned,
+    groups = [one._replace(drop=one.number in dropping, align=one.kind == "mamba" and aligned,
                            cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
     late = max(0, drafts.ahead - 1)
     shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle) and partial and not late
     check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
-                  min(one.block // (1 if one.kind == "mamba" else ranks) for one in groups), most, drafts, late, shared)
+                  rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
+                  most, drafts, late, shared)
 
 
 def longest(opts: Options, spec: Spec) -> int:
@@ -153,8 +158,8 @@ def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool
     for one in groups if caching else ():
         key = one.kind, one.size, one.block
         known = kinds.get(key)
-        drop = one.index in drops or (known is not None and known.drop)
-        members = [*(known.groups if known else ()), one.index]
+        drop = one.number in drops or (known is not None and known.drop)
+        members = [*(known.groups if known else ()), one.number]
         full, state = one.kind in FULL, one.kind == "mamba"
         find = rules.find[FULL[0] if full else one.kind]
         kinds[key] = Sorted(members, find, full, state, one.block, one.size, drop, full or state)

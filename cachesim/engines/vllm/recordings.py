@@ -7,8 +7,8 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import ClassRecording, Played
 from cachesim.engines.contract import Server as AnyServer
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
 from cachesim.engines.vllm.events import DraftRowsWrong, recorded
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -35,6 +35,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
         "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
+        "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
     layers = ["A" if word.startswith("R") else word for word in words]
@@ -49,7 +50,7 @@ class Player:
             raise BadInput("not a server of this engine")
         self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
 
-    def __call__(self, step: Mapping[str, Any]) -> Played:
+    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""
         op, first = step["op"], len(self.server.log.events)
         fields, said = getattr(self, f"_{op}")(step)
@@ -59,7 +60,7 @@ class Player:
                 row[2] = self.number(row[2])
             elif row[0] == "evict":
                 row[2] = [self.number(digest) for digest in row[2]]
-        return Played({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
+        return PlayedStep({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
 
     def number(self, digest: int) -> int:
         """Return the number of a hash in the recording."""
@@ -135,7 +136,8 @@ class Player:
         for block, keys in enumerate(pool.keys):
             if keys:
                 names = [[self.number(key // pool.groups), key % pool.groups] for key in keys]
-                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *([names[1:]] if names[1:] else ())])
+                more = [names[1:]] if names[1:] else []
+                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *more])
         return {"pool": out, **self._state()}, ()
 
 

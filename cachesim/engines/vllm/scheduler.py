@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 from cachesim import events
 from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
-from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
+from cachesim.engines.vllm.rules.blocks import Delivered
+from cachesim.engines.vllm.rules.schedule import Split
 
 
 @dataclass(slots=True)
@@ -49,9 +51,11 @@ class Step:
 class Scheduler(Tables):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
+    slots: list[Row]
+
     def start_scheduler(self) -> None:
         """Create empty queues."""
-        self.slots: list[Row] = []
+        self.slots = []
         self.queue: deque[Task] = deque()
         self.waiting: list[Row] = []
         self.running: list[Row] = []
@@ -94,7 +98,7 @@ class Scheduler(Tables):
             gone = self._preempt(step)
             at -= gone < at
             if not row.running:
-                return at if self.opts.scheduling_policy == PRIORITY else -1
+                return at if self.rules.goes_on(self.opts.scheduling_policy) else -1
         step.prefill |= row.prefill
         drafted = max(0, new + row.computed - len(row.all) - row.pending)
         self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
@@ -137,7 +141,8 @@ class Scheduler(Tables):
     def _admit(self, step: Step, threshold: int) -> bool:
         """Admit the waiting request that is next; return whether others may follow."""
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
-        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, [row.order for row in self.waiting]), None)
+        queue = [row.order for row in self.waiting]
+        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue), None)
         row = self.waiting[at]
         if row.stale and not row.drop_stale:
             self.skipped.append(self.waiting.pop(at))
@@ -159,6 +164,8 @@ class Scheduler(Tables):
             new, padded = 1, False
         new = self.rules.leave_lookahead(len(row.all) - hit.n - new, new, spec.ahead)
         if not new:
+            if not self.rules.passes_over():
+                return False
             self.skipped.append(self.waiting.pop(at))
             return True
         if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
@@ -194,7 +201,7 @@ class Scheduler(Tables):
 
     def _close(self, step: Step) -> None:
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
-        zeroed, copies = sum(self.zeroed, []), sum(self.copies, [])
+        zeroed, copies = [*chain(*self.zeroed)], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
         step.zeroed, step.copies = zeroed if self.zeroes else [], copies
         if copies:
@@ -231,9 +238,11 @@ class Scheduler(Tables):
             row.task.answer.outputs += part.outputs if part.speaks else ()
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
-            if not stale and self.opts.enable_prefix_caching and self.rules.publish_again(
-                    running, self.opts.num_speculative_tokens, placed):
-                self.publish(row, row.computed - row.in_flight)
+            tokens = self.rules.publish_again(Delivered(
+                running, self.opts.num_speculative_tokens, placed, row.pending, row.computed, row.in_flight,
+                self.opts.async_scheduling))  # fmt: skip
+            if not stale and self.opts.enable_prefix_caching and tokens is not None:
+                self.publish(row, tokens)
             if stopped:
                 finished.append(row)
                 self.free_row(row)

@@ -15,11 +15,12 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
-from cachesim.engines.vllm.inspect import Inspected
 from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
+from cachesim.engines.vllm.restore_points import Inspected
 from cachesim.engines.vllm.row import Row, Table, Task
+from cachesim.engines.vllm.rules.sizes import EVERY
 from cachesim.model import Model, Spec
 
 
@@ -32,6 +33,8 @@ class Server(Inspected):
         self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
+        if model is not None and opts.mamba_cache_mode == EVERY and opts.num_speculative_tokens:
+            raise BadInput("states of drafts in the mamba_cache_mode all are not computed", hint="only --mode none")
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
                          log.emit, self._lost, self.moved_keys)
         self.sampler = CountingSampler(sampler, log)

@@ -6,10 +6,9 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, MANAGER, NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, MANAGER, NOW, SCHEDULER, vllm
 
 DENSE = -1                   # `None` of the real option: every block is kept
-INTERFACE = "vllm/v1/kv_cache_interface.py"
 
 
 @rule("V-SIZE-10", Role.SETUP, vllm(INTERFACE, "max_admission_blocks_per_request", NOW))
@@ -32,7 +31,8 @@ def skipped(kind: str, size: int, computed: int) -> int:
 
 @rule("V-FREE-2", Role.REMOVE, vllm(GROUPS, "RSWAManager.remove_skipped_blocks", NOW))
 def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[int, int]:
-    """Reference window: the blocks between the prompt and the window are not needed. Value: first and last + 1."""
+    """Reference window: the blocks between the prompt and the window are not needed. Returns the first, and the last
+    plus 1."""
     return -(-prompt // block), max(prompt, computed - window) // block
 
 
@@ -76,9 +76,10 @@ def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int
 
 
 @rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
-def wait_for_state(promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Value: it can start now."""
-    return Decision(not promised, {"promised": promised})
+def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
+    """A request whose state is computed in this very step waits for the next one. Value: it can start now. ``partial``:
+    the found prefix ends inside the block; ``promised``: its first key is of this step, not only another one."""
+    return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
 def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
@@ -87,8 +88,66 @@ def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     return max(end, 0)
 
 
+@rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW), since="0.32.0")
+def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+    """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
+    return checkpoint_at(tokens, align, drop, lookahead)
+
+
+@rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW), since="0.31.0")
+def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
+    """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
+    return end >= prefill_end or interval != 0
+
+
+class Kept(NamedTuple):
+    """A chunk that ends after ``tokens`` of a ``prompt`` exports the state after ``position`` tokens. ``own``: the
+    prompt can resume there; ``masked_in``: the retention interval keeps it."""
+
+    position: int
+    tokens: int
+    prompt: int
+    own: int
+    junction: int
+    interval: int
+    masked_in: bool
+
+
+@rule("V-WORK-6", Role.CREATE, vllm("vllm/model_executor/layers/mamba/checkpoint.py",
+                                   "compute_mamba_prefill_checkpoints", NOW))
+def export_alone(reserved: bool) -> bool:
+    """Whether the worker writes the state inside a chunk: wherever it can, although the scheduler may not have
+    reserved a block (``reserved``)."""
+    return True
+
+
+@rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+def keep_inside(ask: Kept) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
+    return ask.position in (ask.own, ask.junction) or ask.masked_in
+
+
+@rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+def state_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
+               junction: bool) -> bool:
+    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
+    return tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction
+
+
+@rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.33.0")
+def keyed_once() -> bool:
+    """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
+    return False
+
+
+@rule("V-MAM-3", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", NOW), since="0.32.0")
+def left_behind(columns: int, inside: bool) -> int:
+    """Scratch blocks before this column move to the end of the table."""
+    return columns - inside
+
+
 class Inside(NamedTuple):
-    """A chunk of tokens start .. end - 1, in which the state after ``position`` tokens is wanted. ``grid``: multiple
+    """A chunk of tokens start .. end - 1, whose state after ``position`` tokens should be kept. ``grid``: multiple
     of tokens after ``start`` at which the kernels can export a state, 0 = they cannot."""
 
     start: int
@@ -133,6 +192,12 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
 
 
+@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW), since="0.33.0")
+def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
+    """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
+    return [junction, junction - block] if drop else [junction]
+
+
 class Mask(NamedTuple):
     """Blocks first .. last - 1 of a prompt are complete. ``ends``: lengths at which a request may resume;
     ``interval``: tokens from one kept length to the next, 0 = only these, ``DENSE`` = all."""
@@ -149,7 +214,7 @@ class Mask(NamedTuple):
 
 @rule("V-PUB-4.ALL", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.reachable_block_mask", NOW))
 def keep_all(ask: Mask) -> list[bool] | None:
-    """Full and chunked attention: every block. Value: None = all, else for each block."""
+    """Full and chunked attention: every block. Returns None = all, else whether, for each block."""
     return None
 
 
@@ -196,10 +261,24 @@ def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
-def publish_again(running: bool, drafts: int, placeholders: int) -> bool:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known."""
-    return running and (drafts > 0 or placeholders > 0)
+class Delivered(NamedTuple):
+    """Tokens of a request arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
+    steps, before and after it; ``flying``: computed tokens in flight."""
+
+    running: bool
+    drafts: int
+    before: int
+    after: int
+    computed: int
+    flying: int
+    overlap: bool
+
+
+@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW), since="0.33.0")
+def publish_again(ask: Delivered) -> int | None:
+    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Value: tokens
+    whose blocks are published, None = none."""
+    return ask.computed - ask.flying if ask.running and (ask.drafts > 0 or ask.before > 0) else None
 
 
 @rule("V-ALLOC-3", Role.ADMIT, vllm(MANAGER, "allocate_slots watermark_blocks", NOW))

@@ -59,11 +59,11 @@ class Sorted(NamedTuple):
 
 
 class Reconcile(NamedTuple):
-    """A prompt is looked up in several groups; the first ones have full attention, if any has. ``known``: tokens with
-    hashes; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
+    """A prompt is looked up in several groups; the first ones have full attention, if any has. ``reach``: the most
+    that a group with the drop looks at; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
 
     most: int
-    known: int
+    reach: int
     unit: int
     kinds: Sequence[Sorted]
     find: Callable[[Sorted, int, bool], Found]
@@ -98,7 +98,7 @@ def reconcile_all(ask: Reconcile) -> Hit:
             drop, most = kind.drop and i not in verified, now
             if drop and not kind.state:
                 margin = ask.unit if ask.unit and kind.fine and kind.block > ask.unit else kind.block
-                most = min(now + margin, ask.known)
+                most = min(now + margin, ask.reach)
             n, found = ask.find(kind, most, drop)
             if drop:
                 verified.add(i)
@@ -113,6 +113,13 @@ def reconcile_all(ask: Reconcile) -> Hit:
         if len(ask.kinds) == 2 and ask.kinds[0].full:
             break
     return Hit(hit, cut_full(ask.kinds, tables, hit), longest, lengths)
+
+
+@rule("V-LOOK-3.REACH", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW),
+      since="0.32.0")
+def reach_known(most: int, known: int) -> int:
+    """The block behind a prefix that is dropped may be any one with a hash."""
+    return known
 
 
 def cut_full(kinds: Sequence[Sorted], tables: dict[int, list[int]], hit: int) -> dict[int, list[int]]:

@@ -20,16 +20,28 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; none overtakes it. Value: its place.
+    """The request that has waited longest is next, or the most urgent one; none overtakes it. Returns its place.
     ``waiting``: priority and number of each."""
     at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
     return Decision(at, {"waiting": len(waiting)})
 
 
+@rule("V-SCHED-SELF", Role.PREEMPT, schedule, since="0.33.0")
+def goes_on(policy: str) -> bool:
+    """Whether the step goes on with the next running request after one preempted itself."""
+    return policy == PRIORITY
+
+
+@rule("V-SCHED-SKIP", Role.ADMIT, schedule, since="0.33.0")
+def passes_over() -> bool:
+    """Whether others may start if the next request has no tokens left for the drafter's sake."""
+    return True
+
+
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
-    Value: its place. ``running``: priority and number of each."""
+    Returns its place. ``running``: priority and number of each."""
     at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
@@ -76,8 +88,8 @@ class Split(NamedTuple):
 
 @rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
 def split_states(ask: Split) -> Decision:
-    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction. Value:
-    tokens of the chunk."""
+    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
+    Returns the tokens of the chunk."""
     start, end, block = ask.start, ask.end, ask.block
     prefill = max(ask.prompt, ask.n - 1)
     if start >= prefill:
@@ -90,7 +102,12 @@ def split_states(ask: Split) -> Decision:
     if end < prefill and (end // block * block > start or block <= ask.most):
         end = end // block * block
     tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
-    junction = ask.junction
+    return end_at_stop(ask, end, last, tail, inside)
+
+
+def end_at_stop(ask: Split, end: int, last: int, tail: int, inside: bool) -> Decision:
+    """End a chunk at its first stop: the end of a block that it begins in, ``last``, ``tail`` and the junction."""
+    start, block, junction = ask.start, ask.block, ask.junction
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block
     stops = [

@@ -12,6 +12,22 @@ CONFIG = "vllm/config/vllm.py"
 EAGLE = ("eagle", "eagle3", "mtp")
 
 
+ALIGN, EVERY = "align", "all"
+
+
+@rule("V-SIZE-8", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", NOW), since="0.32.0")
+def states_at_ends(mode: str) -> bool | None:
+    """Whether states are kept where chunks end, so that chunks end where a state should be kept; None = the server
+    does not start."""
+    return True if mode == ALIGN else None
+
+
+@rule("V-SIZE-8.ALL", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", "0.31.0"), until="0.32.0")
+def states_at_blocks(mode: str) -> bool:
+    """Whether states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
+    return mode == ALIGN
+
+
 class Speculation(NamedTuple):
     """Drafts: slots behind a chunk, prompt tokens that the drafter reads ahead, tokens after a block that its hash
     covers, and whether the last block found is not used."""
@@ -37,6 +53,12 @@ def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -
 def scheduler_block(blocks: Sequence[int]) -> int:
     """Hits and publication work in a common multiple of the groups' blocks."""
     return lcm(*blocks)
+
+
+@rule("V-SIZE-1A", Role.SETUP, vllm("vllm/v1/engine/core.py", "_initialize_kv_caches", NOW))
+def chunk_block(blocks: Sequence[int], states: Sequence[int]) -> int:
+    """Chunks end at multiples of the smallest block, although a group of states may have larger ones."""
+    return min(blocks)
 
 
 @rule("V-SIZE-3", Role.SETUP, vllm(UTILS, "resolve_kv_cache_block_sizes", NOW))
