@@ -107,7 +107,7 @@ class Publication(Driver):
         junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
         at = -(-tokens // block) - 1
         if tokens <= 0 or tokens % layout.unit or at >= len(table.blocks) or not self.rules.state_tail(
-                tokens, row.prompt, layout.unit, block, layout.spec.drop, group.eagle, layout.spec.hashed, junction):
+                tokens, row.prompt, layout.unit, block, layout.spec.drop, group.drop, layout.spec.hashed, junction):
             return
         source = table.blocks[at]
         if not source or (self._has_key(source, tokens) and not self.rules.key_again()):
