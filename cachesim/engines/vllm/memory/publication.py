@@ -66,7 +66,7 @@ class Publication(Driver):
         if row.junction:
             ends = [*ends, *self.rules.junction_ends(row.junction, group.block, group.drop)]
         interval = self.opts.prefix_cache_retention_interval
-        keep = self.rules.keep[group.kind]
+        keep = self._mask_of(group)
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
         blocks, scale = row.tables[group.number].blocks, group.block // self.layout.unit
         for at in range(first, last):
@@ -121,9 +121,12 @@ class Publication(Driver):
         align, block, interval = self.layout.align, group.block, self.opts.prefix_cache_retention_interval
         own = end in (self._checkpoint(row.prompt, self.inside_unit), row.junction)
         at = end // block - 1
-        kept = [False] if end % block else self.rules.keep[group.kind](
+        kept = [False] if end % block else self._mask_of(group)(
             Mask(at, at + 1, block, align, interval, (), 0, group.drop))
         return bool(self.rules.keep_inside(own, kept is None or kept[0], interval, tokens < row.prompt))
+
+    def _mask_of(self, group: Group) -> Any:
+        return {"swa": self.rules.mask_swa, "mamba": self.rules.mask_mamba}.get(group.kind, self.rules.mask_full)
 
     @property
     def inside_unit(self) -> int:
