@@ -70,9 +70,11 @@ class Publication(Driver):
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
         blocks, scale = row.tables[group.number].blocks, group.block // self.layout.unit
         for at in range(first, last):
-            if not blocks[at]:
-                continue
             end = (at + 1) * group.block
+            if not blocks[at]:
+                if group.align:             # the chunk passed it
+                    self.left_out(group, row, end, self.rules.split.rule)
+                continue
             if mask is not None and not mask[at - first]:
                 self.left_out(group, row, end, keep.rule)
                 continue
