@@ -62,7 +62,7 @@ class Options:
     speculative_method: str = flag(
         "", choices=METHODS,
         help="Kind of drafter; \"\" = none. The EAGLE family keeps rows of its own in the blocks.")
-    num_speculative_tokens: int = flag(0, least=0, help="Tokens of a draft.")
+    num_speculative_tokens: int = flag(0, least=0, help="Tokens that a drafter proposes for each step.")
     multi_module_mtp: bool = flag(False, help="Whether each draft token of an MTP drafter has a module of its own.")
     disable_lookahead_block_hashes: bool = flag(
         False, help="Whether lookups drop the last block found, in place of hashes that cover the next token.")

@@ -88,13 +88,13 @@ def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     return max(end, 0)
 
 
-@rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW), since="0.32.0")
+@rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW))
 def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
     return checkpoint_at(tokens, align, drop, lookahead)
 
 
-@rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW), since="0.31.0")
+@rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW))
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
@@ -121,26 +121,26 @@ def export_alone(reserved: bool) -> bool:
     return True
 
 
-@rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+@rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
 def keep_inside(ask: Kept) -> bool:
     """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
     return ask.position in (ask.own, ask.junction) or ask.masked_in
 
 
-@rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+@rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
 def state_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
                junction: bool) -> bool:
     """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
     return tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction
 
 
-@rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.33.0")
+@rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
 def keyed_once() -> bool:
     """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
     return False
 
 
-@rule("V-MAM-3", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", NOW), since="0.32.0")
+@rule("V-MAM-3", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", NOW))
 def left_behind(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table."""
     return columns - inside
@@ -192,7 +192,7 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
 
 
-@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW), since="0.33.0")
+@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
     """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
     return [junction, junction - block] if drop else [junction]
@@ -274,7 +274,7 @@ class Delivered(NamedTuple):
     overlap: bool
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW), since="0.33.0")
+@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
 def publish_again(ask: Delivered) -> int | None:
     """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Value: tokens
     whose blocks are published, None = none."""

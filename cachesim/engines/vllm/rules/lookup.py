@@ -115,8 +115,7 @@ def reconcile_all(ask: Reconcile) -> Hit:
     return Hit(hit, cut_full(ask.kinds, tables, hit), longest, lengths)
 
 
-@rule("V-LOOK-3.REACH", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW),
-      since="0.32.0")
+@rule("V-LOOK-3.REACH", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known

@@ -26,13 +26,13 @@ def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
     return Decision(at, {"waiting": len(waiting)})
 
 
-@rule("V-SCHED-SELF", Role.PREEMPT, schedule, since="0.33.0")
+@rule("V-SCHED-SELF", Role.PREEMPT, schedule)
 def goes_on(policy: str) -> bool:
     """Whether the step goes on with the next running request after one preempted itself."""
     return policy == PRIORITY
 
 
-@rule("V-SCHED-SKIP", Role.ADMIT, schedule, since="0.33.0")
+@rule("V-SCHED-SKIP", Role.ADMIT, schedule)
 def passes_over() -> bool:
     """Whether others may start if the next request has no tokens left for the drafter's sake."""
     return True

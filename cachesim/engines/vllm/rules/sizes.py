@@ -15,14 +15,14 @@ EAGLE = ("eagle", "eagle3", "mtp")
 ALIGN, EVERY = "align", "all"
 
 
-@rule("V-SIZE-8", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", NOW), since="0.32.0")
+@rule("V-SIZE-8", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", NOW))
 def states_at_ends(mode: str) -> bool | None:
     """Whether states are kept where chunks end, so that chunks end where a state should be kept; None = the server
     does not start."""
     return True if mode == ALIGN else None
 
 
-@rule("V-SIZE-8.ALL", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", "0.31.0"), until="0.32.0")
+@rule("V-SIZE-8.ALL", Role.SETUP, vllm("vllm/config/cache.py", "mamba_cache_mode", "0.31.0"))
 def states_at_blocks(mode: str) -> bool:
     """Whether states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
     return mode == ALIGN
