@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
+PEERS_VLLM := .venv-peers-vllm
 LIVE   := .venv-live
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
 BROWSER := .venv-browser
 OPS    ?= 100000
+STEPS  ?= 100000
 EVERY  ?= 1
 BURSTS ?= 1000
 TALKS  ?= 72
@@ -24,7 +26,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay grades docs coverage peers adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay grades docs coverage peers peers-vllm adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -44,7 +46,7 @@ help:
 	@echo 'make grades   grade the evidence of each rule       make grades TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     update outputs in the documents       make docs'
 	@echo 'make coverage list rules reached by scenarios       make coverage'
-	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000 TALKS=72'
+	@echo 'make peers    compare with the real mlx-lm, vLLM    make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
@@ -127,8 +129,8 @@ coverage: $(VENV)/.dev
 upstream: $(VENV)/.run
 	@$(BIN)/python -m tests.upstream '$(OLD)' '$(NEW)' $(ARGS)
 
-# The real mlx-lm has its own environment, so that nothing else can depend on it.
-peers: $(PEERS)/.made
+# The real mlx-lm and the real vLLM have their own environments, so that nothing else can depend on them.
+peers: $(PEERS)/.made peers-vllm
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
@@ -137,6 +139,16 @@ peers: $(PEERS)/.made
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
+	@touch $@
+
+# vLLM's scheduler runs on a CPU; a whole installation would bring kernels for GPUs, so its wheel comes without dependencies.
+peers-vllm: $(PEERS_VLLM)/.made
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
+
+$(PEERS_VLLM)/.made: pyproject.toml
+	@$(PYTHON) -m venv $(PEERS_VLLM)
+	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers-vllm]'
+	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0
 	@touch $@
 
 # Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.
@@ -197,7 +209,7 @@ targets:
 	@$(PYTHON) .ci/targets.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # Stamps: the environment is created once and updated when pyproject.toml changes.
 $(VENV)/.made:

@@ -21,6 +21,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
 from cachesim.engines.inspection import Excess, Key, MemorySizes, Stored, StoredBytes
+from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
@@ -234,6 +235,7 @@ class RecordingFormat:
     constant: Sequence[str] = ()                            # flags that start a real server, () = those of llama-server
     uncached: Sequence[str] = ()                            # flags of its cold twin, () = those of llama-server
     options: Callable[[Mapping[str, Any]], Mapping[str, Option]] = lambda header: {}  # that only the header names
+    classes: ClassRecording | None = None                   # recordings of the server's classes, None = there are none
 
 
 @dataclass(frozen=True)

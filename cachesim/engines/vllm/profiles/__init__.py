@@ -1,0 +1,14 @@
+"""Versions of vLLM, as tables of rules, newest first."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.vllm.profiles.releases import REPAIRED, V0_30_0, V0_31_0, V0_32_0, V0_33_0
+from cachesim.engines.vllm.profiles.rule_table import Rules
+
+PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0, V0_31_0, V0_30_0, REPAIRED)}
+LINE = (V0_30_0.name, V0_31_0.name, V0_32_0.name, V0_33_0.name)
+BESIDE = {REPAIRED.name: V0_33_0.name}
+RENAMED = {"vllm@latest-repaired": REPAIRED.name}
+__all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "Rules"]

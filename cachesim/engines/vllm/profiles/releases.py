@@ -1,0 +1,66 @@
+"""Releases of vLLM, each as its successor with what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.vllm.profiles.rule_table import Rules
+from cachesim.engines.vllm.rules import older, repaired, sizes
+
+V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
+
+V0_32_0 = replace(
+    V0_33_0,
+    name="vllm@0.32.0",
+    build="2026-10-18",
+    source="vLLM 0.32.0 (PyPI)",
+    speculation=older.speculation_drops,
+    junction_ends=older.junction_only,
+    publish_again=older.publish_overlapped,
+    key_again=older.keyed_again,
+    goes_on=older.stops,
+    passes_over=older.waits,
+)
+
+V0_31_0 = replace(
+    V0_32_0,
+    name="vllm@0.31.0",
+    build="2026-10-05",
+    source="vLLM 0.31.0 (PyPI)",
+    states_align=sizes.states_at_blocks,
+    reach=older.reach_prompt,
+    partial_rows=older.partial_rows_end,
+    checkpoint=older.checkpoint_unit,
+    keeps_inside=older.keep_own,
+    state_tail=older.state_tail_end,
+    states_needed=older.states_needed_fresh,
+    left_behind=older.left_behind_alone,
+    split=older.split_at_last,
+)
+
+V0_30_0 = replace(
+    V0_31_0,
+    name="vllm@0.30.0",
+    build="2026-09-22",
+    source="vLLM 0.30.0 (PyPI)",
+    prefill_cap=older.prefill_cap_always,
+    reserves_inside=older.reserve_every,
+    keeps_inside=older.keep_end,
+    state_tail=older.state_tail_own,
+    states_needed=older.states_needed_set,
+)
+
+REPAIRED = replace(
+    V0_33_0,
+    name="vllm@0.33.0-repaired",
+    build="",
+    source="vLLM 0.33.0 without its known faults, proposed by cachesim",
+    find_swa=repaired.find_window_known,
+    find_chunked=repaired.find_chunk_known,
+    find_mamba=repaired.find_state_known,
+    wait_for_state=repaired.wait_for_copy,
+    chunk_block=repaired.chunk_block_of_states,
+    split=repaired.split_in_block,
+    reserves_inside=repaired.reserve_in_prompt,
+    exports_inside=repaired.export_reserved,
+)

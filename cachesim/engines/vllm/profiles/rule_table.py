@@ -1,0 +1,76 @@
+"""The rules of a version, in the order in which they apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+
+from cachesim.engines.contract import RuleSet
+from cachesim.engines.rule import Decision
+from cachesim.engines.vllm.rules import blocks, lookup, pool, schedule, sizes
+
+Rule = Callable[..., Decision]
+Plain = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Rules(RuleSet):
+    """A version. ``find_``, ``mask_``: rules of a kind of group."""
+
+    name: str
+    build: str
+    source: str
+    states_align: Plain = sizes.states_at_ends
+    speculation: Plain = sizes.speculation
+    scheduler_block: Plain = sizes.scheduler_block
+    chunk_block: Plain = sizes.chunk_block
+    hash_unit: Plain = sizes.hash_unit
+    partial_hits: Plain = sizes.partial_hits
+    cap: Plain = blocks.admission_cap
+    hash: Plain = pool.hash_unit
+    prefill_cap: Plain = schedule.prefill_cap
+    surely_ends: Plain = schedule.surely_ends
+    next_waiting: Plain = schedule.next_waiting
+    most_tokens: Plain = lookup.most_tokens
+    reach: Plain = lookup.reach_known
+    reconcile: Plain = lookup.reconcile_all
+    look_up_one: Plain = lookup.look_up_one
+    find_full: Plain = lookup.find_full
+    find_swa: Plain = lookup.find_window
+    find_chunked: Plain = lookup.find_chunk
+    find_mamba: Plain = lookup.find_state
+    pad_drafts: Plain = schedule.pad_drafts
+    split: Rule = schedule.split_states
+    leave_lookahead: Plain = schedule.leave_lookahead
+    reserve: Plain = blocks.reserve
+    needed: Plain = blocks.blocks_needed
+    states_needed: Plain = blocks.states_needed
+    state_inside: Plain = blocks.state_inside
+    checkpoint: Plain = blocks.checkpoint
+    reserves_inside: Plain = blocks.reserve_last
+    left_behind: Plain = blocks.left_behind
+    exports_inside: Plain = blocks.export_alone
+    keeps_inside: Plain = blocks.keep_inside
+    state_tail: Plain = blocks.state_tail
+    key_again: Plain = blocks.keyed_once
+    wait_for_state: Rule = blocks.wait_for_state
+    admit: Rule = schedule.admit
+    preempt: Rule = schedule.preempt
+    goes_on: Plain = schedule.goes_on
+    passes_over: Plain = schedule.passes_over
+    evict: Rule = pool.evict
+    skipped: Plain = blocks.skipped
+    reference_gap: Plain = blocks.reference_gap
+    side: Plain = pool.free_side
+    publishable: Plain = blocks.publishable
+    publishable_one: Plain = blocks.publishable_one
+    boundaries: Plain = blocks.boundaries
+    junction_ends: Plain = blocks.junction_ends
+    mask_full: Plain = blocks.keep_all
+    mask_swa: Plain = blocks.keep_window
+    mask_mamba: Plain = blocks.keep_states
+    partial_rows: Plain = blocks.partial_rows
+    publish_again: Plain = blocks.publish_again
+    reset_preempts: Plain = schedule.reset_preempts
+    inferred: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -1,0 +1,183 @@
+"""The worker: zeroes and copies blocks, evaluates a step, and moves states between columns.
+
+Its block tables only grow: a column that the scheduler empties or moves keeps the old block here. Source: vLLM
+vllm/v1/worker/gpu_model_runner.py, mamba_utils.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Mapping, Sequence
+
+import numpy as np
+
+from cachesim.base.keyed_tokens import IDS
+from cachesim.engines.base import Output
+from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.engines.shared.kv_rows import read_rows, write_rows
+from cachesim.engines.shared.vocab import WRONG, CountingSampler
+from cachesim.engines.vllm.events import DraftRowsWrong
+from cachesim.engines.vllm.memory.contents import Contents, Span, StepStore
+from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.rules.blocks import Inside
+from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
+from cachesim.events import Decoded
+from cachesim.model import Rows, Spec
+from cachesim.model.hash_mixing import MASK
+
+
+class Worker(Scheduler):
+    """The memory of a server, and its evaluation."""
+
+    kind: Spec
+    sampler: CountingSampler
+
+    def start_worker(self) -> None:
+        """Create an empty memory."""
+        marked = [group for group in self.groups if group.kind != "mamba" and group.eagle and self.layout.spec.ahead]
+        self.memory = Contents(self.kind, self.groups, marked)
+
+    def evaluate(self, step: Step, accepted: Mapping[int, int] | None = None) -> None:
+        """Evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests state."""
+        for part in step.parts.values():
+            self._learn(part)
+            if part.speaks:
+                self._speak(part, None if accepted is None else accepted.get(part.row.id, 0))
+        tokens = sum(part.n for part in step.parts.values())
+        before = sum((part.start + part.n) * part.n for part in step.parts.values())
+        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
+        if self.model is None or not step.parts:
+            return
+        self.emit(Decoded(tokens))
+        self.memory.zero(step.zeroed)
+        for source, copy in step.copies:
+            self.memory.copy_block(source, copy)
+        for part in step.parts.values():
+            self._prepare_states(part)
+        store = StepStore(self.memory, [span for part in step.parts.values() for span in self._spans(part)])
+        said = self.model.forward(store.runs(), store)
+        for run, (span, hidden) in enumerate(zip(store.spans, said, strict=True)):
+            store.finish(run)
+            part = span.part
+            if part.speaks and span.draft <= part.accepted and not span.inside:
+                x = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
+                part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
+            elif not part.speaks:
+                part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), None))
+        for part in step.parts.values():
+            self._settle_states(part)
+            self._mark_drafts(part)
+        for part in step.parts.values():
+            self._check_drafts(part)
+
+    def _learn(self, part: Part) -> None:
+        """Take over the blocks that the scheduler added, and the text of a request that starts again."""
+        row = part.row
+        if part.whole:
+            row.columns, row.text, row.running_column, row.accepted = part.added, list(row.all), {}, 1
+            row.marks = [row.key & MASK]
+        else:
+            for columns, added in zip(row.columns, part.added, strict=True):
+                columns += added
+
+    def _speak(self, part: Part, accepted: int | None) -> None:
+        """Choose the new tokens of a request: after each right draft token one more."""
+        row, request = part.row, part.row.task.request
+        while True:
+            token = self.sampler(row.text, request, len(row.text) - row.prompt)
+            row.text.append(token)
+            part.said.append(token)
+            at = len(part.said) - 1
+            right = part.drafts[at : at + 1] == [token] if accepted is None else at < accepted
+            if at >= len(part.drafts) or not right:
+                part.accepted = at
+                return
+
+    # States.
+
+    def _prepare_states(self, part: Part) -> None:
+        """Copy the state from the column in which the last chunk ended to that in which this one ends."""
+        row = part.row
+        moved = False
+        for group in self.memory.states:
+            now = -(-(part.start + part.n) // group.block) - 1
+            before = row.running_column.get(group.number, (part.start - 1) // group.block)
+            if before not in (-1, now):
+                self.memory.copy_state(row, group, before, now, row.accepted - 1)
+                moved = True
+            row.running_column[group.number] = now
+        if moved:
+            row.accepted = 1
+
+    def _spans(self, part: Part) -> list[Span]:
+        """Divide a part where its states are kept: inside the chunk, and before each draft token."""
+        row, end = part.row, part.start + part.n
+        base = end - len(part.drafts)
+        key = row.key * IDS
+        text = [token + key for token in row.text[part.start : base]]
+        edges = [part.start, *self._kept_inside_chunk(part), base]
+        spans = [Span(part, at, text[at - part.start : to - part.start], 0, to != base) for at, to in pairwise(edges)]
+        for i, drafted in enumerate(part.drafts):
+            token = part.said[i] if i < part.accepted else WRONG + i if drafted < 0 else drafted
+            if i >= part.accepted and part.said[i : i + 1] == [token]:
+                token = WRONG + i
+            spans.append(Span(part, base + i, [token + key], i + 1, False))
+        return spans
+
+    def _kept_inside_chunk(self, part: Part) -> Sequence[int]:
+        """Return the lengths whose states the kernels keep inside a chunk: one, which the worker chooses without
+        knowing what the scheduler reserved, or those at the ends of blocks."""
+        grid, layout, end = self.opts.mamba_prefill_checkpoint_alignment, self.layout, part.start + part.n
+        group = next((group for group in self.groups if group.kind == "mamba"), None)
+        if group is None or not self.opts.enable_prefix_caching:
+            return ()
+        if not group.align:
+            return range((part.start // layout.step + 1) * layout.step, end, layout.step)
+        at = self._checkpoint(end)
+        here = grid and not part.drafts and self.rules.exports_inside(part.row.tables[group.number].inside is not None)
+        return [at] if here and self.rules.state_inside(
+            Inside(part.start, end, at, layout.unit, group.block, grid)) else ()
+
+    def _settle_states(self, part: Part) -> None:
+        """After drafts, keep the state at a block boundary that the accepted tokens passed."""
+        row, reset = part.row, False
+        row.accepted = max(1, len(part.said))
+        for group in self.memory.states:
+            if not group.align or not self.opts.num_speculative_tokens:
+                continue
+            run = part.start + part.n - len(part.drafts)
+            end = (run + row.accepted - 1) // group.block * group.block
+            source, target = row.running_column[group.number], end // group.block - 1
+            if end >= run:
+                reset = reset or source == target
+                if source != target or end > run:
+                    self.memory.copy_state(row, group, source, target, end - run)
+        if reset:
+            row.accepted = 1
+
+    # Rows of the drafter, which also depend on the next token: kept as marks.
+
+    def _check_drafts(self, part: Part) -> None:
+        for index in self.memory.marks:
+            group, row = self.groups[index], part.row
+            first = max(0, part.start - group.size + 1) if group.size else 0
+            want = self._prefix_marks(row, first, part.start)
+            have = read_rows(self.memory.marks[index], self.memory.cells(row, group, first, part.start)).digest
+            for at in np.flatnonzero(want != have)[:1].tolist():
+                self.emit(DraftRowsWrong(row.id, index, first + at, row.columns[index][(first + at) // group.block]))
+
+    def _mark_drafts(self, part: Part) -> None:
+        end = part.start + part.n - len(part.drafts) + part.accepted
+        for index in self.memory.marks:
+            stop = min(end, len(part.row.text) - 1)
+            marks = self._prefix_marks(part.row, part.start, stop)
+            write_rows(self.memory.marks, index, self.memory.cells(part.row, self.groups[index], part.start, stop),
+                       Rows(marks, None, None))  # fmt: skip
+
+    @staticmethod
+    def _prefix_marks(row: Row, start: int, stop: int) -> np.ndarray:
+        """Return a number for each position that stands for all tokens up to the next one."""
+        marks = row.marks
+        for token in row.text[len(marks) - 1 : stop + 1]:
+            marks.append((marks[-1] * 0x5851F42D4C957F2D + token + 1) & MASK)
+        return np.array(marks[start + 2 : stop + 2], np.uint64)

@@ -1,0 +1,114 @@
+"""Comparison with the real scheduler of vLLM: ``python -m tests.peers.vllm_compare --steps 100000 --seed 0``.
+
+Requests are drawn for the real classes, and our replay of the recording must decide the same. The times are CPU times of
+one run in turn: the real classes without the recorder, our server with provenance, and the judging with cold runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from cachesim.base import exits
+from cachesim.base.console import complain
+from cachesim.engines.vllm.profiles import PROFILES
+from cachesim.replay.recorded_trace import make_trace
+from cachesim.replay.replay import replay
+from cachesim.tools.replay.command import checker
+
+try:
+    from tests.peers import vllm_draw
+    from tests.peers.vllm_engine import RealServer
+except ModuleNotFoundError as absent:                # only `make peers` installs vLLM
+    complain(f"not installed: {absent.name!r} (run `make peers`, which makes .venv-peers-vllm)")
+    sys.exit(exits.NOTHING)
+
+ZERO, MANY = 20, 100_000          # groups of blocks in the table of a linear run; blocks of its largest pool
+
+
+def timed(seconds, name, action):
+    """Perform an action and add its CPU time to a sum."""
+    began = time.process_time()
+    result = action()
+    seconds[name] += time.process_time() - began
+    return result
+
+
+def again(data):
+    """Perform the steps of a recording on the real classes, without a recorder."""
+    server = RealServer(dict(data["config"]), data["requests"], recorded=False)
+    for step in data["steps"]:
+        if step["op"] == "update":
+            server.update(step.get("drafts", {}))
+        elif step["op"] != "died":
+            getattr(server, step["op"])(*[step[name] for name in ("req", "running") if name in step])
+    return server
+
+
+def compare(data, seconds):
+    """Replay a recording and return the first difference."""
+    trace = make_trace(Path(data["name"]), data, PROFILES)
+    found = timed(seconds, "decisions", lambda: replay(trace))
+    timed(seconds, "real", lambda: again(data))
+    judged = timed(seconds, "provenance", lambda: replay(trace, "provenance"))
+    timed(seconds, "with cold runs", lambda: replay(trace, "provenance", checker()))
+    return found.first or judged.first
+
+
+def run(args):
+    """Compare drawn recordings until there are enough steps; return the exit code."""
+    tried, seconds, worst, seed = Counter(), Counter(), None, args.seed
+    while tried["steps"] < args.steps:
+        seed += 1
+        data = vllm_draw.record(seed)
+        if data is None:
+            tried["settings that vLLM refuses"] += 1
+            continue
+        first = compare(data, seconds)
+        tried.update(events=sum(len(step.get("ev", ())) for step in data["steps"]), recordings=1,
+                     steps=len(data["steps"]), differences=first is not None)  # fmt: skip
+        tried[data["config"]["kind"]] += len(data["steps"])
+        if first is not None and (worst is None or first["step"] < worst[1]["step"]):
+            worst = data, first
+    for name, n in sorted(tried.items(), key=lambda pair: pair[0] in vllm_draw.KINDS):
+        print(f"{name:28} {n:>9}")
+    for name, spent in seconds.items():
+        print(f"CPU time, {name:17} {spent:>9.1f} s {spent / seconds['real']:6.2f} x real")
+    if worst:
+        Path(args.out).write_text(json.dumps(worst[0]))
+        complain(f"smallest difference: {worst[0]['name']}, {worst[1]} (recording: {args.out})")
+    return exits.BROKEN if worst else exits.HOLDS
+
+
+def linear(args):
+    """Print CPU time per block of a prompt that fills the pool, for pools up to 100,000 blocks."""
+    for blocks in (MANY // 100, MANY // 10, MANY):
+        data = vllm_draw.record_large(blocks)
+        seconds = Counter()
+        first = compare(data, seconds)
+        print(f"{blocks:>7} blocks: real {1e6 * seconds['real'] / blocks:7.2f} us, decisions "
+              f"{1e6 * seconds['decisions'] / blocks:7.2f} us, provenance "
+              f"{1e6 * seconds['provenance'] / blocks:7.2f} us per block; differences {int(first is not None)}")  # fmt: skip
+    return exits.HOLDS
+
+
+def main(argv):
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.vllm_compare", description=__doc__)
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--linear", action="store_true", help="time pools of up to 100,000 blocks instead")
+    parser.add_argument("--out", default="vllm-difference.json", help="where the smallest differing recording goes")
+    args = parser.parse_args(argv)
+    return linear(args) if args.linear else run(args)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)                  # vLLM's background threads do not end

@@ -1,0 +1,199 @@
+"""Draws models, settings, requests and clients for the comparison with vLLM, and records the real scheduler with them."""
+
+from __future__ import annotations
+
+import random
+import traceback
+
+from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RealServer
+
+SIZES = (2, 3, 4, 5, 8, 16)
+TOKENS = range(8, 90)        # without FILLER
+KINDS = (
+    "full", "full full", "swa", "rswa", "chunked", "mamba", "full swa", "full swa swa", "full chunked", "full mamba",
+    "full mamba", "full mamba", "full mamba mamba", "full swa mamba", "swa mamba",
+)  # fmt: skip
+MANAGERS = "single_type_kv_cache_manager.py"
+MOST_STEPS = 160
+PER_STEP = {"add": 0.12, "abort": 0.012, "reset": 0.01}
+
+
+def draw_groups(rng, most):
+    """Return the cache groups of a model, and whether it caches prefixes."""
+    kinds, caching = rng.choice(KINDS).split(), rng.random() > 0.1
+    base = rng.choice(SIZES)
+    mixed = "chunked" not in kinds and rng.random() < 0.3
+    groups = []
+    for kind in kinds:
+        size = base * rng.choice((1, 2, 4)) if mixed else base
+        group = {"kind": kind, "block_size": size if kind != "mamba" or caching else most}
+        if kind in ("swa", "rswa"):
+            group["window"] = rng.randint(2, 5 * base + 1)
+        if kind == "chunked":
+            group["chunk"] = base * rng.randint(1, 4)
+        groups.append(group | {"eagle": False})
+    return groups, caching
+
+
+def draw_config(rng):
+    """Return a header's configuration; what vLLM resolves is missing."""
+    most = rng.choice((64, 96, 128))
+    groups, caching = draw_groups(rng, most)
+    kinds = {group["kind"] for group in groups}
+    spec = rng.choice((None, None, None, "ngram", "eagle_drop", "eagle_hash", "eagle_hash", "mtp_hash"))
+    if "chunked" in kinds and (spec in EAGLE_FAMILY):
+        spec = None
+    if spec in EAGLE_FAMILY and rng.random() < 0.8:
+        groups[0]["eagle"] = True
+    sizes = [group["block_size"] for group in groups if group["kind"] != "mamba" or caching]
+    step = least_common(sizes) if len(groups) > 1 else sizes[0] if sizes else most
+    unit = [u for u in (1, 2, 3, 4) if all(size % u == 0 for size in sizes)]
+    mamba = caching and "mamba" in kinds
+    sparse = "mamba" in kinds or "swa" in kinds
+    align = rng.choice((1, 1, 2, 4)) if mamba and rng.random() < 0.35 else None
+    least = min([step] + [group["block_size"] - 1 for group in groups if align and group["kind"] == "mamba"])
+    return {
+        "kind": " ".join(group["kind"] for group in groups), "max_num_seqs": rng.randint(1, 6),
+        "max_num_batched_tokens": max(rng.choice((8, 13, 16, 24, 32, 64)), step if mamba else 0), "max_model_len": most,
+        "long_prefill_token_threshold": rng.choice((0, 0, 6, 10)), "policy": rng.choice(("fcfs", "fcfs", "priority")),
+        "watermark": rng.choice((0.0, 0.0, 0.1)), "reserve_full": rng.random() > 0.2,
+        "retention": rng.choice((0, 0, None, step * rng.randint(1, 3))) if sparse and caching else 0,
+        "spec": spec, "num_spec": min(least, rng.randint(1, 3)) if spec else 0,
+        "async_scheduling": spec is None and rng.random() < 0.3, "caching": caching,
+        "dcp": 2 if kinds <= {"full", "mamba"} and rng.random() < 0.08 and not any(g["eagle"] for g in groups) else 1,
+        "prefix_match_unit": rng.choice(unit) if len(groups) > 1 and caching and unit and rng.random() < 0.3 else None,
+        "ckpt_align": align,
+        "shared_prefix_checkpoint": rng.random() < 0.2, "groups": groups,
+        "num_blocks": 2 + len(groups) * (most // min(sizes or [most]) + 3) * rng.randint(2, 12) // 5,
+    }  # fmt: skip
+
+
+def least_common(sizes):
+    """Return the least common multiple, at most 64; larger mixtures are made equal by the caller's luck."""
+    product = 1
+    for size in sizes:
+        product = next(n for n in range(product, product * size + 1, product) if n % size == 0)
+    return product
+
+
+def draw_request(rng, known, config):
+    """Return a request; most repeat a part of an earlier one."""
+    most = config["max_model_len"] - 2
+    size = min(group["block_size"] for group in config["groups"])
+    prompt = []
+    if known and rng.random() < 0.8:
+        old = known[rng.randrange(len(known))]
+        text = old["prompt"] + old["answer"] * (rng.random() < 0.4)
+        cut = rng.choice((len(text), len(old["prompt"]), rng.randint(1, len(text)),
+                          max(1, rng.randint(0, len(text) // size) * size)))  # fmt: skip
+        prompt = text[:cut]
+    if not prompt or rng.random() < 0.75:
+        prompt = prompt + [rng.choice(TOKENS) for _ in range(rng.choice((1, 3, size, rng.randint(1, 60))))]
+    prompt = prompt[: min(most, 90)]
+    room = config["max_model_len"] - len(prompt)
+    request = {"prompt": prompt, "answer": [rng.choice(TOKENS) for _ in range(rng.randint(1, min(20, room)))]}
+    rare = {"salt": lambda: rng.choice("ab"), "lora": lambda: rng.choice("lm"), "skip_read": lambda: True}
+    request |= {name: value() for name, value in rare.items() if rng.random() < 0.04}
+    if config["policy"] == "priority":
+        request["priority"] = rng.randint(0, 2)
+    return request
+
+
+def draw_drafts(rng, server, told):
+    """Return the drafts for the requests that just spoke: a right beginning, sometimes a wrong token."""
+    config, drafts = server.config, {}
+    for name in told:
+        request = server.scheduler.requests.get(name)
+        if not config["spec"] or request is None or request.is_finished() or request.is_prefill_chunk:
+            continue
+        rest = (server.requests[name]["answer"][request.num_output_tokens :] + [FILLER] * config["num_spec"])
+        right = rng.randint(0, config["num_spec"])
+        count = rng.randint(0, config["num_spec"]) if config["spec"] == "ngram" else config["num_spec"]
+        words = (rest[:right] + [rng.choice(TOKENS) for _ in range(config["num_spec"])])[:count]
+        if words:
+            drafts[name] = words
+    return drafts
+
+
+def record(seed, prepare=RealServer):
+    """Return a drawn recording of the real scheduler, or None if vLLM refuses the drawn settings."""
+    rng = random.Random(seed)
+    config = draw_config(rng)
+    try:
+        server = prepare(config, requests := {})
+    except (ValueError, AssertionError):
+        return None
+    steps, final = [], None
+    client = Client(rng, server, requests)
+    try:
+        while len(steps) < MOST_STEPS and (op := client.next(len(steps))) is not None:
+            steps.append({"i": len(steps), **op})
+        final = server.final()
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = next((one for one in reversed(frames) if one.filename.endswith(MANAGERS)), frames[-1])
+        steps.append({"i": len(steps), "op": "died", "error": f"{type(error).__name__}: {error}", "in": where.name,
+                      "ev": server.recorder.take()})  # fmt: skip
+        final = {"died": True}
+    head = {"engine": "vllm", "version": "0.33.0", "name": f"drawn-{seed}", "seed": seed}
+    return head | {"config": config, "requests": requests, "steps": steps, "final": final}
+
+
+class Client:
+    """Clients of one server: when requests come, leave, and the cache is reset."""
+
+    def __init__(self, rng, server, requests):
+        """Start without requests."""
+        self.rng, self.server, self.requests, self.left = rng, server, requests, rng.randint(3, 14)
+        self.idle = 0
+
+    def next(self, done):
+        """Perform an operation and return its step; None at the end."""
+        rng, server = self.rng, self.server
+        alive = list(server.scheduler.requests)
+        draw = rng.random()
+        if self.left and (draw < PER_STEP["add"] or not alive):
+            self.left -= 1
+            number = len(self.requests)
+            self.requests[str(number)] = draw_request(rng, list(self.requests.values()), server.config)
+            return server.add(number)
+        if not alive and not server.pending:
+            return None
+        draw = rng.random()
+        if alive and (draw < PER_STEP["abort"] or self.idle > 3):
+            self.idle = 0
+            return server.abort(int(rng.choice(alive)))
+        if draw > 1 - PER_STEP["reset"]:
+            return server.reset(rng.random() < 0.5)
+        depth = 2 if server.config["async_scheduling"] else 1
+        if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):
+            self.idle = 0
+            told = [name for name, tokens in server.pending[0][1].items() if tokens]
+            return server.update(lambda: draw_drafts(rng, server, told))
+        step = server.schedule()
+        self.idle = 0 if step["run"] else self.idle + 1
+        return step
+
+
+def record_large(blocks):
+    """Return a recording of one pool of so many blocks: a prompt that fills half of it, its resend, and a sibling."""
+    rng = random.Random(blocks)
+    prompt = [rng.choice(TOKENS) for _ in range(blocks * 8)]
+    most = blocks * 16
+    config = draw_config(random.Random(0)) | {
+        "kind": "full", "groups": [{"kind": "full", "block_size": 16, "eagle": False}], "max_model_len": most,
+        "max_num_seqs": 4, "max_num_batched_tokens": 1 << 16, "long_prefill_token_threshold": 0, "policy": "fcfs",
+        "watermark": 0.0, "reserve_full": True, "retention": 0, "spec": None, "num_spec": 0, "async_scheduling": False,
+        "caching": True, "dcp": 1, "prefix_match_unit": None, "ckpt_align": None, "num_blocks": blocks,
+    }  # fmt: skip
+    texts = [prompt, prompt, prompt[: len(prompt) // 2] + [TOKENS[0]] * 64]
+    requests = {str(i): {"prompt": text, "answer": [TOKENS[1]] * 4} for i, text in enumerate(texts)}
+    server, steps = RealServer(config, requests), []
+    for number in range(len(texts)):
+        steps.append(server.add(number))
+        while server.scheduler.requests:
+            steps.append(server.schedule())
+            steps.append(server.update({}))
+    steps = [{"i": i, **step} for i, step in enumerate(steps)]
+    head = {"engine": "vllm", "version": "0.33.0", "name": f"large-{blocks}", "seed": blocks}
+    return head | {"config": config, "requests": requests, "steps": steps, "final": server.final()}
