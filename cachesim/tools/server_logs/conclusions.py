@@ -7,6 +7,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
@@ -61,7 +62,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(_number_statements, requests),
+        *map(_number_statements, requests), _totals(lines, grammar),
     )  # fmt: skip
     causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
     cited = {number for one in causes for number in one.lines}
@@ -103,6 +104,13 @@ def _memory(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
     if len(found) == 1:
         ((cut, numbers),) = found.items()
         yield Statement(FOLLOWS, "memory", tuple(sorted({*numbers.values()})), None, None, {"cut": cut}, MEMORIES[cut])
+
+
+def _totals(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield what follows from lines that name no request."""
+    numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
+    for total in grammar.totals(numbers):
+        yield Statement(FOLLOWS, "total", total.lines, None, None, total.numbers, total.says)
 
 
 def _build(profile: str) -> int:

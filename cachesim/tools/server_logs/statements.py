@@ -13,9 +13,9 @@ READ, FOLLOWS = "read", "follows"
 
 class Statement(NamedTuple):
     """Statement about a log. ``what``: the kind of line of a read statement; "request", "build", "option", "memory",
-    "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove it, from 1. ``numbers``: the
-    named values; a range is a list of its ends, where None is an open end. ``run``: server run in the file, from 0;
-    slots and tasks of different runs are different."""
+    "total", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove it, from 1.
+    ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server run in the
+    file, from 0; slots and tasks of different runs are different."""
 
     kind: str
     what: str

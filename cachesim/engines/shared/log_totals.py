@@ -1,0 +1,62 @@
+"""Totals of a log: conclusions about a whole server from lines that name no request, for engines that log such lines.
+
+A total quotes the lines that prove it. It holds for the lines in the log alone, which may be an excerpt.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+
+class LoggedNumbers(NamedTuple):
+    """Recognised line: its number in the log, from 1, its kind, and its numbers."""
+
+    line: int
+    kind: str
+    numbers: Mapping[str, Any]
+
+
+class LogTotal(NamedTuple):
+    """Conclusion about a server: the lines that prove it, its numbers by name, and a sentence."""
+
+    lines: tuple[int, ...]
+    numbers: Mapping[str, Any]
+    says: str
+
+
+class Series(NamedTuple):
+    """Values of a number in the order of their lines, at least one."""
+
+    lines: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Lines of the lowest, the highest and the last value."""
+        low, high = self.values.index(min(self.values)), self.values.index(max(self.values))
+        return tuple(sorted({self.lines[low], self.lines[high], self.lines[-1]}))
+
+
+def series(lines: Sequence[LoggedNumbers], name: str) -> Iterator[Series]:
+    """Yield the values of a number in these lines, nothing without a value."""
+    pairs = [(line.line, line.numbers.get(name)) for line in lines]
+    if found := [(line, value) for line, value in pairs if isinstance(value, int | float) and value is not True]:
+        yield Series(*zip(*found, strict=True))
+
+
+def share(part: float, whole: float) -> str:
+    """Return a share in percent as text."""
+    return f"{100 * part / whole:.1f} %"
+
+
+def of_kind(lines: Sequence[LoggedNumbers], *kinds: str) -> list[LoggedNumbers]:
+    """Return the lines of these kinds."""
+    return [line for line in lines if line.kind in kinds]
+
+
+def by_engine(lines: Sequence[LoggedNumbers]) -> Iterator[tuple[str, list[LoggedNumbers]]]:
+    """Yield the lines of each engine of a server, with a label; a single engine has no label."""
+    names = sorted({str(line.numbers.get("engine", "")) for line in lines})
+    for name in names:
+        own = [line for line in lines if str(line.numbers.get("engine", "")) == name]
+        yield f"engine {name}: " if len(names) > 1 else "", own

@@ -1,0 +1,140 @@
+"""vLLM's log lines about its KV cache, and its metrics, with their meanings.
+
+Source: vLLM 0.15 to 0.33.0 vllm/v1/metrics/loggers.py, vllm/v1/core/kv_cache_utils.py, vllm/v1/core/block_pool.py,
+vllm/platforms/interface.py, vllm/model_executor/models/config.py. No line of the scheduler names a request.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_verdicts import reused
+from cachesim.engines.vllm.log_totals import NAMELESS, totals
+
+_RATES = "Avg prompt throughput: {prompt_rate} tokens/s, Avg generation throughput: {rate} tokens/s, "
+_LOAD = "Running: {running} reqs, Waiting: {waiting} reqs, {}"
+_USAGE = "KV cache usage: {usage}%"
+_STATUS = tuple(
+    Line("status", f"{engine}{_RATES}{_LOAD}{preempted}{_USAGE}{hits}{external}")
+    for engine in ("Engine {engine}: ", "{engines} Engines Aggregated: ")
+    for preempted in ("Preemptions: {preemptions}, {}", "")
+    for hits in (", Prefix cache hit rate: {hit_rate}%{}", "")
+    for external in (", External prefix cache hit rate: {external_rate}%{}", "")
+) + tuple(Line("status", f"{engine}{_RATES}{_LOAD}{_USAGE}{{}}") for engine in ("Engine {engine}: ", ""))
+"""Status lines. Parts without a number are left out by the server; the longest template that fits is first."""
+
+METRICS: Mapping[str, str] = {
+    "prefix_cache_queries": "tokens of admitted requests that were looked up in the prefix cache",
+    "prefix_cache_hits": "tokens of admitted requests that were found in the prefix cache",
+    "external_prefix_cache_queries": "tokens that were looked up at a KV connector",
+    "external_prefix_cache_hits": "tokens that a KV connector supplied",
+    "num_preemptions": "preemptions; a preempted request is evaluated again, except blocks that are still cached",
+    "prompt_tokens": "prompt tokens of requests whose prefill is complete, cached or not",
+    "prompt_tokens_cached": "prompt tokens that were not evaluated (local and external cache)",
+}
+"""Counters since the start of the server, by name."""
+GAUGES: Mapping[str, str] = {
+    "kv_cache_usage_perc": "share of the blocks that requests use now, 0 to 1",
+    "gpu_cache_usage_perc": "share of the blocks that requests use now, 0 to 1 (name before 0.10)",
+    "num_requests_running": "requests in the running batch",
+    "num_requests_waiting": "requests that wait for admission",
+}
+LINES = (
+    *_STATUS,
+    Line("iteration", "{}Iteration({iteration}): {prefills} context requests, {prompt_n} context tokens, {} KV cache "
+         "usage: {usage}%{}"),
+    # Facts logged at startup.
+    Line("engine_start", "Initializing a V1 LLM engine (v{version}) with config: {}enable_prefix_caching={caching},{}"),
+    Line("engine_start", "Initializing a V1 LLM engine (v{version}) with config: {}"),
+    *(Line("capacity", f"{device} KV cache size: {{tokens,}} tokens, Maximum concurrency for {{length,}} tokens per "
+           "request: {concurrency}x") for device in ("GPU", "GPU + host", "CPU", "XPU")),
+    Line("capacity", "GPU KV cache size: {tokens,} tokens"),
+    Line("concurrency", "Maximum concurrency for {length,} tokens per request: {concurrency}x"),
+    Line("blocks", "Overriding num_gpu_blocks={} with num_gpu_blocks_override={blocks}"),
+    Line("block_size", "Setting attention block size to {block_size} tokens to ensure that {}"),
+    Line("block_size", "Setting attention block size to {block_size} tokens so the quantized {}"),
+    Line("block_size", "Setting kv cache block size to {block_size} for {}"),
+    Line("group_sizes", "kv cache group sizes {}"),
+    Line("scheduler_block", "kv lcm block sizes {block_size}"),
+    Line("mamba_padding", "Padding mamba page size by {percent}% to ensure that {}"),
+    Line("mamba_mode", "Mamba cache mode is set to '{mode}' for {} by default when prefix caching is enabled"),
+    Line("mamba_mode", "Mamba cache mode is set to '{mode}' when prefix caching is disabled"),
+    Line("mamba_mode", "Warning: Prefix caching in Mamba cache '{mode}' mode {}"),
+    Line("mamba_fallback", "Hybrid or mamba-based model detected without support for prefix caching with Mamba cache "
+         "'all' mode: {}"),
+    Line("caching_off", "Disabling prefix caching: {}"),
+    Line("caching_off", "Prefix caching is not supported for {}"),
+    Line("whole_blocks", "Disabling fine-grained prefix-cache hits because {}"),
+    Line("one_group", "Hybrid KV cache manager is disabled for this hybrid model, {}"),
+    Line("one_group", "Turning off hybrid kv cache manager because {}"),
+    Line("padding_layers", "Add {layers} padding layers, may waste at most {percent}% KV cache memory"),
+    Line("random_seed", "Using a random per-process NONE_HASH seed because {}"),
+    Line("no_drop", "EAGLE trailing prefix-cache block dropping is disabled. {}"),
+    # Events.
+    Line("reset", "Successfully reset prefix cache"),
+    Line("reset_failed", "Failed to reset prefix cache because some blocks ({blocks}) are not freed yet"),
+    Line("preempted", "Sequence group {} is preempted by {}total_num_cumulative_preemption={total}"),
+    Line("load_failed", "Recovered from KV load failure: {requests} request(s) rescheduled ({n_tokens} tokens {}"),
+    Line("load_failed", "Failing {requests} request(s) due to KV load failure {}"),
+    # Replies that a client logged, and metrics.
+    Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
+    *(Line(name, f'vllm:{name}_total{{}}engine="{{engine}}"{{}}}} {{{name}}}') for name in METRICS),
+    *(Line(name, f'vllm:{name}{{}}engine="{{engine}}"{{}}}} {{{name}}}') for name in GAUGES),
+)
+
+_ON = "--enable-prefix-caching"
+_MEMORY = ("--gpu-memory-utilization", "--max-num-seqs", "--max-model-len")
+MEANINGS: Mapping[str, Meaning] = {
+    "status": Meaning(
+        "state of the engine, every 10 s. hit_rate: share of the looked-up tokens of the last 1,000 requests that were "
+        "in the prefix cache [%]. usage: blocks of requests in progress [%]; cached blocks of ended requests count as "
+        "free. preemptions: since the last status line. prompt_rate: evaluated prompt tokens, cached ones are left out",
+        causes=("prompts that share no complete block with an earlier prompt",
+                "cached blocks were evicted: other requests needed them",
+                "a model with recurrent layers or windows: states are kept at few positions, see the block size"),
+        flags=(_ON, "--block-size", *_MEMORY), rules=("V-LOOK", "V-POOL"),
+    ),
+    "iteration": Meaning("a step of the engine: prompt_n prompt tokens of prefills requests were evaluated"),
+    "engine_start": Meaning("the engine starts; version and configuration", flags=(_ON,)),
+    "capacity": Meaning("size of the KV cache [tokens], and how many requests of the maximum length fit",
+                        flags=_MEMORY),
+    "concurrency": Meaning("how many requests of the maximum length fit into the KV cache", flags=_MEMORY),
+    "blocks": Meaning("the number of blocks was set by the user", flags=("--num-gpu-blocks-override",)),
+    "block_size": Meaning(
+        "tokens of a block, raised so that the pages of all groups have one size. Only complete blocks are reused: a "
+        "common prefix that is shorter than a block is evaluated again", flags=("--block-size",), rules=("V-SIZE",),
+    ),
+    "group_sizes": Meaning("block sizes of the groups of layers [tokens]", rules=("V-SIZE",)),
+    "scheduler_block": Meaning("least common multiple of the groups' block sizes: a reused prefix is a multiple of it, "
+                               "unless partial hits are on", rules=("V-SIZE",)),
+    "mamba_padding": Meaning("recurrent states were padded to the size of an attention block"),
+    "mamba_mode": Meaning("which recurrent states are cached: align = at block boundaries where a step ends, all = at "
+                          "every block (0.15 to 0.30), none = none", flags=("--mamba-cache-mode", _ON)),
+    "mamba_fallback": Meaning("the model does not support mode 'all'; the server uses 'align'"),
+    "caching_off": Meaning("prefix caching is off: every prompt is evaluated completely", flags=(_ON,)),
+    "whole_blocks": Meaning("partial hits are off for all groups: only complete blocks are reused", rules=("V-SIZE",)),
+    "one_group": Meaning("all layers form groups of full attention: windows keep all blocks"),
+    "padding_layers": Meaning("groups of layers have unequal sizes; the padding takes memory from the cache"),
+    "random_seed": Meaning("keys of blocks differ between processes; within a process nothing changes"),
+    "no_drop": Meaning("the last block of a hit is kept with drafts", rules=("V-LOOK",)),
+    "reset": Meaning("all keys of the prefix cache were removed; the next prompts are evaluated completely"),
+    "reset_failed": Meaning("the prefix cache was not reset: requests use these blocks", rules=("V-POOL",)),
+    "preempted": Meaning("a request lost its blocks because the KV cache is full; it is evaluated again later",
+                         flags=_MEMORY),
+    "load_failed": Meaning("blocks of a KV connector could not be loaded; their tokens are evaluated"),
+    "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the cache (--enable-prompt-tokens-details)",
+                           rules=("V-LOOK",)),
+    **{name: Meaning(f"metric: {says}") for name, says in {**METRICS, **GAUGES}.items()},
+}
+ORDINARY: Mapping[str, str] = {
+    "request added or ended": r"\] (?:Added|Aborted|Received) request ",
+    "loading of the model": r"Loading (?:safetensors|weights)|Model loading took|torch\.compile|Graph captur|Compiling",
+    "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",
+}
+
+GRAMMAR = LogGrammar(
+    LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
+    starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused},
+    warnings=frozenset({"reset_failed", "preempted", "load_failed", "caching_off"}), totals=totals, nameless=NAMELESS,
+)  # fmt: skip
