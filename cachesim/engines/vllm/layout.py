@@ -1,0 +1,161 @@
+"""Groups of layers with their block sizes, and the sizes that follow from them.
+
+Layers that store alike form a group; the groups of a model have the same number of layers. Source: vLLM
+vllm/v1/core/kv_cache_planning.py, kv_cache_utils.py resolve_kv_cache_block_sizes (0.33.0).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.rules.lookup import Sorted
+from cachesim.model import Spec
+
+KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
+FULL = ("full", "rswa")
+_WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,5})(e?)")
+
+
+class Group(NamedTuple):
+    """A group of layers. ``block``: tokens of its blocks, over all ranks; ``size``: window or chunk [tokens];
+    ``eagle``: the drafter's layers are in it; ``drop``: its lookups drop a block; ``align``: its states are found
+    again; ``cap``: most blocks that a request holds, 0 = no limit."""
+
+    index: int
+    kind: str
+    block: int
+    size: int
+    eagle: bool
+    layers: tuple[int, ...]
+    drop: bool = False
+    align: bool = False
+    cap: int = 0
+
+
+class Layout(NamedTuple):
+    """The groups, and sizes [tokens]: ``step``: common multiple of the blocks, ``unit``: tokens of a hash, ``align``:
+    a hit is a multiple of it, ``smallest``: block on which chunks end. ``kinds``: groups that are looked up
+    together, those with full attention first."""
+
+    groups: tuple[Group, ...]
+    kinds: tuple[Sorted, ...]
+    step: int
+    unit: int
+    align: int
+    partial: bool
+    smallest: int
+    most: int
+    spec: Any
+    late: int
+    shared_checkpoint: bool
+
+
+def stated_groups(text: str, spec: Spec) -> list[Group]:
+    """Read the option ``kv_groups``. Raises BadInput for a bad word, and for layers without a group."""
+    left = layers_by_kind(spec)
+    groups = []
+    for i, word in enumerate(text.split()):
+        found = _WORD.fullmatch(word)
+        if found is None:
+            raise BadInput(f"kv_groups: {quoted(word)} is not a group", hint="for example A/16 W8/16 S/64e")
+        letter, size, block, eagle = found.groups()
+        kind = "A" if letter == "R" else letter
+        mine = left.get((kind, 0 if letter == "R" else int(size or 0)), [])
+        same = sum(_WORD.fullmatch(other) is not None and other.partition("/")[0] == word.partition("/")[0]
+                   for other in text.split()[i:])  # fmt: skip
+        take = -(-len(mine) // same)
+        layers, mine[:take] = tuple(mine[:take]), []
+        groups.append(Group(i, KINDS[letter], int(block), int(size or 0), bool(eagle), layers))
+    if not groups or any(left.values()) or not all(group.layers for group in groups):
+        raise BadInput(f"kv_groups {quoted(text)} does not fit the layers of {quoted(spec.notation)}")
+    return groups
+
+
+def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
+    """Return the layers by letter of the group and window or chunk; a layer with two parts is in two groups."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for i, layer in enumerate(spec.layers):
+        if layer.part:
+            letter = {"base": "A", "swa": "W", "chunk": "K"}[layer.part]
+            found.setdefault((letter, layer.window), []).append(i)
+        if layer.recurrence:
+            found.setdefault(("S", 0), []).append(i)
+    return found
+
+
+def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> list[Group]:
+    """Return the groups of a model: of each kind as many as its layers fill, with the layers of the rarest kind in
+    each."""
+    kinds = layers_by_kind(spec)
+    per = min(map(len, kinds.values()))
+    groups: list[Group] = []
+    for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
+        block = opts.block_size
+        if letter == "S":
+            block = (opts.mamba_block_size or block) if opts.enable_prefix_caching else endless
+        for at in range(0, len(layers), per):
+            groups.append(Group(len(groups), KINDS[letter], block, size, eagle and not groups,
+                                tuple(layers[at : at + per])))
+    return groups
+
+
+def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
+    """Return the layout of a server. Raises BadInput for sizes with which the server does not start."""
+    caching, k = opts.enable_prefix_caching, opts.num_speculative_tokens
+    drafts = rules.speculation(opts.speculative_method, k, opts.multi_module_mtp, caching,
+                               opts.disable_lookahead_block_hashes)
+    most = opts.max_model_len or (opts.num_gpu_blocks - 1) * opts.block_size
+    groups = (stated_groups(opts.kv_groups, spec) if opts.kv_groups
+              else made_groups(opts, spec, drafts.ahead > 0, most))
+    ranks = opts.decode_context_parallel_size
+    groups = [one._replace(block=one.block * (1 if one.kind == "mamba" else ranks)) for one in groups]
+    blocks = [one.block for one in groups]
+    step, aligned = rules.scheduler_block(blocks), caching
+    unit = rules.hash_unit(blocks, opts.prefix_match_unit, caching)
+    if caching and any(block % unit for block in blocks):
+        raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
+    states = [one.block for one in groups if one.kind == "mamba" and aligned]
+    windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
+    partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
+    drops = {one.index for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
+    eagle = {one.index for one in groups if one.eagle}
+    in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
+    kinds = sorted_kinds(rules, groups, drops, caching)
+    dropping = {group for kind in kinds if kind.drop for group in kind.groups}
+    groups = [one._replace(drop=one.index in dropping, align=one.kind == "mamba" and aligned,
+                           cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
+    late = max(0, drafts.ahead - 1)
+    shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle) and partial and not late
+    check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
+    return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
+                  min(one.block // (1 if one.kind == "mamba" else ranks) for one in groups), most, drafts, late, shared)
+
+
+def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool) -> tuple[Sorted, ...]:
+    """Return the groups that are looked up together: those of equal kind, size and block."""
+    kinds: dict[tuple[str, int, int], Sorted] = {}
+    for one in groups if caching else ():
+        key = one.kind, one.size, one.block
+        known = kinds.get(key)
+        drop = one.index in drops or (known is not None and known.drop)
+        members = [*(known.groups if known else ()), one.index]
+        full, state = one.kind in FULL, one.kind == "mamba"
+        find = rules.find[FULL[0] if full else one.kind]
+        kinds[key] = Sorted(members, find, full, state, one.block, one.size, drop, full or state)
+    return tuple(sorted(kinds.values(), key=lambda kind: not kind.full))
+
+
+def check_sizes(opts: Options, groups: list[Group], step: int, ahead: int) -> None:
+    """Raise BadInput for options with which the server does not start."""
+    interval = opts.prefix_cache_retention_interval
+    sparse = any(one.kind in ("swa", "mamba") for one in groups)
+    if interval > 0 and not (sparse and interval % step == 0):
+        raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of {step}" if sparse else
+                       "prefix_cache_retention_interval needs a layer with a window or a state")
+    if opts.enable_prefix_caching and step < ahead:
+        raise BadInput(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
+    if any(one.kind == "chunked" and (one.drop or one.block != step) for one in groups):
+        raise BadInput("chunked attention with the block drop or unequal blocks is not supported by the server")

@@ -1,0 +1,164 @@
+"""The pool of blocks: the free list, the users of each block, and the keys under which blocks are found.
+
+A key is a hash and a group, in one number. Block 0, the null block, stands for positions without storage. Source: vLLM
+vllm/v1/core/block_pool.py.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Sequence
+
+from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
+from cachesim.engines.vllm.rules import pool as rules
+from cachesim.events import Event
+
+NULL = 0
+EVICTED, REPLACED, ERASED, CLEARED = "evicted", "replaced", "erased", "cleared"
+"""Causes of the loss of keys."""
+Losses = Callable[[int, Sequence[int], str], None]
+
+
+class Pool:
+    """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause, before
+    the block loses them. The free list is linked in both directions; entry ``n`` is its end."""
+
+    def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
+                 emit: Callable[[Event], None], lost: Losses) -> None:
+        self.n, self.groups, self.caching, self.side, self.emit, self.lost = n, groups, caching, side, emit, lost
+        self.refs = [0] * n
+        self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
+        self.free = n
+        self.keys: list[list[int]] = [[] for _ in range(n)]     # the primary key first
+        self.tokens = [0] * n                                   # prefix that the primary key stands for
+        self.map: dict[int, int | dict[int, None]] = {}
+        self._unlink(NULL)
+
+    def free_list(self) -> list[int]:
+        """Return the free blocks in their order."""
+        out, at = list[int](), self.next[self.n]
+        while at != self.n:
+            out.append(at)
+            at = self.next[at]
+        return out
+
+    def find(self, digest: int, groups: Sequence[int]) -> list[int] | None:
+        """Return a block of each group for a hash, None if a group has none."""
+        found = []
+        for group in groups:
+            block = self.map.get(digest * self.groups + group)
+            if block is None:
+                return None
+            found.append(block if type(block) is int else next(iter(block)))  # type: ignore[arg-type]
+        return found
+
+    def take(self, m: int) -> list[int]:
+        """Take blocks from the front of the free list; each loses its keys."""
+        found = []
+        for _ in range(m):
+            block = self.next[self.n]
+            self._unlink(block)
+            self.drop_keys(block, EVICTED)
+            self.refs[block] = 1
+            found.append(block)
+        return found
+
+    def touch(self, blocks: Iterable[int]) -> None:
+        """Add a user to each block."""
+        real = [block for block in blocks if block]
+        for block in real:
+            if not self.refs[block]:
+                self._unlink(block)
+            self.refs[block] += 1
+        if real:
+            self.emit(Touched(real))
+
+    def give_back(self, blocks: Iterable[int]) -> None:
+        """Remove a user from each block, in the order in which they should be evicted."""
+        front, back, used = list[int](), list[int](), list[int]()
+        for block in blocks:
+            if block:
+                self.refs[block] -= 1
+                if self.refs[block]:
+                    used.append(block)
+                else:
+                    side = self.side(bool(self.keys[block]) and self.caching)
+                    (front if side == rules.FRONT else back).append(block)
+        at = self.n
+        for block in front:
+            self._link(block, at)
+            at = block
+        for block in back:
+            self._link(block, self.prev[self.n])
+        if front or back or used:
+            self.emit(Freed(front, back, used))
+
+    def add_key(self, block: int, digest: int, group: int, tokens: int) -> None:
+        """Let a block be found under a hash."""
+        key = digest * self.groups + group
+        known = self.map.get(key)
+        if known == block or (type(known) is dict and block in known):
+            return
+        self._insert(key, block, tokens)
+        self.emit(Keyed(block, digest, group, tokens))
+
+    def drop_keys(self, block: int, cause: str) -> None:
+        """Remove all keys of a block."""
+        if keys := self.keys[block]:
+            self.lost(block, keys, cause)
+            self._forget(block)
+            if cause != REPLACED:
+                self.emit(Evicted(block, [key // self.groups for key in keys]))
+
+    def move_keys(self, block: int, copy: int) -> None:
+        """Let the copy be found in place of the block."""
+        tokens = self.tokens[block]
+        for key in self._forget(block):
+            self._insert(key, copy, tokens)
+            self.emit(Keyed(copy, key // self.groups, key % self.groups, tokens))
+        self.emit(Moved(block, copy))
+
+    def reset(self) -> bool:
+        """Remove all keys, if no block is in use. Returns whether it was done."""
+        if self.free != self.n - 1:
+            return False
+        for block, keys in enumerate(self.keys):
+            if keys:
+                self.lost(block, keys, CLEARED)
+                self.keys[block] = []
+        self.map.clear()
+        return True
+
+    def _insert(self, key: int, block: int, tokens: int) -> None:
+        if not self.keys[block]:
+            self.tokens[block] = tokens
+        self.keys[block].append(key)
+        known = self.map.get(key)
+        if known is None:
+            self.map[key] = block
+        elif type(known) is int:
+            self.map[key] = {known: None, block: None}
+        else:
+            known[block] = None  # type: ignore[index]
+
+    def _forget(self, block: int) -> list[int]:
+        keys, self.keys[block] = self.keys[block], []
+        for key in keys:
+            known = self.map[key]
+            if type(known) is int:
+                del self.map[key]
+            else:
+                del known[block]  # type: ignore[attr-defined]
+                if not known:
+                    del self.map[key]
+        return keys
+
+    def _unlink(self, block: int) -> None:
+        before, after = self.prev[block], self.next[block]
+        self.next[before], self.prev[after] = after, before
+        self.free -= 1
+
+    def _link(self, block: int, before: int) -> None:
+        after = self.next[before]
+        self.next[before] = self.prev[after] = block
+        self.prev[block], self.next[block] = before, after
+        self.free += 1

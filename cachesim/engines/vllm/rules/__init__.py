@@ -1,0 +1,1 @@
+"""Rules of vLLM's scheduler, block pool and worker: one decision is one function."""

@@ -1,0 +1,114 @@
+"""Rules of the scheduler, in the order in which they apply to a step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, state_inside
+from cachesim.engines.vllm.rules.sources import NOW, SCHEDULER, vllm
+
+FCFS, PRIORITY = "fcfs", "priority"
+schedule = vllm(SCHEDULER, "schedule", NOW)
+
+
+@rule("V-SCHED-CAP", Role.PLAN, schedule)
+def prefill_cap(threshold: int, requests: int) -> int:
+    """Most tokens of a request in a step, 0 = no limit: only if there are other requests."""
+    return threshold if requests > 1 else 0
+
+
+@rule("V-SCHED-NEXT", Role.ADMIT, schedule)
+def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> int:
+    """Place of the waiting request that starts next; none overtakes it. ``waiting``: priority and number of each."""
+    return min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
+
+
+@rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
+def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
+    """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
+    Value: its place. ``running``: priority and number of each."""
+    at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
+    return Decision(at, {"running": len(running), "needed": needed, "free": free})
+
+
+@rule("V-SCHED-ADMIT", Role.ADMIT, vllm(SCHEDULER, "schedule allocate_slots", NOW))
+def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
+    """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
+    are reserved (``whole``, 0 = not)."""
+    ok = max(whole, needed) + watermark <= free
+    return Decision(ok, {"needed": max(whole, needed) + watermark, "free": free})
+
+
+@rule("V-SCHED-PAD", Role.DRAFT, schedule)
+def pad_drafts(left: int, drafts: int, prefill: bool, warm: bool, room: bool) -> bool:
+    """Whether a request with one token left gets places for drafts, so that all requests of the step have as many."""
+    return drafts > 0 and left == 1 and not prefill and warm and room
+
+
+@rule("V-SCHED-LOOK", Role.PLAN, vllm(SCHEDULER, "_reserve_prefill_lookahead", NOW))
+def leave_lookahead(left: int, new: int, lookahead: int) -> int:
+    """Tokens of the next chunk: as many are left for the last one as the drafter reads ahead."""
+    return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
+
+
+class Split(NamedTuple):
+    """Tokens start .. end - 1 of ``n`` are to be evaluated. ``block``: smallest block of the groups; ``unit``: tokens
+    of a hash if hits may end inside a block, else 0; ``most``: most tokens of a request in a step."""
+
+    start: int
+    end: int
+    n: int
+    prompt: int
+    block: int
+    step: int
+    unit: int
+    hashed: int
+    most: int
+    drop: bool
+    lookahead: int
+    junction: int
+    exact_junction: bool
+    grid: int
+
+
+@rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
+def split_states(ask: Split) -> Decision:
+    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction. Value:
+    tokens of the chunk."""
+    start, end, block = ask.start, ask.end, ask.block
+    prefill = max(ask.prompt, ask.n - 1)
+    if start >= prefill:
+        return Decision(end - start, {"start": start, "end": end})
+    last = checkpoint_at(ask.n, block, ask.drop, ask.lookahead)
+    wanted = checkpoint_at(prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
+    inside = end >= prefill and state_inside(Inside(start, end, wanted, ask.hashed, block, ask.grid))
+    if inside:
+        last = 0
+    if end < prefill and (end // block * block > start or block <= ask.most):
+        end = end // block * block
+    tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
+    junction = ask.junction
+    if not (ask.exact_junction and junction <= ask.prompt):
+        junction = start + (junction - start) // block * block
+    stops = [
+        (start // block + 1) * block if start % block and not inside else 0,
+        last,
+        tail if last < tail < ask.prompt else 0,
+        junction if start < ask.junction < end else 0,
+    ]
+    stop = min((one for one in stops if start < one < end), default=end)
+    return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction,
+                                           "inside": inside})  # fmt: skip
+
+
+@rule("V-SCHED-LAST", Role.END, schedule)
+def surely_ends(placeholders: int, computed: int, most: int) -> bool:
+    """With steps in flight: whether the tokens in flight end the answer, so that no further step is needed."""
+    return placeholders > 0 and computed + 2 - placeholders >= most
+
+
+@rule("V-SCHED-RESET", Role.DROP, vllm(SCHEDULER, "reset_prefix_cache", NOW))
+def reset_preempts(running: bool) -> bool:
+    """Whether a reset of the prefix cache preempts the running requests first."""
+    return running

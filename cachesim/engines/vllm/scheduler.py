@@ -1,0 +1,285 @@
+"""The scheduler: which requests get tokens in a step, and what the results of a step change.
+
+Source: vLLM vllm/v1/core/sched/scheduler.py Scheduler.schedule, update_from_output (0.33.0).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from cachesim import events
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.vllm import events as ev
+from cachesim.engines.vllm.memory.tables import Cached, Tables
+from cachesim.engines.vllm.row import Row, Task
+from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
+
+
+class Died(ProcessAborted):
+    """An exception left the engine's core: the process ends. ``kind`` names it and the function that raised it."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A request in a step: tokens start .. start + n - 1, the last ``drafts`` of them drafted. ``speaks``: its output
+    is a new token; ``added``: blocks of each group that the worker learns, all of them if ``whole``. ``accepted`` and
+    ``said`` are filled in by the worker."""
+
+    row: Row
+    start: int
+    n: int
+    drafts: list[int]
+    added: list[list[int]]
+    whole: bool
+    speaks: bool = False
+    accepted: int = 0
+    said: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Step:
+    """A scheduled step; ``zeroed`` blocks and block ``copies`` come before its evaluation."""
+
+    parts: dict[int, Part] = field(default_factory=dict)
+    zeroed: list[int] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    budget: int = 0
+    preempted: bool = False
+    prefill: bool = False
+
+
+class Scheduler(Tables):
+    """The scheduling of a server. ``slots``: all requests received so far."""
+
+    def start_scheduler(self) -> None:
+        """Create empty queues."""
+        self.slots: list[Row] = []
+        self.queue: deque[Task] = deque()
+        self.waiting: list[Row] = []
+        self.running: list[Row] = []
+        self.flying: deque[Step] = deque()
+        self.short = 0
+        self.aligned = any(group.align for group in self.groups)
+
+    def schedule(self) -> Step:
+        """Schedule a step."""
+        self.promised.clear()
+        self.skipped: list[Row] = []
+        step = Step(budget=self.opts.max_num_batched_tokens)
+        threshold = self.rules.prefill_cap(self.opts.long_prefill_token_threshold,
+                                           len(self.running) + len(self.waiting))
+        at = 0
+        while at < len(self.running) and step.budget > 0:
+            at = self._continue(step, at, threshold)
+            if at < 0:
+                break
+        if not step.preempted:
+            while self.waiting and step.budget > 0 and len(self.running) < self.opts.max_num_seqs:
+                if not self._admit(step, threshold):
+                    break
+        self.waiting[:0] = self.skipped
+        self._close(step)
+        return step
+
+    def _continue(self, step: Step, at: int, threshold: int) -> int:
+        """Schedule the running request at this place; return the next place, -1 = none."""
+        row, layout = self.running[at], self.layout
+        if self.rules.surely_ends(row.pending, row.computed, row.prompt + self.most_new(row)):
+            return at + 1
+        new = len(row.all) + len(row.drafts) + row.pending - row.computed
+        new = min(new, threshold or new, step.budget, layout.most - row.computed - 1)
+        new = self._split(row, row.computed, new)
+        new = self.rules.leave_lookahead(len(row.all) - row.computed - new, new, layout.spec.ahead)
+        if not new:
+            return at + 1
+        while (added := self.allocate(row, new, None, layout.spec.slots, True)) is None:
+            gone = self._preempt(step)
+            at -= gone < at
+            if not row.running:
+                return at if self.opts.scheduling_policy == PRIORITY else -1
+        step.prefill |= row.prefill
+        drafted = max(0, new + row.computed - len(row.all) - row.pending)
+        self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
+        row.drafts = []
+        return at + 1
+
+    def _split(self, row: Row, start: int, new: int) -> int:
+        """Return the tokens of the next chunk of a request."""
+        if not self.aligned:
+            return new
+        opts, layout = self.opts, self.layout
+        most = min(opts.max_num_batched_tokens, opts.long_prefill_token_threshold or opts.max_num_batched_tokens)
+        ask = Split(start, start + new, len(row.all), row.prompt, layout.smallest, layout.step,
+                    layout.unit if layout.partial else 0, layout.unit, most, layout.spec.drop, layout.spec.hashed,
+                    row.junction, layout.shared_checkpoint, opts.mamba_prefill_checkpoint_alignment)
+        split = self.rules.split(ask)
+        return int(self.decide(split, row) if start < row.prefill_end else split.value)
+
+    def _preempt(self, step: Step) -> int:
+        """Preempt a running request; return its place."""
+        policy, step.preempted = self.opts.scheduling_policy, True
+        at: int = self.decide(self.rules.preempt(policy, [row.order for row in self.running], self.short,
+                                                 self.pool.free), None)
+        row = self.running.pop(at)
+        if part := step.parts.pop(row.id, None):
+            step.budget += part.n
+        self.put_back(row, drop=False)
+        return at
+
+    def put_back(self, row: Row, drop: bool) -> None:
+        """Take the blocks of a preempted request; it waits before all others. ``drop``: its tokens in flight are
+        not delivered."""
+        self.emit(ev.Preempted(row.id, row.computed))
+        self.free_row(row)
+        row.drop_stale = drop or (row.drop_stale and row.stale > 0)
+        row.running, row.computed, row.stale, row.pending, row.drafts = False, 0, row.in_flight, 0, []
+        row.preemptions += 1
+        self.waiting.insert(0, row)
+
+    def _admit(self, step: Step, threshold: int) -> bool:
+        """Admit the waiting request that is next; return whether others may follow."""
+        opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
+        at = self.rules.next_waiting(opts.scheduling_policy, [row.order for row in self.waiting])
+        row = self.waiting[at]
+        if row.stale and not row.drop_stale:
+            self.skipped.append(self.waiting.pop(at))
+            return True
+        hit = self._looked_up(row)
+        if not row.launched and not row.preemptions:
+            row.task.answer.reused = {"block": hit.n}
+        new = len(row.all) - hit.n
+        warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
+        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.layout.most)
+        if padded:
+            if 1 + k > step.budget:
+                return False
+            new = 1 + k
+        new = self._split(row, hit.n, min(new, threshold or new, step.budget))
+        if not new:
+            return False
+        if padded and new != 1 + k:
+            new, padded = 1, False
+        new = self.rules.leave_lookahead(len(row.all) - hit.n - new, new, spec.ahead)
+        if not new:
+            self.skipped.append(self.waiting.pop(at))
+            return True
+        if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
+            return False
+        self.waiting.pop(at)
+        self.running.append(row)
+        row.running, row.computed = True, hit.n
+        self._launch(row, hit)
+        tables = [list(table.blocks) for table in row.tables]
+        self._take(step, Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
+        return True
+
+    def _looked_up(self, row: Row) -> Cached:
+        """Look a waiting request up. An index beyond the known hashes ends the process."""
+        try:
+            hit = self.look_up(row)
+        except IndexError:
+            raise Died("IndexError: list index out of range", "find_longest_cache_hit") from None
+        row.junction = hit.junction
+        return hit
+
+    def _launch(self, row: Row, hit: Cached) -> None:
+        """Note that a request starts, or starts again."""
+        self.emit(events.Launch(row.id, row.task.id, 0))
+        if not row.launched:
+            row.launched = True
+            row.task.answer.prompt_n = row.prompt - hit.n
+            self.emit(events.Settled(row.id, hit.n))
+
+    def _take(self, step: Step, part: Part) -> None:
+        """Add a request to a step."""
+        step.parts[part.row.id] = part
+        step.budget -= part.n
+
+    def _close(self, step: Step) -> None:
+        """Collect what comes before the evaluation, and count the tokens as scheduled."""
+        zeroed, copies = sum(self.zeroed, []), sum(self.copies, [])
+        self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
+        step.zeroed, step.copies = zeroed if self.zeroes else [], copies
+        if copies:
+            self.pool.give_back(block for pair in copies for block in pair)
+        for part in step.parts.values():
+            row = part.row
+            row.computed += part.n
+            row.in_flight += part.n
+            row.prefill = row.computed < len(row.all) + row.pending
+            part.speaks = not row.prefill
+            if part.speaks and self.opts.async_scheduling:
+                row.pending += 1 + len(part.drafts)
+        if step.parts:
+            self.flying.append(step)
+
+    def most_new(self, row: Row) -> int:
+        """Return the most tokens of an answer."""
+        return max(1, row.task.request.n_predict)
+
+    def process(self, step: Step) -> list[Row]:
+        """Process the results of a step; return the finished requests."""
+        finished = []
+        for part in step.parts.values():
+            row = part.row
+            stale = row.stale > 0
+            row.in_flight -= part.n
+            row.stale -= part.n if stale else 0
+            if not row.busy or (stale and row.drop_stale) or not part.said:
+                continue
+            if part.drafts and not stale:
+                rejected = len(part.drafts) - (len(part.said) - 1)
+                row.computed -= rejected if row.computed else 0
+                row.pending -= rejected if row.pending else 0
+            placed, running = row.pending, row.running
+            stopped = self._append(row, part.said, stale)
+            if not stale and self.opts.enable_prefix_caching and self.rules.publish_again(
+                    running, self.opts.num_speculative_tokens, placed):
+                self.publish(row, row.computed - row.in_flight)
+            if stopped:
+                finished.append(row)
+                self.free_row(row)
+        for row in finished:
+            (self.running if row.running else self.waiting).remove(row)
+            self.end(row, "limit")
+        return finished
+
+    def _append(self, row: Row, said: list[int], stale: bool) -> bool:
+        """Append new tokens to a request, up to the one that ends the answer; return whether it ends."""
+        answer, request = row.task.answer, row.task.request
+        if row.pending and not stale:
+            row.pending -= len(said)
+        for count, token in enumerate(said, 1):
+            row.all.append(token)
+            answer.tokens.append(token)
+            answer.predicted_n += 1
+            self.extend_hashes(row)
+            if (len(row.all) >= self.layout.most or answer.predicted_n >= self.most_new(row) or token in request.eog):
+                row.computed -= 0 if stale else len(said) - count
+                del said[count:]
+                return True
+        return False
+
+    def end(self, row: Row, why: str, cancelled: bool = False) -> None:
+        """End a request whose blocks are free."""
+        answer = row.task.answer
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
+        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
+        if row.running:
+            self.emit(events.Release(row.id, row.task.id, row.computed, 0))
+        row.busy = row.running = False
+
+    def abort(self, row: Row) -> None:
+        """End a request whose client left."""
+        if row.busy:
+            (self.running if row.running else self.waiting).remove(row)
+            self.free_row(row)
+            self.end(row, "none", cancelled=True)
+
+    def reset_cache(self, running: bool) -> bool:
+        """Clear the prefix cache; return whether it was done. ``running``: running requests restart."""
+        if self.rules.reset_preempts(running):
+            while self.running:
+                self.put_back(self.running.pop(), drop=True)
+        return self.pool.reset()
