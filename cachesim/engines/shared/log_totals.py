@@ -5,6 +5,7 @@ A total quotes the lines that prove it. It holds for the lines in the log alone,
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 
@@ -35,6 +36,25 @@ class Series(NamedTuple):
         """Lines of the lowest, the highest and the last value."""
         low, high = self.values.index(min(self.values)), self.values.index(max(self.values))
         return tuple(sorted({self.lines[low], self.lines[high], self.lines[-1]}))
+
+    @property
+    def range(self) -> list[float]:
+        """Lowest and highest value."""
+        return [min(self.values), max(self.values)]
+
+    @property
+    def percent(self) -> str:
+        """Last value, and the range of all, as text."""
+        low, high = self.range
+        last = f"{self.values[-1]:.1f} %"
+        return last if low == high else f"{last} at the end ({low:.1f} to {high:.1f} %)"
+
+    @property
+    def growth(self) -> float | None:
+        """Growth of a counter, its value if there is only one, None if it fell."""
+        if any(later < earlier for earlier, later in pairwise(self.values)):
+            return None
+        return self.values[-1] - (self.values[0] if len(self.values) > 1 else 0)
 
 
 def series(lines: Sequence[LoggedNumbers], name: str) -> Iterator[Series]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Iterator, Sequence
 
-from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, Series, by_engine, of_kind, series, share
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, by_engine, of_kind, series, share
 
 NAMELESS = (
     "the lines name no request: which prompts missed, and which decision lost their blocks (replies have cached_tokens "
@@ -24,7 +23,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     yield from _preemptions(lines)
     for label, own in by_engine(of_kind(lines, "status")):
         for found in series(own, "usage"):
-            yield LogTotal(found.ends, {"usage": _range(found)}, f"{label}KV cache usage {_span(found)}; cached blocks "
+            yield LogTotal(found.ends, {"usage": found.range}, f"{label}KV cache usage {found.percent}; cached blocks "
                            "of ended requests count as free")  # fmt: skip
         for found in series(own, "waiting"):
             if max(found.values):
@@ -42,7 +41,7 @@ def _counters(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         asked, hit = f"{where}prefix_cache_queries", f"{where}prefix_cache_hits"
         for label, own in by_engine(of_kind(lines, asked, hit)):
             for queries, hits in zip(series(of_kind(own, asked), asked), series(of_kind(own, hit), hit), strict=False):
-                counts = [_growth(one) for one in (queries, hits)]
+                counts = [one.growth for one in (queries, hits)]
                 if len(queries.lines) != len(hits.lines) or None in counts or not counts[0]:
                     continue
                 total, found = (int(count or 0) for count in counts)
@@ -50,14 +49,6 @@ def _counters(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
                 proof = {*queries.lines[:1], *queries.lines[-1:], *hits.lines[:1], *hits.lines[-1:]}
                 yield LogTotal(tuple(sorted(proof)), {"queries": total, "hits": found}, f"{label}{found:,} of "
                                f"{total:,} looked-up tokens were {says}, {share(found, total)} ({since})")  # fmt: skip
-
-
-def _growth(counter: Series) -> float | None:
-    """Return the growth of a counter, its value if there is only one, None if it fell."""
-    values = counter.values
-    if any(later < earlier for earlier, later in pairwise(values)):
-        return None
-    return values[-1] - values[0] if len(values) > 1 else values[0]
 
 
 def _replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
@@ -75,8 +66,8 @@ def _hit_rate(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     for name, what in (("hit_rate", "prefix cache"), ("external_rate", "external prefix cache")):
         for label, own in by_engine(lines):
             for found in series(own, name):
-                yield LogTotal(found.ends, {name: _range(found), "last": found.values[-1]}, f"{label}{what} hit rate "
-                               f"{_span(found)} {_RECENT}")  # fmt: skip
+                yield LogTotal(found.ends, {name: found.range, "last": found.values[-1]}, f"{label}{what} hit rate "
+                               f"{found.percent} {_RECENT}")  # fmt: skip
 
 
 def _caching_off(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
@@ -100,14 +91,3 @@ def _preemptions(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         count = int(sum(found.values))
         yield LogTotal(found.lines, {"preemptions": count}, f"{count:,} preemptions: these requests were evaluated "
                        "again, except blocks that were still cached")  # fmt: skip
-
-
-def _range(found: Series) -> list[float]:
-    return [min(found.values), max(found.values)]
-
-
-def _span(found: Series) -> str:
-    """Return the last value, and the range of all."""
-    low, high = _range(found)
-    last = f"{found.values[-1]:.1f} %"
-    return last if low == high else f"{last} at the end ({low:.1f} to {high:.1f} %)"
