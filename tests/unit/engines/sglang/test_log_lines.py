@@ -18,8 +18,8 @@ ssm_state size: 2.00GB
 #running-req: 0, #queue-req: 0,
 [2025-09-03 18:33:19 TP0] Decode batch. #running-req: 1, #token: 137, token usage: 0.07, cuda graph: True, \
 gen throughput (token/s): 1.06, #queue-req: 0,
-[2026-07-04 04:31:24 DP0 TP0] Prefill batch, #new-seq: 12, #new-token: 43008, #cached-token: 64, full token usage: 0.14, \
-mamba usage: 0.20, #running-req: 1, #queue-req: 97, #pending-token: 109585, input throughput (token/s): 15734.14
+[2026-07-04 04:31:24 DP0 TP0] Prefill batch, #new-seq: 12, #new-token: 43008, #cached-token: 64, full token usage: \
+0.14, mamba usage: 0.20, #running-req: 1, #queue-req: 97, #pending-token: 109585, input throughput (token/s): 15734.14
 [2026-07-04 04:31:25 TP0] KV cache pool is full. Retract requests. #retracted_reqs: 4, #new_tokens_gained: 21, \
 #new_token_ratio: 0.9998 -> 1.0000
 """
@@ -40,7 +40,7 @@ def test_lines_of_old_and_new_releases_are_recognised():
 @pytest.mark.parametrize(("line", "kind", "numbers"), [
     ("Prefill batch [17], #new-seq: 2, #new-token: 5, #cached-token: 9, full token usage: 0.10, swa token usage: 0.20, "
      "#running-req: 1, #queue-req: 3, #pending-token: 0, cuda graph: False", "prefill_batch",
-     {"new_seq": 2, "prompt_n": 5, "cache_n": 9, "usage": 0.2, "running": 1, "queued": 3}),
+     {"new_seq": 2, "prompt_n": 5, "cache_n": 9, "usage": 0.1, "running": 1, "queued": 3}),
     ("Decode batch, #running-req: 3, #full token: 40, full token usage: 0.40, mamba num: 7, mamba usage: 0.50, cuda "
      "graph: True, gen throughput (token/s): 3.1, #queue-req: 0", "decode_batch",
      {"running": 3, "usage": 0.4, "states": 7, "mamba_usage": 0.5}),
