@@ -61,6 +61,14 @@ class Row:
     busy: bool = True
     launched: bool = False
     child: bool = False             # always False: several completions are not supported
+    # The worker's side: key and text (the scheduler learns its last tokens later), block tables, column of the running
+    # state by group, tokens accepted in the last step, marks of the drafter.
+    key: int = 0
+    text: list[int] = field(default_factory=list)
+    columns: list[list[int]] = field(default_factory=list)
+    running_column: dict[int, int] = field(default_factory=dict)
+    accepted: int = 1
+    marks: list[int] = field(default_factory=list)
 
     @property
     def prompt(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from cachesim import events
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
@@ -23,8 +24,8 @@ class Died(ProcessAborted):
 @dataclass(slots=True)
 class Part:
     """A request in a step: tokens start .. start + n - 1, the last ``drafts`` of them drafted. ``speaks``: its output
-    is a new token; ``added``: blocks of each group that the worker learns, all of them if ``whole``. ``accepted`` and
-    ``said`` are filled in by the worker."""
+    is a new token; ``added``: blocks of each group that the worker learns, all of them if ``whole``. ``accepted``,
+    ``said`` and ``outputs`` are filled in by the worker."""
 
     row: Row
     start: int
@@ -35,6 +36,7 @@ class Part:
     speaks: bool = False
     accepted: int = 0
     said: list[int] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -232,6 +234,7 @@ class Scheduler(Tables):
                 rejected = len(part.drafts) - (len(part.said) - 1)
                 row.computed -= rejected if row.computed else 0
                 row.pending -= rejected if row.pending else 0
+            row.task.answer.outputs += part.outputs if part.speaks else ()
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
             if not stale and self.opts.enable_prefix_caching and self.rules.publish_again(

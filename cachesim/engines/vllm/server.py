@@ -5,6 +5,7 @@ Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -18,11 +19,12 @@ from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.row import Row, Table, Task
-from cachesim.engines.vllm.scheduler import Scheduler, Step
+from cachesim.engines.vllm.scheduler import Step
+from cachesim.engines.vllm.worker import Worker
 from cachesim.model import Model, Spec
 
 
-class Server(Scheduler):
+class Server(Worker):
     """A server of a given version."""
 
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
@@ -34,6 +36,7 @@ class Server(Scheduler):
         self.sampler = CountingSampler(sampler, log)
         self.start_tables()
         self.start_scheduler()
+        self.start_worker()
 
     def _lost(self, block: int, keys: Sequence[int], cause: str) -> None:
         if cause == "evicted":
@@ -61,6 +64,9 @@ class Server(Scheduler):
             extra = task.request.extra
             row = Row(len(self.slots), task, list(task.request.prompt), [Table() for _ in self.groups],
                       int(extra.get("priority", 0)), str(extra.get("lora", "")), str(extra.get("cache_salt", "")))
+            if row.lora or row.salt:
+                row.key = 1 + zlib.crc32(f"{row.lora}\0{row.salt}".encode())
+                task.answer.keys, task.answer.under = ((0, row.key),), row.lora
             self.extend_hashes(row)
             task.answer.id_slot = row.id
             self.slots.append(row)

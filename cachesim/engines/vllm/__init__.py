@@ -1,0 +1,40 @@
+"""vLLM's v1 engine: scheduler, block pool with hashed blocks, groups of layers; rules by version."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
+from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.manual import MANUAL
+from cachesim.engines.vllm.profiles import LINE, PROFILES, Rules
+from cachesim.engines.vllm.recordings import CLASSES
+from cachesim.engines.vllm.server import Server
+from cachesim.events import Log
+from cachesim.model import make_model, parse
+
+
+def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
+    """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    if not isinstance(rules, Rules):
+        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+    spec = parse(model)
+    tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
+    return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
+
+
+def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+    """Return a decision in words, or None without a sentence for it. Imports the sentences on first use, because
+    only reports need them."""
+    from cachesim.engines.vllm.sentences import SENTENCES
+
+    return SENTENCES.say(rule, value, because)
+
+
+ENGINE = Engine(
+    "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, newest="vllm@0.33.0",
+    keeps="state",
+)  # fmt: skip

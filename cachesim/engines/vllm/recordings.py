@@ -1,0 +1,154 @@
+"""Recordings of vLLM's scheduler and cache manager: their header as options, their steps on our server."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.capabilities import Option
+from cachesim.engines.contract import ClassRecording, Played
+from cachesim.engines.contract import Server as AnyServer
+from cachesim.engines.vllm.events import DraftRowsWrong, recorded
+from cachesim.engines.vllm.layout import KINDS
+from cachesim.engines.vllm.rules.blocks import DENSE
+from cachesim.engines.vllm.rules.schedule import PRIORITY
+from cachesim.engines.vllm.scheduler import Part, Step
+from cachesim.engines.vllm.server import Server
+
+LETTERS = {kind: letter for letter, kind in KINDS.items()}
+METHODS = {None: "", "ngram": "ngram", "mtp_hash": "mtp"}
+SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
+        "long_prefill_token_threshold", "caching:enable_prefix_caching", "policy:scheduling_policy", "watermark",
+        "reserve_full:scheduler_reserve_full_isl", "async_scheduling", "num_spec:num_speculative_tokens",
+        "shared_prefix_checkpoint:enable_mamba_shared_prefix_checkpoint", "dcp:decode_context_parallel_size")
+
+
+def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
+    """Return model and options of a recording."""
+    words = [f"{LETTERS[one['kind']]}{one.get('window', one.get('chunk', ''))}" for one in config["groups"]]
+    groups = [f"{word}/{one['block_size']}{'e' if one['eagle'] else ''}"
+              for word, one in zip(words, config["groups"], strict=True)]  # fmt: skip
+    spec, retention = config["spec"], config["retention"]
+    flags = {name.rpartition(":")[2]: config[name.partition(":")[0]] for name in SAME}
+    flags |= {
+        "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
+        "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
+        "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
+        "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
+    }  # fmt: skip
+    layers = ["A" if word.startswith("R") else word for word in words]
+    return " ".join(sorted(layers, key=lambda word: word != "S")), flags      # wrong rows mark no state in a recording
+
+
+class Player:
+    """Performs the steps of a recording on a server. Hashes are numbered by first appearance."""
+
+    def __init__(self, server: AnyServer, data: Mapping[str, Any]) -> None:
+        if not isinstance(server, Server):
+            raise BadInput("not a server of this engine")
+        self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
+
+    def __call__(self, step: Mapping[str, Any]) -> Played:
+        """Perform a step."""
+        op, first = step["op"], len(self.server.log.events)
+        fields, said = getattr(self, f"_{op}")(step)
+        events = [row for event in self.server.log.events[first:] if (row := recorded(event)) is not None]
+        for row in events:
+            if row[0] == "key":
+                row[2] = self.number(row[2])
+            elif row[0] == "evict":
+                row[2] = [self.number(digest) for digest in row[2]]
+        return Played({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
+
+    def number(self, digest: int) -> int:
+        """Return the number of a hash in the recording."""
+        return self.names.setdefault(digest, len(self.names))
+
+    def _add(self, step: Mapping[str, Any]) -> Any:
+        sent = self.requests[str(step["req"])]
+        extra = {ours: sent[name] for name, ours in
+                 (("priority", "priority"), ("salt", "cache_salt"), ("lora", "lora")) if name in sent}
+        request = Request(tuple(sent["prompt"]), len(sent["answer"]), forced=tuple(sent["answer"]),
+                          cache_prompt=not sent.get("skip_read"), extra=extra)
+        self.server.submit(request)
+        self.server.take_tasks()
+        row = self.server.slots[-1]
+        return {"req": row.id, **({"hashes": list(map(self.number, row.hashes))} if row.hashes else {})}, ()
+
+    def _abort(self, step: Mapping[str, Any]) -> Any:
+        self.server.abort(self.server.slots[step["req"]])
+        return {}, ()
+
+    def _reset(self, step: Mapping[str, Any]) -> Any:
+        return {"ok": self.server.reset_cache(step["running"])}, ()
+
+    def _schedule(self, step: Mapping[str, Any]) -> Any:
+        server, accepted = self.server, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3}
+        first, made = len(server.log.events), server.schedule()
+        server.evaluate(made, accepted)
+        run = [[part.row.id, part.start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
+               for part in made.parts.values()]  # fmt: skip
+        marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
+        drafted = sorted(int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad)
+        fields = {"run": run, "zero": made.zeroed, "copies": [list(pair) for pair in made.copies]}
+        if server.model is not None:
+            fields["drafts wrong"] = [] if sorted(marks) == drafted else [sorted(marks), drafted]
+        return fields, [self._said(part) for part in made.parts.values()]
+
+    def _said(self, part: Part) -> tuple[int, Request, Answer]:
+        """Return the outputs of a request in a step as an answer to be judged."""
+        row, held = part.row, tuple(part.row.text[: part.start + part.n - len(part.drafts) + part.accepted])
+        answer = Answer(row.id, id_slot=-1, cancelled=True, slot_tokens=held, prompt=held, outputs=list(part.outputs),
+                        keys=row.task.answer.keys)
+        return row.id, Request(held), answer
+
+    def _update(self, step: Mapping[str, Any]) -> Any:
+        server = self.server
+        done: Step = server.flying.popleft()
+        fresh = {part.row.id for part in done.parts.values() if not part.row.task.answer.tokens}
+        finished = server.process(done)
+        for number, drafts in step.get("drafts", {}).items():
+            row = server.slots[int(number)]
+            row.drafts = list(drafts) if row.busy and not row.prefill else []
+        told = {str(part.row.id): part.row.task.answer.cache_n for part in done.parts.values()
+                if part.row.id in fresh and part.row.task.answer.tokens}
+        return {"finished": [row.id for row in finished], "cached": told, "state": self._state()}, ()
+
+    def _state(self) -> dict[str, Any]:
+        server = self.server
+        waiting = server.waiting
+        if server.opts.scheduling_policy == PRIORITY:
+            waiting = sorted(waiting, key=lambda row: row.order)
+        return {"free": server.pool.free_list(), "running": [row.id for row in server.running],
+                "waiting": [row.id for row in waiting],
+                "computed": {str(row.id): row.computed for row in server.running}}
+
+    def _died(self, step: Mapping[str, Any]) -> Any:
+        self.server.schedule()
+        return {"op": "schedule"}, ()
+
+    def _final(self, step: Mapping[str, Any]) -> Any:
+        if step.get("died"):
+            return {}, ()
+        pool, out = self.server.pool, []
+        for block, keys in enumerate(pool.keys):
+            if keys:
+                names = [[self.number(key // pool.groups), key % pool.groups] for key in keys]
+                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *([names[1:]] if names[1:] else ())])
+        return {"pool": out, **self._state()}, ()
+
+
+def wrong(step: Mapping[str, Any]) -> set[int]:
+    """Return the requests of a step that read something wrong."""
+    return {int(request) for request, bad in step.get("bad", {}).items() if "wrong" in bad}
+
+
+def undecided(data: Mapping[str, Any]) -> str:
+    """Return why the answers of a recording cannot be judged."""
+    kinds = {one["kind"] for one in data["config"]["groups"]}
+    return "reference windows are not computed" if "rswa" in kinds else ""
+
+
+CLASSES = ClassRecording(setup, Player, wrong, undecided)
+__all__ = ["CLASSES", "Output"]

@@ -1,0 +1,7 @@
+"""Sentences of vLLM's decisions."""
+
+from __future__ import annotations
+
+from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
+
+SENTENCES = Sentences({})
