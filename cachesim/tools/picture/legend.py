@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Iterator, NamedTuple
 
 from cachesim.base.escaping import markup
+from cachesim.tools.picture.block_cells import cell_signs
 from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
@@ -156,6 +157,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
          f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
         (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
          "dim", f'<path class="arrow" {arrow}'),
+        *cell_signs(scene.blocks),
         (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
     )
     yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

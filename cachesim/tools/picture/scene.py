@@ -17,6 +17,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines import registry
 from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
 from cachesim.judging.equal_outcomes import short_names
@@ -28,6 +29,7 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.tools.picture.block_cells import Cells, blocks_after
 from cachesim.tools.picture.position_scale import cut
 
 # Rules that caused losses: where a rule is documented, and the server's options that govern it.
@@ -156,6 +158,7 @@ class Scene(NamedTuple):
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
+    blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
 
     @property
     def name(self) -> str:
@@ -175,7 +178,8 @@ class Scene(NamedTuple):
 
 def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
-    parts = _parts(scenario, data["profile"])
+    server = engine_of(data["profile"]).start(data["profile"], scenario.model, dict(scenario.server), "provenance")
+    parts, blocks = _parts(server), blocks_after(scenario, data["profile"]) if server.blocks() else {}
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
@@ -184,14 +188,12 @@ def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     keeps = registry.engine_named(scenario.engine).keeps
     cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"])  # fmt: skip
+                 answers_text(data), cost, same, data["titles"], blocks)  # fmt: skip
 
 
-def _parts(scenario: Scenario, profile: str) -> set[str]:
-    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state". The model name may be declared by
-    the engine."""
-    model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
-    layers = model.spec.layers if model is not None else ()
+def _parts(server: Server) -> set[str]:
+    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state"."""
+    layers = server.model.spec.layers if server.model is not None else ()
     return {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
 
 

@@ -12,6 +12,7 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.verdict_text import answer_text
+from cachesim.tools.picture.block_cells import draw_blocks
 from cachesim.tools.picture.legend import LETTERS, NAME, WORDS, foreign, legend, memory
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import (
@@ -121,8 +122,10 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
             rows.append(f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>')
             rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
-    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
-    return "".join([*out, *rows, signs]), height + more
+    cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.width)
+    end = height + high
+    signs, more = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
+    return "".join([*out, *rows, cells, signs]), end + more
 
 
 def _axis(scale: Scale, y: float) -> Iterator[str]:
