@@ -107,7 +107,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     caching, k = opts.enable_prefix_caching, opts.num_speculative_tokens
     drafts = rules.speculation(opts.speculative_method, k, opts.multi_module_mtp, caching,
                                opts.disable_lookahead_block_hashes)
-    most = opts.max_model_len or (opts.num_gpu_blocks - 1) * opts.block_size
+    most = opts.max_model_len or longest(opts, spec)
     groups = (stated_groups(opts.kv_groups, spec) if opts.kv_groups
               else made_groups(opts, spec, drafts.ahead > 0, most))
     ranks = opts.decode_context_parallel_size
@@ -132,6 +132,19 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   min(one.block // (1 if one.kind == "mamba" else ranks) for one in groups), most, drafts, late, shared)
+
+
+def longest(opts: Options, spec: Spec) -> int:
+    """Return the length of the longest request that fits beside the null block and its states [tokens]. Raises BadInput
+    if none fits."""
+    kinds = layers_by_kind(spec)
+    per = min(map(len, kinds.values()))
+    groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}
+    states = groups.pop(("S", 0), 0) * (3 + opts.num_speculative_tokens)
+    blocks = (opts.num_gpu_blocks - 1 - states) // max(1, sum(groups.values()))
+    if blocks < 1:
+        raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
+    return blocks * opts.block_size if groups else 1 << 20
 
 
 def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool) -> tuple[Sorted, ...]:

@@ -191,7 +191,6 @@ class Scheduler(Tables):
         if not row.launched:
             row.launched = True
             row.task.answer.prompt_n = row.prompt - hit.n
-            self.emit(events.Settled(row.id, hit.n))
 
     def _take(self, step: Step, part: Part) -> None:
         """Add a request to a step."""

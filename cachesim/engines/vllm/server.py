@@ -11,36 +11,44 @@ from typing import Any, Sequence
 
 from cachesim import events
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import Key, Stored
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
 from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.inspect import Inspected
 from cachesim.engines.vllm.layout import layout
-from cachesim.engines.vllm.memory.pool import Pool
+from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.row import Row, Table, Task
-from cachesim.engines.vllm.scheduler import Step
-from cachesim.engines.vllm.worker import Worker
+from cachesim.engines.vllm.scheduler import Died
 from cachesim.model import Model, Spec
 
 
-class Server(Worker):
+class Server(Inspected):
     """A server of a given version."""
 
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.layout = False, layout(rules, opts, spec)
+        self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
+        if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
+            raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
-                         log.emit, self._lost)
+                         log.emit, self._lost, self.moved_keys)
         self.sampler = CountingSampler(sampler, log)
         self.start_tables()
         self.start_scheduler()
         self.start_worker()
+        self.start_points()
 
     def _lost(self, block: int, keys: Sequence[int], cause: str) -> None:
-        if cause == "evicted":
-            self.decide(self.rules.evict(block, self.pool.tokens[block]), None)
+        """Decide on and report the loss of a block's keys."""
+        rules = self.rules
+        rule = {REPLACED: rules.partial_rows, CLEARED: rules.reset_preempts}.get(cause, rules.state_inside).rule
+        if cause == EVICTED:
+            decision = rules.evict(block, self.pool.tokens[block])
+            rule = decision.rule
+            self.decide(decision, None)
+        self.lost_keys(block, keys, cause, rule)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
@@ -49,13 +57,22 @@ class Server(Worker):
             raise BadInput("only single completions are modelled for this engine")
         if not request.prompt:
             raise BadInput("an empty prompt is not modelled for this engine")
-        answer = Answer(self.log.mark())
-        self.queue.append(Task(answer.request, request, answer))
+        answer, most = Answer(self.log.mark()), self.layout.most
+        if len(request.prompt) >= most:
+            answer.fails(400, f"This model's maximum context length is {most} tokens. However, your prompt contains at"
+                         f" least {len(request.prompt)} input tokens.", "prompt-too-long",
+                         prompt=len(request.prompt), most=most)  # fmt: skip
+            answer.done = True
+        else:
+            self.queue.append(Task(answer.request, request, answer))
+            self.stalled = False
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Raise BadInput: this server does not have slots to save."""
-        raise BadInput(f"this server has no slots to {action}", hint="restart")
+        """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
+        if action != "erase":
+            raise BadInput(f"this server has no slots to {action}", hint="restart")
+        return {"status": 200, "success": self.reset_cache(running=False)}
 
     def take_tasks(self) -> None:
         """Run the first half of a round: move the received requests to the waiting queue."""
@@ -73,13 +90,54 @@ class Server(Worker):
             self.waiting.append(row)
 
     def update(self) -> None:
-        """Run the second half of a round: a single step."""
+        """Run the second half of a round: schedule and evaluate a step, and process the oldest one not processed. With
+        asynchronous scheduling a second step is scheduled first."""
+        if self.dead:
+            return
+        for row in [row for row in self.waiting if row.task.request.cancel_at == BEFORE_A_SLOT]:
+            self.abort(row)
+        try:
+            step = self.schedule()
+        except Died as end:
+            self._die(end)
+            return
+        self.evaluate(step)
+        self.report_computed()
+        self.stalled = not self.flying
+        if self.flying and (len(self.flying) > self.opts.async_scheduling or not step.parts):
+            done = self.flying.popleft()
+            self.process(done)
+            for part in done.parts.values():
+                self._follow(part.row)
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
-        raise NotImplementedError
+    def _follow(self, row: Row) -> None:
+        """Notice that a client left, or draft the tokens of the next step."""
+        at = row.task.request.cancel_at
+        if at is not None and row.busy and row.computed - row.in_flight >= at:
+            self.abort(row)
+        elif row.running and not row.prefill and self.opts.num_speculative_tokens:
+            row.drafts = self._draft(row)
 
-    def kept(self) -> list[Key]:
-        return []
+    def _draft(self, row: Row) -> list[int]:
+        """Return the drafted tokens behind the last one: as many right ones as the request states."""
+        request, k, held = row.task.request, self.opts.num_speculative_tokens, len(row.all) - 1
+        right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
+        return forced_draft(self.sampler, row.all, request, len(row.all) - row.prompt, min(k, right), k)
 
+    def _die(self, end: Died) -> None:
+        """End the process: no request that works or waits is answered."""
+        self.dead = True
+        self.emit(events.Aborted(str(end)))
+        for row in (*self.running, *self.waiting):
+            row.task.answer.dies(end)
+            row.busy = False
 
-__all__ = ["Server", "Step"]
+    @property
+    def stuck(self) -> bool:
+        """True if the waiting requests never get the blocks that they need."""
+        return self.stalled and not self.queue
+
+    @property
+    def n_ctx_slot(self) -> int:
+        """Longest request [tokens]."""
+        return self.layout.most

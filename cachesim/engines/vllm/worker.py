@@ -159,11 +159,11 @@ class Worker(Scheduler):
     def _copy_state(self, row: Row, group: Group, source: int, target: int, shift: int) -> None:
         columns = row.columns[group.index]
         for layer in group.layers:
-            found = self._state(layer, columns, source, shift)
+            found = self.state_in(layer, columns, source, shift)
             windows = None if found is None else [found]
             self._put(layer, columns[target], windows, found)
 
-    def _state(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
+    def state_in(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
         """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
         columns further."""
         windows = self.windows.get((layer, columns[column]))
@@ -296,7 +296,7 @@ class StepStore(ByPosition):
         if not span.start:
             return None
         row, group = span.part.row, self.worker.state_home[layer]
-        return self.worker._state(layer, row.columns[group.index], row.running_column[group.index], row.accepted - 1)
+        return self.worker.state_in(layer, row.columns[group.index], row.running_column[group.index], row.accepted - 1)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Keep the state after a span."""

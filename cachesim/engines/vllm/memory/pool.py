@@ -20,11 +20,12 @@ Losses = Callable[[int, Sequence[int], str], None]
 
 class Pool:
     """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause, before
-    the block loses them. The free list is linked in both directions; entry ``n`` is its end."""
+    the block loses them, ``moved`` with a block and its copy when the keys were moved. The free list is linked in both directions; entry ``n`` is its end."""
 
     def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
-                 emit: Callable[[Event], None], lost: Losses) -> None:
-        self.n, self.groups, self.caching, self.side, self.emit, self.lost = n, groups, caching, side, emit, lost
+                 emit: Callable[[Event], None], lost: Losses, moved: Callable[[int, int], None]) -> None:
+        self.n, self.groups, self.caching, self.side, self.emit = n, groups, caching, side, emit
+        self.lost, self.moved = lost, moved
         self.refs = [0] * n
         self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
         self.free = n
@@ -115,6 +116,7 @@ class Pool:
         for key in self._forget(block):
             self._insert(key, copy, tokens)
             self.emit(Keyed(copy, key // self.groups, key % self.groups, tokens))
+        self.moved(block, copy)
         self.emit(Moved(block, copy))
 
     def reset(self) -> bool:

@@ -1,0 +1,152 @@
+"""Inspection of the server: contents of its blocks, and where evaluation could resume."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.base.errors import Crash
+from cachesim.base.keyed_tokens import with_keys
+from cachesim.base.tokens import Tokens
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.shared.kv_rows import read_rows
+from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, Pieces, PrefixPoints
+from cachesim.engines.vllm.layout import Group
+from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.worker import Worker
+from cachesim.events import Declined
+from cachesim.model import LayerState
+
+PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
+
+
+class Inspected(Worker):
+    """Restore points, and the inspection part of the server contract."""
+
+    def start_points(self) -> None:
+        """Begin without restore points."""
+        pieces = [Pieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
+        self.points = PrefixPoints(self.log, pieces, self.layout.align)
+        self.named: dict[tuple[int, int], tuple[Row, int]] = {}     # keys of blocks that are not computed yet
+        self.found_by: dict[tuple[int, int], int] = {}              # computed blocks, by key and block
+
+    def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
+        """Let a block be found, and report it once it is computed."""
+        super().name(group, row, block, digest, end)
+        key = digest * self.pool.groups + group.index
+        if (key, block) not in self.found_by and key in self.pool.keys[block]:
+            self.named[key, block] = row, end
+
+    def left_out(self, group: Group, row: Row, end: int, rule: str) -> None:
+        """Report that a complete block is not published."""
+        self.log.emit(Declined(row.id, end, rule))
+
+    def report_computed(self) -> None:
+        """Report the blocks published in this step as computed."""
+        unit = self.layout.unit
+        for (key, block), (row, end) in self.named.items():
+            self.found_by[key, block] = end
+            text = [token + row.key * 2**64 for token in row.text[:end]] if row.key else row.text
+            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, text, row)
+        self.named.clear()
+
+    def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
+        """Report that a block can no longer be found under these keys."""
+        for key in keys:
+            self.named.pop((key, block), None)
+            if self.found_by.pop((key, block), None) is not None:
+                self.points.lost(key % self.pool.groups, key // self.pool.groups, cause, rule)
+
+    def moved_keys(self, block: int, copy: int) -> None:
+        """Note that keys of a block now belong to its copy, whose content is the same."""
+        for key in self.pool.keys[copy]:
+            for known in (self.named, self.found_by):
+                if (key, block) in known:
+                    known[key, copy] = known.pop((key, block))      # type: ignore[index, assignment]
+
+    # The contract.
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
+        kind, owner, number = key
+        if kind == "slot":
+            row = self.slots[owner]
+            return self._content(kind, owner, row, (), min(row.computed - row.in_flight, len(row.text)), row.columns, 0)
+        node = self.points.points[key]
+        row = node.text
+        assert isinstance(row, Row)
+        columns = [self._columns(group, row, node.end) for group in self.groups]
+        tokens: Tokens = tuple(row.text)
+        if row.key:
+            tokens = with_keys(tokens, ((0, row.key),))
+        return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
+
+    def _columns(self, group: Group, row: Row, end: int) -> list[int]:
+        """Return the blocks of a group that hold a prefix, 0 where none is needed."""
+        unit, pool = self.layout.unit, self.pool
+        ends = [*range(group.block, end + 1, group.block), *([end] if end % group.block else ())]
+        if group.kind == "mamba":
+            ends = [end]
+        found = [pool.find(row.hashes[one // unit - 1], (group.index,)) for one in ends]
+        if end % group.block and not found[-1]:
+            found[-1] = next((hit for one in range(end, (end // group.block + 1) * group.block + 1, unit)
+                              if one // unit <= len(row.hashes)
+                              and (hit := pool.find(row.hashes[one // unit - 1], (group.index,)))), None)
+        return [one[0] if one else 0 for one in found]
+
+    def _content(self, kind: str, owner: int, row: Row, tokens: Tokens, n: int, columns: list[list[int]],
+                 start: int) -> Stored:
+        parts, states = [], dict[int, LayerState | None]()
+        for group in self.groups if n else ():
+            blocks = columns[group.index]
+            if group.kind == "mamba":
+                column = 0 if kind == "block" else row.running_column.get(group.index, 0)
+                ahead = self.opts.async_scheduling or self.scratch      # then a slot's state is ahead of its tokens
+                for layer in group.layers if kind == "block" or not ahead else ():
+                    states[layer] = self.state_in(layer, blocks, column, 0)
+                continue
+            first = start
+            if group.kind in ("swa", "chunked"):
+                first = n // group.size * group.size if group.kind == "chunked" else max(0, n - group.size + 1)
+            pos = np.arange(first, n)
+            ids = np.array(blocks, np.int64)
+            cells = ids[pos // group.block] * group.block + pos % group.block
+            window = n - first + 1 if group.size else 0         # of the next token, also in a chunk
+            parts.append(RowsPart(window, pos, {layer: read_rows(self.rows[layer], cells) for layer in group.layers}))
+        state = StatePart(n - 1, states) if states else None
+        return Stored(kind, owner, tokens, n, tuple(parts), state, start)
+
+    def kept(self) -> list[Key]:
+        """Return every prefix that can be found."""
+        return list(self.points.points)
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
+        return sorted(node.end for node in self.points.points.values())
+
+    def busy(self) -> list[int]:
+        """Return the requests in progress."""
+        return [row.id for row in self.running]
+
+    def occupied_slots(self) -> list[int]:
+        """Return the requests in progress: a finished request leaves only blocks that others can find."""
+        return self.busy()
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        n, most = len(self.running), self.opts.max_num_seqs
+        return [Excess("requests at work", n, most)] if n > most else []
+
+    def check(self) -> None:
+        """Raise Crash unless pool and tables agree."""
+        counts = [0] * self.pool.n
+        for row in self.slots:
+            for table in row.tables:
+                for block in table.blocks:
+                    counts[block] += 1
+        for block in self.pool.free_list():
+            counts[block] += 1
+        for block in range(1, self.pool.n):
+            if counts[block] != max(1, self.pool.refs[block]):
+                raise Crash(f"block {block} has {self.pool.refs[block]} users and is listed {counts[block]} times")
