@@ -34,11 +34,11 @@ LINES = (
     Line("flushed", "Cache flushed successfully!"),
     Line("not_flushed", "Cache not flushed because there are pending requests. #queue-req: {queued}, #running-req: "
          "{running}"),
-    Line("engine_start", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
-    Line("limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
+    Line("start_engine", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
+    Line("start_limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
          "max_running_requests={max_running}, {}"),
-    Line("pool", "KV Cache is allocated. {}#tokens: {tokens}, {}"),
-    Line("state_pool", "Mamba Cache is allocated. max_mamba_cache_size: {states}, {}"),
+    Line("start_pool", "KV Cache is allocated. {}#tokens: {tokens}, {}"),
+    Line("start_states", "Mamba Cache is allocated. max_mamba_cache_size: {states}, {}"),
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
     *(Line(name, "sglang:" + name + "{}} {" + name + "}") for name in _GAUGES),
 )
@@ -57,10 +57,10 @@ MEANINGS: Mapping[str, Meaning] = {
                          flags=("--schedule-conservativeness", *_MEMORY), rules=("S-RETRACT",)),
     "flushed": Meaning("the radix tree was cleared; the next prompts are evaluated completely"),
     "not_flushed": Meaning("the tree was not cleared: requests are in progress"),
-    "engine_start": Meaning("the server starts; its settings", flags=("--disable-radix-cache",)),
-    "limits": Meaning("tokens of the pool, of a chunk, and requests of a batch, at most", flags=_MEMORY),
-    "pool": Meaning("size of the pool of K/V rows [tokens]", flags=_MEMORY),
-    "state_pool": Meaning("number of recurrent states, of running requests and of tree nodes together",
+    "start_engine": Meaning("the server starts; its settings", flags=("--disable-radix-cache",)),
+    "start_limits": Meaning("tokens of the pool, of a chunk, and requests of a batch, at most", flags=_MEMORY),
+    "start_pool": Meaning("size of the pool of K/V rows [tokens]", flags=_MEMORY),
+    "start_states": Meaning("number of recurrent states, of running requests and of tree nodes together",
                           flags=("--max-mamba-cache-size", "--mamba-full-memory-ratio")),
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the tree (--enable-cache-report)"),
     **{name: Meaning(f"metric: {says}") for name, says in _GAUGES.items()},
@@ -90,7 +90,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         for found in series(of_kind(lines, "prefill_batch", "decode_batch"), name):
             yield LogTotal(found.ends, {name: found.range}, f"{what} at most {100 * found.range[1]:.0f} %; the tree's "
                            "share for ended requests is left out")  # fmt: skip
-    for sizes in series(of_kind(lines, "limits"), "tokens"):
+    for sizes in series(of_kind(lines, "start_limits"), "tokens"):
         tokens = int(sizes.values[-1])
         yield LogTotal(sizes.lines[-1:], {"tokens": tokens}, f"the pool has {tokens:,} tokens")
 

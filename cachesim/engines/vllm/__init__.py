@@ -7,6 +7,7 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
@@ -34,7 +35,14 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
     return SENTENCES.say(rule, value, because)
 
 
+def log() -> LogGrammar:
+    """Return the grammar of the server's log. Imports it on first use, because only log readers need it."""
+    from cachesim.engines.vllm.log_lines import GRAMMAR
+
+    return GRAMMAR
+
+
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, newest="vllm@0.33.0",
-    keeps="state",
+    keeps="state", log=log,
 )  # fmt: skip

@@ -29,7 +29,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
             if max(found.values):
                 yield LogTotal(found.ends, {"waiting": max(found.values)}, f"{label}up to {max(found.values):.0f} "
                                "requests waited for admission")  # fmt: skip
-    for sizes in series(of_kind(lines, "capacity"), "tokens"):
+    for sizes in series(of_kind(lines, "start_capacity"), "tokens"):
         tokens = int(sizes.values[-1])
         yield LogTotal(sizes.lines[-1:], {"tokens": tokens}, f"the KV cache has {tokens:,} tokens")
 
@@ -71,14 +71,14 @@ def _hit_rate(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 
 
 def _caching_off(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
-    off = [line.line for line in lines if line.kind == "caching_off" or line.numbers.get("caching") is False]
+    off = [line.line for line in lines if line.kind == "start_caching_off" or line.numbers.get("caching") is False]
     if off:
         yield LogTotal(tuple(off), {"caching": False}, "prefix caching is off: every prompt is evaluated completely")
 
 
 def _block_size(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield the unit of reuse. A server that splits blocks further (partial hits) is the exception."""
-    for found in series(of_kind(lines, "block_size", "scheduler_block"), "block_size"):
+    for found in series(of_kind(lines, "start_block_size", "start_scheduler_block"), "block_size"):
         size = int(max(found.values))
         unless = ", unless --prefix-match-unit is smaller" if size > 1 else ""
         yield LogTotal(found.ends, {"block_size": size}, f"a common prefix shorter than {size:,} tokens is not reused "

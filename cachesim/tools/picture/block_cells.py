@@ -13,7 +13,7 @@ from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Scenario
 from cachesim.tools.picture.position_scale import text
 
-WIDE, HIGH, LINE = 40, 34, 48         # pixels of a cell, and from a line of cells to the next
+WIDE, HIGH, LINE = 50, 34, 46         # pixels of a cell, and from a line of cells to the next
 SHOWN = 48                            # blocks that are drawn after each request, at most
 REQUESTS = 24                         # requests after which they are drawn, at most
 Cells = Sequence[BlockCell]
@@ -81,7 +81,7 @@ def _cell(cell: BlockCell, x: float, y: float) -> str:
     box = f'<rect class="cell {kind}" x="{x:g}" y="{y:g}" width="{WIDE - 4}" height="{HIGH}"/>'
     key = text(x + WIDE / 2 - 2, y + 13, f"{cell.tokens}" if cell.keys else "-", "mid")
     owner = text(x + 3, y + 28, f"#{cell.owner}", "small")
-    state = f"x{cell.refs}" if cell.refs else f"{cell.place + 1}."
+    state = f"×{cell.refs}" if cell.refs else f"{cell.place + 1}."
     group = text(x + 3, y + 13, "abcdefghijklmnopqrstuvwxyz"[cell.group % 26], "small dim") if cell.keys else ""
     sign = text(x + WIDE - 7, y + 28, state, "small end")
     return f"<g><title>{markup(says(cell))}</title>{box}{group}{key}{owner}{sign}</g>"

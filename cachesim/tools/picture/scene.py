@@ -158,6 +158,8 @@ class Scene(NamedTuple):
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
+    slots: bool = True                          # the server has slots
+    keeps: str = "checkpoint"                   # noun for its restore points
     blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
 
     @property
@@ -185,10 +187,10 @@ def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
-    keeps = registry.engine_named(scenario.engine).keeps
-    cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], keeps))))
+    engine = registry.engine_named(scenario.engine)
+    cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"], blocks)  # fmt: skip
+                 answers_text(data), cost, same, data["titles"], engine.manual.slots, engine.keeps, blocks)  # fmt: skip
 
 
 def _parts(server: Server) -> set[str]:
@@ -217,7 +219,8 @@ def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str]
     unseen = {found["what"] for found in data["predicted"] if found["request"] == done["i"]}
     return StepRow(
         done["i"], done["text"], done["why"], done["id_slot"], list(_words(step, scenario)),
-        list(_stretches(done, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
+        list(_stretches(done, lost, end,
+                         engine_of(data["profile"]).keeps, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
         done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
@@ -256,15 +259,15 @@ def _reused(done: Data) -> Iterator[TokenStretch]:
         yield TokenStretch(0, at, "loaded" if done["loaded"] == at else "restored", done["reason"])
 
 
-def _stretches(done: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
+def _stretches(done: Data, lost: Sequence[Data], end: int, keeps: str, note: str = "") -> Iterator[TokenStretch]:
     """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
-    ``note`` is added to each."""
+    ``keeps``: noun for a restore point; ``note`` is added to each."""
     yield from _reused(done)
     at = done["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], done["prompt"])
         if stop > at:
-            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
+            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"], keeps), note)))
             yield TokenStretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < done["prompt"] and done["prompt_n"]:

@@ -14,7 +14,7 @@ from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statements import FOLLOWS, Statement, read_statement
+from cachesim.tools.server_logs.statements import FOLLOWS, TOTAL, Statement, read_statement
 
 
 class Conclusions(NamedTuple):
@@ -27,11 +27,12 @@ class Conclusions(NamedTuple):
 
 
 def conclude(session: LogSession) -> Conclusions:
-    """Return all statements about a log, those about all server runs in the order of its lines."""
+    """Return all statements about a log, those about all server runs in the order of its lines, then totals by
+    importance."""
     runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
     found = [_conclude_run(run) for run in runs]
     statements = sorted((said._replace(run=number) for number, run in enumerate(found) for said in run.statements),
-                        key=lambda said: said.lines)  # fmt: skip
+                        key=lambda said: (said.what == TOTAL, () if said.what == TOTAL else said.lines))  # fmt: skip
     main = next(number for number, run in enumerate(runs) if run is session)
     return Conclusions(statements, [request for run in found for request in run.requests], main)
 
@@ -110,7 +111,7 @@ def _totals(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
     """Yield what follows from lines that name no request."""
     numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
     for total in grammar.totals(numbers):
-        yield Statement(FOLLOWS, "total", total.lines, None, None, total.numbers, total.says)
+        yield Statement(FOLLOWS, TOTAL, total.lines, None, None, total.numbers, total.says)
 
 
 def _build(profile: str) -> int:

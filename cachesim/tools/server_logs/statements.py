@@ -9,6 +9,8 @@ from cachesim.tools.server_logs.read_lines import ReadLine
 
 READ, FOLLOWS = "read", "follows"
 """Kinds of statements: values printed by a line, and conclusions from printed values."""
+TOTAL = "total"
+"""Conclusion from lines that name no request."""
 
 
 class Statement(NamedTuple):

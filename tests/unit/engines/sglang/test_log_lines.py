@@ -34,7 +34,7 @@ def numbers_of(text: str) -> list[LoggedNumbers]:
 def test_lines_of_old_and_new_releases_are_recognised():
     kinds = [line.kind for line in numbers_of(LOG)]
     batches = ["prefill_batch", "decode_batch", "prefill_batch"]
-    assert kinds == ["engine_start", "limits", "state_pool", *batches, "retracted"]
+    assert kinds == ["start_engine", "start_limits", "start_states", *batches, "retracted"]
 
 
 @pytest.mark.parametrize(("line", "kind", "numbers"), [
@@ -44,7 +44,7 @@ def test_lines_of_old_and_new_releases_are_recognised():
     ("Decode batch, #running-req: 3, #full token: 40, full token usage: 0.40, mamba num: 7, mamba usage: 0.50, cuda "
      "graph: True, gen throughput (token/s): 3.1, #queue-req: 0", "decode_batch",
      {"running": 3, "usage": 0.4, "states": 7, "mamba_usage": 0.5}),
-    ("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 512, KV size: 1.00 GB", "pool", {"tokens": 512}),
+    ("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 512, KV size: 1.00 GB", "start_pool", {"tokens": 512}),
     ('sglang:cache_hit_rate{engine_type="unified",model_name="a b"} 0.25', "cache_hit_rate", {"cache_hit_rate": 0.25}),
     ('{"usage":{"prompt_tokens":20,"total_tokens":21,"prompt_tokens_details":{"cached_tokens":16}}}', "reply_usage",
      {"n_tokens": 20, "cache_n": 16}),

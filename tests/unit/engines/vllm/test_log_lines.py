@@ -52,11 +52,11 @@ def said(text: str) -> str:
 
 def test_lines_about_the_cache_are_recognised_and_access_lines_are_not():
     kinds = [line.kind for line in numbers_of(LOG)]
-    assert kinds == ["block_size", "engine_start", "capacity", "status", "status", "reset_failed", "reset"]
+    assert kinds == ["start_block_size", "start_engine", "start_capacity", "status", "status", "reset_failed", "reset"]
 
 
 def test_separators_of_thousands_belong_to_the_number():
-    (capacity,) = (line for line in numbers_of(LOG) if line.kind == "capacity")
+    (capacity,) = (line for line in numbers_of(LOG) if line.kind == "start_capacity")
     assert capacity.numbers == {"tokens": 394_633, "length": 10_240, "concurrency": 38.54}
 
 
@@ -68,9 +68,9 @@ def test_a_status_line_gives_every_part_that_it_prints():
 
 
 @pytest.mark.parametrize(("line", "kind", "numbers"), [
-    ("INFO 05-11 12:04:07 [gpu.py:1] GPU KV cache size: 16,384 tokens", "capacity", {"tokens": 16384}),
-    ("Maximum concurrency for 32,768 tokens per request: 4.57x", "concurrency", {"length": 32768, "concurrency": 4.57}),
-    ("Mamba cache mode is set to 'align' for QwenFor by default when prefix caching is enabled", "mamba_mode",
+    ("INFO 05-11 12:04:07 [gpu.py:1] GPU KV cache size: 16,384 tokens", "start_capacity", {"tokens": 16384}),
+    ("Maximum concurrency for 32,768 tokens per request: 4.57x", "start_concurrency", {"length": 32768, "concurrency": 4.57}),
+    ("Mamba cache mode is set to 'align' for QwenFor by default when prefix caching is enabled", "start_mamba_mode",
      {"mode": "align"}),
     ("2 Engines Aggregated: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 "
      "reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 1.5%", "status",
