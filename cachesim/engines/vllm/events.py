@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.events import Event, frozen
 
 Blocks = Sequence[int]
+
+
+class Died(ProcessAborted):
+    """An exception left the engine's core: the process ends. ``kind``: the function that raised it."""
 
 
 @frozen

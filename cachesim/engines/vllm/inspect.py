@@ -7,7 +7,6 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
@@ -48,8 +47,7 @@ class Inspected(Worker):
         unit = self.layout.unit
         for (key, block), (row, end) in self.named.items():
             self.found_by[key, block] = end
-            text = [token + row.key * 2**64 for token in row.text[:end]] if row.key else row.text
-            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, text, row)
+            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, row.identities(), row)
         self.named.clear()
 
     def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
@@ -68,6 +66,11 @@ class Inspected(Worker):
 
     # The contract.
 
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the computed tokens of a request, with the key that they were computed under."""
+        row = self.slots[slot]
+        return row.identities()[: row.computed - row.in_flight]
+
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
         kind, owner, number = key
@@ -78,9 +81,7 @@ class Inspected(Worker):
         row = node.text
         assert isinstance(row, Row)
         columns = [self._columns(group, row, node.end) for group in self.groups]
-        tokens: Tokens = tuple(row.text)
-        if row.key:
-            tokens = with_keys(tokens, ((0, row.key),))
+        tokens = row.identities() if node.start else row.identities()[: node.end]
         return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
 
     def _columns(self, group: Group, row: Row, end: int) -> list[int]:

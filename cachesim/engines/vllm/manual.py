@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
-from cachesim.engines.vllm.flags import FLAGS
+from cachesim.engines.vllm.flags import FLAGS, METHODS
+from cachesim.engines.vllm.rules.blocks import DENSE
+from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
+from cachesim.engines.vllm.rules.sizes import EAGLE
 from cachesim.model.hash_mixing import Rng
+
+STATES = frozenset("GSCH")
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """Draw a server for this model: few, small blocks."""
+    """Draw a server for this model: few, small blocks; where the model has states, often larger blocks for them."""
     block = rng.one((16, 16, 8, 4, 4, 2))
     most = min(400, MOST_DRAWN_BATCHES * block)
     blocks = 3 + rng.one((2, 2, 3, 8)) * (-(-(most + 80) // block))
     server: dict[str, Any] = {
         "block_size": block, "num_gpu_blocks": blocks,
         "max_num_batched_tokens": rng.one((2048, 2048, 64, 4 * block, block)), "max_num_seqs": rng.one((128, 128, 2, 1)),
+        "scheduling_policy": rng.one((FCFS, FCFS, PRIORITY)), "watermark": rng.one((0.0, 0.0, 0.1)),
+        "scheduler_reserve_full_isl": rng.chance(70),
     }  # fmt: skip
+    if rng.chance(20):
+        server["long_prefill_token_threshold"] = rng.one((block, 2 * block + 1))
+    step = block
+    if states := set(model) & STATES:
+        if set(model) - STATES and rng.chance(40):
+            server["mamba_block_size"] = step = block * rng.one((2, 2, 4))
+        server["mamba_prefill_checkpoint_alignment"] = rng.one((0, 0, 1, 2))
+    if states or "W" in model:
+        server["prefix_cache_retention_interval"] = rng.one((0, 0, DENSE, 2 * step))
+    if rng.chance(30) and "K" not in model:
+        server |= draw_drafts(rng, step)
+    elif rng.chance(20):
+        server["async_scheduling"] = True
     return DrawnServer("vllm", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
+
+
+def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
+    """Draw the options of a drafter."""
+    method, k = rng.one(METHODS[1:]), rng.one((1, 2, 3))
+    return {"speculative_method": method, "num_speculative_tokens": k,
+            "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
+            "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}
+
+
+def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the number of accepted draft tokens."""
+    k = int(server.get("num_speculative_tokens", 0))
+    return {"draft_else": rng.below(k + 1)} if k else {}
 
 
 MANUAL = Manual(
@@ -26,6 +60,7 @@ MANUAL = Manual(
     models=(),
     drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
     draw=draw,
+    draw_fields=draw_fields,
     slots=False,
     refused=frozenset(),
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),

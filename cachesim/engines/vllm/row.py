@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cachesim.base.keyed_tokens import with_keys
+from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 
 ABSENT = -1                  # published blocks of a table that nothing was entered into
@@ -69,6 +71,14 @@ class Row:
     running_column: dict[int, int] = field(default_factory=dict)
     accepted: int = 1
     marks: list[int] = field(default_factory=list)
+    known: Tokens = ()              # what `identities` returned last
+
+    def identities(self) -> Tokens:
+        """Return the text with the key that it was computed under. A shorter text that was returned before is the
+        beginning."""
+        if len(self.known) != len(self.text):
+            self.known = with_keys(tuple(self.text), ((0, self.key),)) if self.key else tuple(self.text)
+        return self.known
 
     @property
     def prompt(self) -> int:

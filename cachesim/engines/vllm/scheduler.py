@@ -9,16 +9,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from cachesim import events
-from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
 from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
-
-
-class Died(ProcessAborted):
-    """An exception left the engine's core: the process ends. ``kind`` names it and the function that raised it."""
 
 
 @dataclass(slots=True)
@@ -142,7 +137,7 @@ class Scheduler(Tables):
     def _admit(self, step: Step, threshold: int) -> bool:
         """Admit the waiting request that is next; return whether others may follow."""
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
-        at = self.rules.next_waiting(opts.scheduling_policy, [row.order for row in self.waiting])
+        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, [row.order for row in self.waiting]), None)
         row = self.waiting[at]
         if row.stale and not row.drop_stale:
             self.skipped.append(self.waiting.pop(at))
@@ -181,7 +176,7 @@ class Scheduler(Tables):
         try:
             hit = self.look_up(row)
         except IndexError:
-            raise Died("IndexError: list index out of range", "find_longest_cache_hit") from None
+            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
         row.junction = hit.junction
         return hit
 

@@ -13,13 +13,13 @@ from cachesim import events
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
+from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.inspect import Inspected
 from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.row import Row, Table, Task
-from cachesim.engines.vllm.scheduler import Died
 from cachesim.model import Model, Spec
 
 
@@ -63,7 +63,7 @@ class Server(Inspected):
                          f" least {len(request.prompt)} input tokens.", "prompt-too-long",
                          prompt=len(request.prompt), most=most)  # fmt: skip
             answer.done = True
-        else:
+        elif not self.dead:
             self.queue.append(Task(answer.request, request, answer))
             self.stalled = False
         return answer
@@ -92,15 +92,16 @@ class Server(Inspected):
     def update(self) -> None:
         """Run the second half of a round: schedule and evaluate a step, and process the oldest one not processed. With
         asynchronous scheduling a second step is scheduled first."""
-        if self.dead:
-            return
         for row in [row for row in self.waiting if row.task.request.cancel_at == BEFORE_A_SLOT]:
             self.abort(row)
         try:
-            step = self.schedule()
+            if not self.dead:
+                self._round()
         except Died as end:
             self._die(end)
-            return
+
+    def _round(self) -> None:
+        step = self.schedule()
         self.evaluate(step)
         self.report_computed()
         self.stalled = not self.flying

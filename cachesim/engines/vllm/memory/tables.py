@@ -78,7 +78,7 @@ class Tables(Driver):
             ))  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
             found = Cached(hit.n, [hit.tables[group.index] for group in self.groups], junction)
-            self.decide(Decision(hit.n, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
+            self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
                                  reconcile.rule), row)  # fmt: skip
         self.emit(ev.LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
         return found
@@ -322,6 +322,8 @@ class Tables(Driver):
         block, pool = row.tables[group.index].blocks[at], self.pool
         if not block:
             return 0
+        if not 0 < end // self.layout.unit <= len(row.hashes):
+            raise ev.Died("AssertionError: ", "_get_partial_block_hash")
         digest = row.hashes[end // self.layout.unit - 1]
         key = digest * pool.groups + group.index
         if replace or (key not in pool.keys[block] and pool.keys[block] and pool.tokens[block] < end):

@@ -84,7 +84,7 @@ def most_tokens(n: int) -> int:
     return n - 1
 
 
-@rule("V-LOOK-3", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
+@rule("V-LOOK-3", Role.LOAD, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
 def reconcile_all(ask: Reconcile) -> Hit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
     it too; two kinds of which one is full attention need a single round."""
@@ -123,7 +123,7 @@ def cut_full(kinds: Sequence[Sorted], tables: dict[int, list[int]], hit: int) ->
     return tables
 
 
-@rule("V-LOOK-4", Role.PREFIX, vllm(COORDINATOR, "UnitaryKVCacheCoordinator.find_longest_cache_hit", NOW))
+@rule("V-LOOK-4", Role.LOAD, vllm(COORDINATOR, "UnitaryKVCacheCoordinator.find_longest_cache_hit", NOW))
 def look_up_one(ask: Reconcile) -> Hit:
     """A single group has the prefix that it has."""
     kind = ask.kinds[0]

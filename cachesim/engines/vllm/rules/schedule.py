@@ -19,9 +19,11 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
-def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> int:
-    """Place of the waiting request that starts next; none overtakes it. ``waiting``: priority and number of each."""
-    return min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
+def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
+    """The request that has waited longest is next, or the most urgent one; none overtakes it. Value: its place.
+    ``waiting``: priority and number of each."""
+    at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
+    return Decision(at, {"waiting": len(waiting)})
 
 
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
@@ -32,7 +34,7 @@ def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: 
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
 
-@rule("V-SCHED-ADMIT", Role.ADMIT, vllm(SCHEDULER, "schedule allocate_slots", NOW))
+@rule("V-SCHED-ADMIT", Role.CONSULT, vllm(SCHEDULER, "schedule allocate_slots", NOW))
 def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
     are reserved (``whole``, 0 = not)."""
