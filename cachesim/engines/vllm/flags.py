@@ -23,30 +23,57 @@ class Options:
     ``kv_groups`` states the groups of layers with their block sizes, as in ``A/16 W8/16 S/64e`` (``e``: the drafter's
     layers are in it), "" = made from the model."""
 
-    block_size: int = flag(16, "--block-size", least=1, tokens=True)
-    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2)
-    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True)
-    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True)
-    max_num_seqs: int = flag(128, "--max-num-seqs", least=1)
-    long_prefill_token_threshold: int = flag(0, "--long-prefill-token-threshold", least=0, tokens=True)
-    enable_prefix_caching: bool = flag(True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",))
-    prefix_cache_retention_interval: int = flag(0, "--prefix-cache-retention-interval", least=DENSE, tokens=True)
-    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True)
-    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True)
-    scheduling_policy: str = flag(FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY))
-    watermark: float = flag(0.0, "--watermark")
-    scheduler_reserve_full_isl: bool = flag(True, "--scheduler-reserve-full-isl",
-                                            off=("--no-scheduler-reserve-full-isl",))
-    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",))
-    speculative_method: str = flag("", choices=METHODS)
-    num_speculative_tokens: int = flag(0, least=0)
-    multi_module_mtp: bool = False
-    disable_lookahead_block_hashes: bool = False
-    enable_mamba_shared_prefix_checkpoint: bool = False
-    mamba_prefill_checkpoint_alignment: int = flag(0, open=0, tokens=True)
-    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1)
-    kv_groups: str = ""
-
+    block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="V-SIZE-2", tries=(8, 16, 32, 64),
+                           help="Tokens of a block; only complete blocks are published and found.")
+    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2, governs="V-POOL-5 V-SCHED-ADMIT",
+                               help="Number of blocks of the pool, with the null block.")
+    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="V-SIZE-10",
+                              help="Maximum tokens of a request; 0 = as many as the pool has room for.")
+    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True, affects="V-SPLIT-1",
+                                       help="Maximum tokens of a step; a longer prompt is evaluated in chunks.")
+    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, governs="V-SCHED-NEXT", help="Maximum running requests.")
+    long_prefill_token_threshold: int = flag(
+        0, "--long-prefill-token-threshold", least=0, tokens=True, governs="V-SCHED-CAP",
+        help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
+    enable_prefix_caching: bool = flag(
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",), governs="V-LOOK-2 V-PUB-1",
+        tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
+    prefix_cache_retention_interval: int = flag(
+        0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="V-PUB-3 V-PUB-4",
+        tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
+                               "-1 = every block.")
+    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True, governs="V-SIZE-3 V-SIZE-4",
+                                  help="Unit in tokens in which prefixes are compared; 0 = greatest common divisor of "
+                                       "the blocks.")
+    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="V-SIZE-2",
+                                 help="Tokens of a block of recurrent layers; 0 = as attention has.")
+    scheduling_policy: str = flag(
+        FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY), affects="V-SCHED-NEXT", governs="V-SCHED-PREEMPT",
+        help="Order of requests: as they arrive, or by the request field priority.")
+    watermark: float = flag(0.0, "--watermark", affects="V-SCHED-ADMIT",
+                            help="Share of the pool that stays free when a waiting request is admitted.")
+    scheduler_reserve_full_isl: bool = flag(
+        True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",), affects="V-SCHED-ADMIT",
+        help="A waiting request is admitted only if its whole prompt has room.")
+    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",), governs="V-SCHED-LAST",
+                                  help="A step is scheduled before the output of the step before it is known.")
+    speculative_method: str = flag("", choices=METHODS, governs="V-SPEC-1",
+                                   help="Source of drafts in --speculative-config; none = no drafts.")
+    num_speculative_tokens: int = flag(0, least=0, affects="V-SPEC-1",
+                                       help="Drafted tokens of a step in --speculative-config.")
+    multi_module_mtp: bool = flag(False, help="The drafter has a module for every drafted token.")
+    disable_lookahead_block_hashes: bool = flag(
+        False, governs="V-HASH-1", help="Drafters drop the last found block; off: hashes include the tokens after it.")
+    enable_mamba_shared_prefix_checkpoint: bool = flag(
+        False, "--enable-mamba-shared-prefix-checkpoint", affects="V-SPLIT-1", tries=(True,),
+        help="Prompts end a chunk exactly where they part from an earlier prompt.")
+    mamba_prefill_checkpoint_alignment: int = flag(
+        0, open=0, tokens=True, governs="V-MAM-8", help="Grid in tokens of states that are stored inside a chunk; 0 = "
+                                                        "only at the end of chunks.")
+    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
+                                             help="Devices that share the rows of a block of attention.")
+    kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
+                                   "from the model.")
 
 FLAGS = flags_of(Options)
 
