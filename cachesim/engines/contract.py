@@ -312,5 +312,6 @@ class Engine:
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 
 
-__all__ = ["ClassRecording", "CommandLine", "Engine", "Event", "Played", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
+__all__ = ["ClassRecording", "CommandLine", "Engine", "Event", "Played", "RecordingFormat", "Removal", "RuleSet",
+           "Server", "StoredBytes",
            "copy_server"]  # fmt: skip

@@ -42,9 +42,9 @@ TOOL_ARROWS = {
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
-ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
+ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm", "vllm")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
-RULE_ID = re.compile(r"\b(LC|IK|ML)-[A-Z]{2,}")
+RULE_ID = re.compile(r"\b(LC|IK|ML|V)-[A-Z]{2,}")
 
 # Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {

@@ -70,9 +70,10 @@ class PrefixPoints:
         self.known: dict[int, Prefix] = {}
         self.points: dict[Key, Prefix] = {}
 
-    def gained(self, group: int, chain: Sequence[int], unit: int, tokens: Sequence[int], text: object) -> None:
-        """Report a computed piece at the end of a prefix. ``chain``: its units; ``tokens`` begins with its tokens."""
-        node = self._node(chain, unit, tokens, text)
+    def gained(self, group: int, chain: Sequence[int], n: int, unit: int, tokens: Sequence[int], text: object) -> None:
+        """Report a computed piece at the end of a prefix, the first n units of a chain. ``tokens`` begins with its
+        tokens."""
+        node = self._node(chain, n, unit, tokens, text)
         node.has[group] += 1
         if node.has[group] == 1:
             self._changed(group, node, "stored", "")
@@ -87,13 +88,13 @@ class PrefixPoints:
             self._changed(group, node, cause, rule)
             self._forget(node)
 
-    def _node(self, chain: Sequence[int], unit: int, tokens: Sequence[int], text: object) -> Prefix:
+    def _node(self, chain: Sequence[int], n: int, unit: int, tokens: Sequence[int], text: object) -> Prefix:
         """Return the prefix with these units; create it and those before it."""
-        at = len(chain)
+        at = n
         while at and chain[at - 1] not in self.known:
             at -= 1
         node = self.known[chain[at - 1]] if at else None
-        for i in range(at, len(chain)):
+        for i in range(at, n):
             none = [0] * len(self.groups)
             made = Prefix(chain[i], (i + 1) * unit, tuple(tokens[i * unit : (i + 1) * unit]), node, none,
                           [False] * len(none), text)

@@ -34,7 +34,7 @@ class Inspected(Worker):
     def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
         """Let a block be found, and report it once it is computed."""
         super().name(group, row, block, digest, end)
-        key = digest * self.pool.groups + group.index
+        key = digest * self.pool.groups + group.number
         if (key, block) not in self.found_by and key in self.pool.keys[block]:
             self.named[key, block] = row, end
 
@@ -47,7 +47,7 @@ class Inspected(Worker):
         unit = self.layout.unit
         for (key, block), (row, end) in self.named.items():
             self.found_by[key, block] = end
-            self.points.gained(key % self.pool.groups, row.hashes[: end // unit], unit, row.identities(), row)
+            self.points.gained(key % self.pool.groups, row.hashes, end // unit, unit, row.identities(), row)
         self.named.clear()
 
     def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
@@ -62,7 +62,7 @@ class Inspected(Worker):
         for key in self.pool.keys[copy]:
             for known in (self.named, self.found_by):
                 if (key, block) in known:
-                    known[key, copy] = known.pop((key, block))      # type: ignore[index, assignment]
+                    known[key, copy] = known.pop((key, block))      # type: ignore[assignment]
 
     # The contract.
 
@@ -73,13 +73,13 @@ class Inspected(Worker):
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
-        kind, owner, number = key
+        kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]
             return self._content(kind, owner, row, (), min(row.computed - row.in_flight, len(row.text)), row.columns, 0)
         node = self.points.points[key]
+        assert isinstance(node.text, Row)
         row = node.text
-        assert isinstance(row, Row)
         columns = [self._columns(group, row, node.end) for group in self.groups]
         tokens = row.identities() if node.start else row.identities()[: node.end]
         return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
@@ -90,20 +90,20 @@ class Inspected(Worker):
         ends = [*range(group.block, end + 1, group.block), *([end] if end % group.block else ())]
         if group.kind == "mamba":
             ends = [end]
-        found = [pool.find(row.hashes[one // unit - 1], (group.index,)) for one in ends]
+        found = [pool.find(row.hashes[one // unit - 1], (group.number,)) for one in ends]
         if end % group.block and not found[-1]:
             found[-1] = next((hit for one in range(end, (end // group.block + 1) * group.block + 1, unit)
                               if one // unit <= len(row.hashes)
-                              and (hit := pool.find(row.hashes[one // unit - 1], (group.index,)))), None)
+                              and (hit := pool.find(row.hashes[one // unit - 1], (group.number,)))), None)
         return [one[0] if one else 0 for one in found]
 
     def _content(self, kind: str, owner: int, row: Row, tokens: Tokens, n: int, columns: list[list[int]],
                  start: int) -> Stored:
         parts, states = [], dict[int, LayerState | None]()
         for group in self.groups if n else ():
-            blocks = columns[group.index]
+            blocks = columns[group.number]
             if group.kind == "mamba":
-                column = 0 if kind == "block" else row.running_column.get(group.index, 0)
+                column = 0 if kind == "block" else row.running_column.get(group.number, 0)
                 ahead = self.opts.async_scheduling or self.scratch      # then a slot's state is ahead of its tokens
                 for layer in group.layers if kind == "block" or not ahead else ():
                     states[layer] = self.state_in(layer, blocks, column, 0)

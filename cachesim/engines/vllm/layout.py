@@ -24,7 +24,7 @@ class Group(NamedTuple):
     ``eagle``: the drafter's layers are in it; ``drop``: its lookups drop a block; ``align``: its states are found
     again; ``cap``: most blocks that a request holds, 0 = no limit."""
 
-    index: int
+    number: int
     kind: str
     block: int
     size: int
@@ -120,12 +120,12 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     states = [one.block for one in groups if one.kind == "mamba" and aligned]
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
     partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
-    drops = {one.index for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
-    eagle = {one.index for one in groups if one.eagle}
+    drops = {one.number for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
+    eagle = {one.number for one in groups if one.eagle}
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     kinds = sorted_kinds(rules, groups, drops, caching)
     dropping = {group for kind in kinds if kind.drop for group in kind.groups}
-    groups = [one._replace(drop=one.index in dropping, align=one.kind == "mamba" and aligned,
+    groups = [one._replace(drop=one.number in dropping, align=one.kind == "mamba" and aligned,
                            cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
     late = max(0, drafts.ahead - 1)
     shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle) and partial and not late
@@ -153,8 +153,8 @@ def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool
     for one in groups if caching else ():
         key = one.kind, one.size, one.block
         known = kinds.get(key)
-        drop = one.index in drops or (known is not None and known.drop)
-        members = [*(known.groups if known else ()), one.index]
+        drop = one.number in drops or (known is not None and known.drop)
+        members = [*(known.groups if known else ()), one.number]
         full, state = one.kind in FULL, one.kind == "mamba"
         find = rules.find[FULL[0] if full else one.kind]
         kinds[key] = Sorted(members, find, full, state, one.block, one.size, drop, full or state)

@@ -135,7 +135,8 @@ class Player:
         for block, keys in enumerate(pool.keys):
             if keys:
                 names = [[self.number(key // pool.groups), key % pool.groups] for key in keys]
-                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *([names[1:]] if names[1:] else ())])
+                more = [names[1:]] if names[1:] else []
+                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *more])
         return {"pool": out, **self._state()}, ()
 
 

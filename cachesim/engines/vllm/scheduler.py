@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 from cachesim import events
 from cachesim.engines.base import Output
@@ -49,9 +50,11 @@ class Step:
 class Scheduler(Tables):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
+    slots: list[Row]
+
     def start_scheduler(self) -> None:
         """Create empty queues."""
-        self.slots: list[Row] = []
+        self.slots = []
         self.queue: deque[Task] = deque()
         self.waiting: list[Row] = []
         self.running: list[Row] = []
@@ -137,7 +140,8 @@ class Scheduler(Tables):
     def _admit(self, step: Step, threshold: int) -> bool:
         """Admit the waiting request that is next; return whether others may follow."""
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
-        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, [row.order for row in self.waiting]), None)
+        queue = [row.order for row in self.waiting]
+        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue), None)
         row = self.waiting[at]
         if row.stale and not row.drop_stale:
             self.skipped.append(self.waiting.pop(at))
@@ -194,7 +198,7 @@ class Scheduler(Tables):
 
     def _close(self, step: Step) -> None:
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
-        zeroed, copies = sum(self.zeroed, []), sum(self.copies, [])
+        zeroed, copies = [*chain(*self.zeroed)], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
         step.zeroed, step.copies = zeroed if self.zeroes else [], copies
         if copies:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
+from cachesim.engines.shared.sentences import Sentences
 
 SENTENCES = Sentences({})

@@ -14,17 +14,18 @@ from cachesim.base.keyed_tokens import IDS
 from cachesim.engines.base import Output
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, write_rows
-from cachesim.engines.shared.vocab import WRONG
+from cachesim.engines.shared.vocab import WRONG, CountingSampler
 from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.blocks import Inside
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
-from cachesim.model import LayerState, Rows, TokenRun
+from cachesim.model import LayerState, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 from cachesim.model.hash_mixing import MASK
+
 
 class Span(NamedTuple):
     """Tokens start .. start + len(tokens) - 1 of a part. ``column``: where the state after them goes, for each group
@@ -40,12 +41,15 @@ class Span(NamedTuple):
 class Worker(Scheduler):
     """The memory of a server, and its evaluation."""
 
+    kind: Spec
+    sampler: CountingSampler
+
     def start_worker(self) -> None:
         """Create an empty memory."""
         attention = [group for group in self.groups if group.kind != "mamba"]
         self.home = {layer: group for group in attention for layer in group.layers}
         self.rows = empty_rows(self.home)
-        self.marks = empty_rows(group.index for group in attention if group.eagle and self.layout.spec.ahead)
+        self.marks = empty_rows(group.number for group in attention if group.eagle and self.layout.spec.ahead)
         self.state_home = {layer: group for group in self.groups if group.kind == "mamba" for layer in group.layers}
         # Of each layer and block: windows of the convolution by draft token, and the state with its matrix.
         self.windows: dict[tuple[int, int], list[LayerState]] = {}
@@ -118,8 +122,9 @@ class Worker(Scheduler):
         for kept in (self.rows, self.marks):
             for layer in kept if blocks else ():
                 cells = self._cells(blocks, layer, kept is self.marks)
-                rows = read_rows(kept[layer], cells)
-                write_rows(kept, layer, cells, Rows(*(None if one is None else np.zeros_like(one) for one in rows)))
+                digest, k, v = read_rows(kept[layer], cells)
+                k, v = (None if one is None else np.zeros_like(one) for one in (k, v))
+                write_rows(kept, layer, cells, Rows(np.zeros_like(digest), k, v))
 
     def _cells(self, blocks: Sequence[int], layer: int, mark: bool) -> np.ndarray:
         size = (self.groups[layer] if mark else self.home[layer]).block
@@ -146,18 +151,18 @@ class Worker(Scheduler):
         """Copy the state from the column in which the last chunk ended to that in which this one ends."""
         row = part.row
         moved = False
-        for group in {one.index: one for one in self.state_home.values()}.values():
+        for group in {one.number: one for one in self.state_home.values()}.values():
             now = -(-(part.start + part.n) // group.block) - 1
-            before = row.running_column.get(group.index, (part.start - 1) // group.block)
+            before = row.running_column.get(group.number, (part.start - 1) // group.block)
             if before not in (-1, now):
                 self._copy_state(row, group, before, now, row.accepted - 1)
                 moved = True
-            row.running_column[group.index] = now
+            row.running_column[group.number] = now
         if moved:
             row.accepted = 1
 
     def _copy_state(self, row: Row, group: Group, source: int, target: int, shift: int) -> None:
-        columns = row.columns[group.index]
+        columns = row.columns[group.number]
         for layer in group.layers:
             found = self.state_in(layer, columns, source, shift)
             windows = None if found is None else [found]
@@ -204,12 +209,12 @@ class Worker(Scheduler):
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""
         row, reset = part.row, False
         row.accepted = max(1, len(part.said))
-        for group in {one.index: one for one in self.state_home.values()}.values():
+        for group in {one.number: one for one in self.state_home.values()}.values():
             if not group.align or not self.opts.num_speculative_tokens:
                 continue
             run = part.start + part.n - len(part.drafts)
             end = (run + row.accepted - 1) // group.block * group.block
-            source, target = row.running_column[group.index], end // group.block - 1
+            source, target = row.running_column[group.number], end // group.block - 1
             if end >= run:
                 reset = reset or source == target
                 if source != target or end > run:
@@ -249,7 +254,7 @@ class Worker(Scheduler):
         if stop <= start:
             return np.zeros(0, np.int64)
         first, last = start // group.block, -(-stop // group.block)
-        blocks = np.array(row.columns[group.index][first:last], np.int64)
+        blocks = np.array(row.columns[group.number][first:last], np.int64)
         pos = np.arange(start, stop)
         return blocks[pos // group.block - first] * group.block + pos % group.block
 
@@ -296,7 +301,8 @@ class StepStore(ByPosition):
         if not span.start:
             return None
         row, group = span.part.row, self.worker.state_home[layer]
-        return self.worker.state_in(layer, row.columns[group.index], row.running_column[group.index], row.accepted - 1)
+        columns, now = row.columns[group.number], row.running_column[group.number]
+        return self.worker.state_in(layer, columns, now, row.accepted - 1)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Keep the state after a span."""
@@ -307,7 +313,7 @@ class StepStore(ByPosition):
         before the matrix at the end."""
         worker, run = self.worker, self.spans.index(span)
         for layer, group in worker.state_home.items():
-            columns, now = span.part.row.columns[group.index], span.part.row.running_column[group.index]
+            columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]
             state = self.made[layer, run]
             if span.inside:
                 end = -(-(span.part.start + span.part.n) // group.block) - 2

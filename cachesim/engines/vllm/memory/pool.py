@@ -19,8 +19,9 @@ Losses = Callable[[int, Sequence[int], str], None]
 
 
 class Pool:
-    """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause, before
-    the block loses them, ``moved`` with a block and its copy when the keys were moved. The free list is linked in both directions; entry ``n`` is its end."""
+    """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause before it
+    loses them, ``moved`` with a block and its copy after the keys moved. The free list is linked in both directions;
+    entry ``n`` is its end."""
 
     def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
                  emit: Callable[[Event], None], lost: Losses, moved: Callable[[int, int], None]) -> None:
@@ -49,7 +50,7 @@ class Pool:
             block = self.map.get(digest * self.groups + group)
             if block is None:
                 return None
-            found.append(block if type(block) is int else next(iter(block)))  # type: ignore[arg-type]
+            found.append(next(iter(block)) if isinstance(block, dict) else block)
         return found
 
     def take(self, m: int) -> list[int]:
@@ -137,21 +138,19 @@ class Pool:
         known = self.map.get(key)
         if known is None:
             self.map[key] = block
-        elif type(known) is int:
-            self.map[key] = {known: None, block: None}
+        elif isinstance(known, dict):
+            known[block] = None
         else:
-            known[block] = None  # type: ignore[index]
+            self.map[key] = {known: None, block: None}
 
     def _forget(self, block: int) -> list[int]:
         keys, self.keys[block] = self.keys[block], []
         for key in keys:
             known = self.map[key]
-            if type(known) is int:
+            if isinstance(known, dict):
+                del known[block]
+            if not isinstance(known, dict) or not known:
                 del self.map[key]
-            else:
-                del known[block]  # type: ignore[attr-defined]
-                if not known:
-                    del self.map[key]
         return keys
 
     def _unlink(self, block: int) -> None:

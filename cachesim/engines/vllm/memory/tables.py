@@ -1,20 +1,18 @@
-"""Block tables of requests: lookup, allocation, publication, release.
+"""Block tables of requests: lookup, allocation, release.
 
 Source: vLLM vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py (0.33.0).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.vllm import events as ev
-from cachesim.engines.vllm.flags import Options
-from cachesim.engines.vllm.layout import Group, Layout
-from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
+from cachesim.engines.vllm.layout import Group
+from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Row, Table
-from cachesim.engines.vllm.rules.blocks import Inside, Mask, Need, checkpoint_at
+from cachesim.engines.vllm.rules.blocks import Inside, Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Reconcile, Sorted
 
 
@@ -26,13 +24,8 @@ class Cached(NamedTuple):
     junction: int
 
 
-class Tables(Driver):
+class Tables(Publication):
     """The block management of a server."""
-
-    rules: Any
-    opts: Options
-    layout: Layout
-    pool: Pool
 
     def start_tables(self) -> None:
         """Create an empty pool."""
@@ -40,7 +33,7 @@ class Tables(Driver):
         self.nothing = Cached(0, [[] for _ in self.groups], 0)
         self.zeroed: list[list[int]] = [[] for _ in self.groups]
         self.copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
-        self.promised: set[int] = set()         # keys of states that this step computes
+        self.promised = set()
         self.zeroes = any(group.kind == "mamba" for group in self.groups)
         self.scratch = self.opts.num_speculative_tokens
 
@@ -77,7 +70,7 @@ class Tables(Driver):
                 lambda kind, most, drop: self.find(row, kind, most, drop),
             ))  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
-            found = Cached(hit.n, [hit.tables[group.index] for group in self.groups], junction)
+            found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
             self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
                                  reconcile.rule), row)  # fmt: skip
         self.emit(ev.LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
@@ -89,15 +82,15 @@ class Tables(Driver):
         """Return the free blocks that a request takes for storage of so many tokens; ``computed``: tokens before the
         chunk, ``main``: tokens without those behind the chunk. More than there are = it waits for a state."""
         local = row.computed + hit.n
-        return sum(self._needed(group, row, tokens, hit.tables[group.index], (computed, local), main, admission)
+        return sum(self._needed(group, row, tokens, hit.tables[group.number], (computed, local), main, admission)
                    for group in self.groups)
 
     def _needed(self, group: Group, row: Row, tokens: int, found: list[int], computed: tuple[int, int], main: int,
                 admission: bool) -> int:
-        table, pool, block = row.tables[group.index], self.pool, group.block
-        if group.kind == "mamba" and found and self.promised and pool.keys[found[-1]]:
-            if not self.decide(self.rules.wait_for_state(pool.keys[found[-1]][0] in self.promised), row):
-                return pool.n + 1
+        table, pool, block = row.tables[group.number], self.pool, group.block
+        keys = pool.keys[found[-1]] if group.kind == "mamba" and found and self.promised else ()
+        if keys and not self.decide(self.rules.wait_for_state(keys[0] in self.promised), row):
+            return pool.n + 1
         partial = bool(found) and computed[1] % block != 0
         first, skip, cut = table.published == ABSENT, 0, found
         if not group.align:
@@ -121,7 +114,7 @@ class Tables(Driver):
         last = row.prefill_end if not self.opts.prefix_cache_retention_interval else 0
         if not grid or end < last:
             return None
-        table, layout = row.tables[group.index], self.layout
+        table, layout = row.tables[group.number], self.layout
         at = self._checkpoint(end, layout.align)
         column = -(-end // group.block) - 2
         if not self.rules.state_inside(Inside(start, end, at, layout.unit, group.block, grid)) or column < 0:
@@ -129,10 +122,6 @@ class Tables(Driver):
         taken = column < len(table.blocks) and table.blocks[column] and not (
             table.begun and column >= len(table.blocks) - self.scratch)
         return None if taken or not at else (at, column)
-
-    def _checkpoint(self, tokens: int, unit: int) -> int:
-        spec = self.layout.spec
-        return checkpoint_at(tokens, unit, spec.drop, spec.hashed)
 
     def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
@@ -149,7 +138,7 @@ class Tables(Driver):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main = total + new
             need = self.needed(row, min(main + lookahead, layout.most), found, row.computed + found.n, main, False)
-        if hit is not None and not self.decide(self.rules.admit(whole, need, mark, pool.free), row) or (
+        if (hit is not None and not self.decide(self.rules.admit(whole, need, mark, pool.free), row)) or (
                 need + mark > pool.free):
             self.emit(ev.Refused())
             self.short = need + mark
@@ -165,7 +154,7 @@ class Tables(Driver):
     def _attach(self, row: Row, found: Cached) -> None:
         """Add the found blocks to a request."""
         for group in self.groups:
-            table, blocks = row.tables[group.index], found.tables[group.index]
+            table, blocks = row.tables[group.number], found.tables[group.number]
             skip = max(0, self.rules.skipped(group.kind, group.size, found.n)) // group.block
             blocks = blocks[skip:]
             self.pool.touch(blocks)
@@ -177,7 +166,7 @@ class Tables(Driver):
 
     def _extend(self, group: Group, row: Row, tokens: int, main: int) -> list[int]:
         """Add the blocks that a group of a request still needs; return those added, copies included."""
-        table = row.tables[group.index]
+        table = row.tables[group.number]
         if group.align:
             return self._extend_states(group, table, main)
         copies = []
@@ -185,19 +174,19 @@ class Tables(Driver):
             at, source = table.partial
             copies = self.pool.take(1)
             self._copy(group, table, at, source, copies[0])
-            self.zeroed[group.index] += copies
+            self.zeroed[group.number] += copies
             table.partial = None
         tokens += group.block * self.scratch if group.kind == "mamba" else 0
         new = self.pool.take(max(0, -(-tokens // group.block) - len(table.blocks)))
         table.blocks += new
         if group.kind != "mamba":
-            self.zeroed[group.index] += new
+            self.zeroed[group.number] += new
         return copies + new
 
     def _copy(self, group: Group, table: Table, at: int, source: int, copy: int) -> None:
         """Replace a shared block by a copy, made before the step; both stay in use until then."""
         table.blocks[at] = copy
-        self.copies[group.index].append((source, copy))
+        self.copies[group.number].append((source, copy))
         self.pool.refs[copy] += 1
 
     def _extend_states(self, group: Group, table: Table, main: int) -> list[int]:
@@ -224,7 +213,7 @@ class Tables(Driver):
             copy, *new = new
             if begun:               # its own part of a block: the keys move to the copy
                 self.pool.move_keys(source, copy)
-                self.copies[group.index].append((source, copy))
+                self.copies[group.number].append((source, copy))
                 self.pool.refs[source] += 1
                 self.promised.update(self.pool.keys[copy][:1])
             else:
@@ -239,7 +228,7 @@ class Tables(Driver):
     def remove_skipped(self, row: Row, computed: int) -> None:
         """Give back the blocks that the next tokens do not read."""
         for group in self.groups:
-            table, block = row.tables[group.index], group.block
+            table, block = row.tables[group.number], group.block
             first, last = 0, self.rules.skipped(group.kind, group.size, computed) // block
             if group.kind == "rswa":
                 first, last = self.rules.reference_gap(row.prompt, computed, group.size, block)
@@ -265,112 +254,5 @@ class Tables(Driver):
     def free_row(self, row: Row) -> None:
         """Give back all blocks of a request, of each group the last ones first."""
         for group in self.groups:
-            self.pool.give_back(row.tables[group.index].blocks[::-1])
+            self.pool.give_back(row.tables[group.number].blocks[::-1])
         row.tables = [Table() for _ in self.groups]
-
-    # Publication.
-
-    def publish(self, row: Row, tokens: int) -> None:
-        """Publish the blocks of a request that end within its first tokens."""
-        layout, rules = self.layout, self.rules
-        if len(self.groups) > 1:
-            publishable, align = rules.publishable, 1 if layout.partial else layout.step
-        else:
-            publishable, align = rules.publishable_one, 1
-        ends = rules.boundaries(row.prompt, layout.step, layout.spec.drop)
-        for group in self.groups:
-            n = publishable(tokens, align, group.block, group.drop, layout.late)
-            self._publish(group, row, n, ends)
-
-    def _publish(self, group: Group, row: Row, tokens: int, ends: Sequence[int]) -> None:
-        table, layout, pool = row.tables[group.index], self.layout, self.pool
-        before = max(0, table.published)
-        last = min(tokens, len(row.hashes) * layout.unit) // group.block
-        if last > before:
-            self._publish_blocks(group, row, before, last, ends)
-            table.published = last
-        if group.align:
-            self._publish_state(group, row, tokens)
-        elif group.kind in ("full", "rswa") and group.block > layout.unit:
-            end = self.rules.partial_rows(row.prompt, layout.unit, len(row.hashes), group.drop)
-            at = end // group.block
-            if end and end <= tokens and end % group.block and at < len(table.blocks):
-                self._publish_part(group, row, at, end)
-        if group.kind == "mamba":
-            self.promised.update(pool.keys[block][0] for block in table.blocks[before:last] if pool.keys[block])
-
-    def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
-        """Publish complete blocks, unless the group's mask leaves them out."""
-        if row.junction:
-            ends = [*ends, row.junction, *([row.junction - group.block] if group.drop else ())]
-        interval = self.opts.prefix_cache_retention_interval
-        keep = self.rules.keep[group.kind]
-        mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
-        blocks, scale = row.tables[group.index].blocks, group.block // self.layout.unit
-        for at in range(first, last):
-            if not blocks[at]:
-                continue
-            end = (at + 1) * group.block
-            if mask is not None and not mask[at - first]:
-                self.left_out(group, row, end, keep.rule)
-                continue
-            self.pool.drop_keys(blocks[at], REPLACED)
-            self.name(group, row, blocks[at], row.hashes[(at + 1) * scale - 1], end)
-
-    def _publish_part(self, group: Group, row: Row, at: int, end: int, replace: bool = False) -> int:
-        """Publish a block for a prefix that ends inside it; return its key, 0 for the null block."""
-        block, pool = row.tables[group.index].blocks[at], self.pool
-        if not block:
-            return 0
-        if not 0 < end // self.layout.unit <= len(row.hashes):
-            raise ev.Died("AssertionError: ", "_get_partial_block_hash")
-        digest = row.hashes[end // self.layout.unit - 1]
-        key = digest * pool.groups + group.index
-        if replace or (key not in pool.keys[block] and pool.keys[block] and pool.tokens[block] < end):
-            pool.drop_keys(block, REPLACED)
-        self.name(group, row, block, digest, end)
-        return key + 1
-
-    def _publish_state(self, group: Group, row: Row, tokens: int) -> None:
-        """Publish the state inside the chunk, or the state at the end of the chunk if the prompt can resume there."""
-        table, layout, pool, block = row.tables[group.index], self.layout, self.pool, group.block
-        if table.inside is not None:
-            end, at = table.inside
-            if not self._wants_inside(group, row, end):
-                pool.drop_keys(table.blocks[at], ERASED)
-            elif not (pool.keys[table.blocks[at]] and pool.tokens[table.blocks[at]] == end):
-                self._promise(self._publish_part(group, row, at, end, replace=True))
-            return
-        if tokens <= 0 or tokens % layout.unit:
-            return
-        junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
-        at = -(-tokens // block) - 1
-        if not (tokens == self._checkpoint(row.prompt, layout.unit) or junction) or at >= len(table.blocks):
-            return
-        source = table.blocks[at]
-        if not source or (pool.keys[source] and pool.tokens[source] == tokens):
-            return
-        self._promise(self._publish_part(group, row, at, tokens))
-        if tokens % block:
-            table.partial, table.published = (at, source), at
-
-    def _wants_inside(self, group: Group, row: Row, end: int) -> bool:
-        """Return whether the state inside a chunk is kept."""
-        align, block = self.layout.align, group.block
-        if end in (self._checkpoint(row.prompt, align), row.junction):
-            return True
-        at = end // block - 1
-        mask = Mask(at, at + 1, block, align, self.opts.prefix_cache_retention_interval, (), 0, group.drop)
-        kept = self.rules.keep[group.kind](mask) if end % block == 0 else [False]
-        return kept is None or bool(kept[0])
-
-    def _promise(self, key: int) -> None:
-        if key:
-            self.promised.add(key - 1)
-
-    def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
-        """Let a block be found as the end of the first ``end`` tokens of a request."""
-        self.pool.add_key(block, digest, group.index, end)
-
-    def left_out(self, group: Group, row: Row, end: int, rule: str) -> None:
-        """Note that a complete block is not published."""

@@ -7,9 +7,14 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.contract import RuleSet
 from cachesim.engines.rule import Decision
+from cachesim.engines.vllm.rules import blocks, lookup, pool, schedule, sizes
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
+FINDERS = {"full": lookup.find_full, "swa": lookup.find_window, "chunked": lookup.find_chunk,
+           "mamba": lookup.find_state}
+MASKS = {"full": blocks.keep_all, "rswa": blocks.keep_all, "chunked": blocks.keep_all, "swa": blocks.keep_window,
+         "mamba": blocks.keep_states}
 
 
 @dataclass(frozen=True)
@@ -19,39 +24,39 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
-    speculation: Plain
-    scheduler_block: Plain
-    hash_unit: Plain
-    partial_hits: Plain
-    cap: Plain
-    hash: Plain
-    prefill_cap: Plain
-    surely_ends: Plain
-    next_waiting: Plain
-    most_tokens: Plain
-    reconcile: Plain
-    look_up_one: Plain
-    find: Mapping[str, Plain]
-    pad_drafts: Plain
-    split: Rule
-    leave_lookahead: Plain
-    reserve: Plain
-    needed: Plain
-    states_needed: Plain
-    state_inside: Plain
-    wait_for_state: Rule
-    admit: Rule
-    preempt: Rule
-    evict: Rule
-    skipped: Plain
-    reference_gap: Plain
-    side: Callable[[bool], str]
-    publishable: Plain
-    publishable_one: Plain
-    boundaries: Plain
-    keep: Mapping[str, Plain]
-    partial_rows: Plain
-    publish_again: Plain
-    reset_preempts: Plain
+    speculation: Plain = sizes.speculation
+    scheduler_block: Plain = sizes.scheduler_block
+    hash_unit: Plain = sizes.hash_unit
+    partial_hits: Plain = sizes.partial_hits
+    cap: Plain = blocks.admission_cap
+    hash: Plain = pool.hash_unit
+    prefill_cap: Plain = schedule.prefill_cap
+    surely_ends: Plain = schedule.surely_ends
+    next_waiting: Plain = schedule.next_waiting
+    most_tokens: Plain = lookup.most_tokens
+    reconcile: Plain = lookup.reconcile_all
+    look_up_one: Plain = lookup.look_up_one
+    find: Mapping[str, Plain] = field(default_factory=lambda: FINDERS, hash=False)
+    pad_drafts: Plain = schedule.pad_drafts
+    split: Rule = schedule.split_states
+    leave_lookahead: Plain = schedule.leave_lookahead
+    reserve: Plain = blocks.reserve
+    needed: Plain = blocks.blocks_needed
+    states_needed: Plain = blocks.states_needed
+    state_inside: Plain = blocks.state_inside
+    wait_for_state: Rule = blocks.wait_for_state
+    admit: Rule = schedule.admit
+    preempt: Rule = schedule.preempt
+    evict: Rule = pool.evict
+    skipped: Plain = blocks.skipped
+    reference_gap: Plain = blocks.reference_gap
+    side: Plain = pool.free_side
+    publishable: Plain = blocks.publishable
+    publishable_one: Plain = blocks.publishable_one
+    boundaries: Plain = blocks.boundaries
+    keep: Mapping[str, Plain] = field(default_factory=lambda: MASKS, hash=False)
+    partial_rows: Plain = blocks.partial_rows
+    publish_again: Plain = blocks.publish_again
+    reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -1,0 +1,138 @@
+"""Publication: under which keys the blocks of a request can be found.
+
+Source: vLLM vllm/v1/core/kv_cache_coordinator.py cache_blocks, single_type_kv_cache_manager.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.vllm import events as ev
+from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.layout import Group, Layout
+from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
+from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.rules.blocks import Mask, checkpoint_at
+from cachesim.events import Event
+
+
+class Publication(Driver):
+    """The keys of blocks. ``promised``: those of states that this step computes."""
+
+    rules: Any
+    opts: Options
+    layout: Layout
+    pool: Pool
+    groups: tuple[Group, ...]
+    emit: Callable[[Event], None]
+    promised: set[int]
+
+    def _checkpoint(self, tokens: int, unit: int) -> int:
+        spec = self.layout.spec
+        return checkpoint_at(tokens, unit, spec.drop, spec.hashed)
+
+    def publish(self, row: Row, tokens: int) -> None:
+        """Publish the blocks of a request that end within its first tokens."""
+        layout, rules = self.layout, self.rules
+        if len(self.groups) > 1:
+            publishable, align = rules.publishable, 1 if layout.partial else layout.step
+        else:
+            publishable, align = rules.publishable_one, 1
+        ends = rules.boundaries(row.prompt, layout.step, layout.spec.drop)
+        for group in self.groups:
+            n = publishable(tokens, align, group.block, group.drop, layout.late)
+            self._publish(group, row, n, ends)
+
+    def _publish(self, group: Group, row: Row, tokens: int, ends: Sequence[int]) -> None:
+        table, layout, pool = row.tables[group.number], self.layout, self.pool
+        before = max(0, table.published)
+        last = min(tokens, len(row.hashes) * layout.unit) // group.block
+        if last > before:
+            self._publish_blocks(group, row, before, last, ends)
+            table.published = last
+        if group.align:
+            self._publish_state(group, row, tokens)
+        elif group.kind in ("full", "rswa") and group.block > layout.unit:
+            end = self.rules.partial_rows(row.prompt, layout.unit, len(row.hashes), group.drop)
+            at = end // group.block
+            if end and end <= tokens and end % group.block and at < len(table.blocks):
+                self._publish_part(group, row, at, end)
+        if group.kind == "mamba":
+            self.promised.update(pool.keys[block][0] for block in table.blocks[before:last] if pool.keys[block])
+
+    def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
+        """Publish complete blocks, unless the group's mask leaves them out."""
+        if row.junction:
+            ends = [*ends, row.junction, *([row.junction - group.block] if group.drop else ())]
+        interval = self.opts.prefix_cache_retention_interval
+        keep = self.rules.keep[group.kind]
+        mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
+        blocks, scale = row.tables[group.number].blocks, group.block // self.layout.unit
+        for at in range(first, last):
+            if not blocks[at]:
+                continue
+            end = (at + 1) * group.block
+            if mask is not None and not mask[at - first]:
+                self.left_out(group, row, end, keep.rule)
+                continue
+            self.pool.drop_keys(blocks[at], REPLACED)
+            self.name(group, row, blocks[at], row.hashes[(at + 1) * scale - 1], end)
+
+    def _publish_part(self, group: Group, row: Row, at: int, end: int, replace: bool = False) -> int:
+        """Publish a block for a prefix that ends inside it; return its key, 0 for the null block."""
+        block, pool = row.tables[group.number].blocks[at], self.pool
+        if not block:
+            return 0
+        if not 0 < end // self.layout.unit <= len(row.hashes):
+            raise ev.Died("AssertionError: ", "_get_partial_block_hash")
+        digest = row.hashes[end // self.layout.unit - 1]
+        key = digest * pool.groups + group.number
+        if replace or (key not in pool.keys[block] and pool.keys[block] and pool.tokens[block] < end):
+            pool.drop_keys(block, REPLACED)
+        self.name(group, row, block, digest, end)
+        return key + 1
+
+    def _publish_state(self, group: Group, row: Row, tokens: int) -> None:
+        """Publish the state inside the chunk, or the state at the end of the chunk if the prompt can resume there."""
+        table, layout, pool, block = row.tables[group.number], self.layout, self.pool, group.block
+        if table.inside is not None:
+            end, at = table.inside
+            if not self._wants_inside(group, row, end):
+                pool.drop_keys(table.blocks[at], ERASED)
+            elif not (pool.keys[table.blocks[at]] and pool.tokens[table.blocks[at]] == end):
+                self._promise(self._publish_part(group, row, at, end, replace=True))
+            return
+        if tokens <= 0 or tokens % layout.unit:
+            return
+        junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
+        at = -(-tokens // block) - 1
+        if not (tokens == self._checkpoint(row.prompt, layout.unit) or junction) or at >= len(table.blocks):
+            return
+        source = table.blocks[at]
+        if not source or (pool.keys[source] and pool.tokens[source] == tokens):
+            return
+        self._promise(self._publish_part(group, row, at, tokens))
+        if tokens % block:
+            table.partial, table.published = (at, source), at
+
+    def _wants_inside(self, group: Group, row: Row, end: int) -> bool:
+        """Return whether the state inside a chunk is kept."""
+        align, block = self.layout.align, group.block
+        if end in (self._checkpoint(row.prompt, align), row.junction):
+            return True
+        at = end // block - 1
+        mask = Mask(at, at + 1, block, align, self.opts.prefix_cache_retention_interval, (), 0, group.drop)
+        kept = self.rules.keep[group.kind](mask) if end % block == 0 else [False]
+        return kept is None or bool(kept[0])
+
+    def _promise(self, key: int) -> None:
+        if key:
+            self.promised.add(key - 1)
+
+    def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
+        """Let a block be found as the end of the first ``end`` tokens of a request."""
+        self.pool.add_key(block, digest, group.number, end)
+
+    def left_out(self, group: Group, row: Row, end: int, rule: str) -> None:
+        """Note that a complete block is not published."""
