@@ -81,7 +81,7 @@ def _cell(cell: BlockCell, x: float, y: float) -> str:
     box = f'<rect class="cell {kind}" x="{x:g}" y="{y:g}" width="{WIDE - 4}" height="{HIGH}"/>'
     key = text(x + WIDE / 2 - 2, y + 13, f"{cell.tokens}" if cell.keys else "-", "mid")
     owner = text(x + 3, y + 28, f"#{cell.owner}", "small")
-    state = f"×{cell.refs}" if cell.refs else f"{cell.place + 1}."
+    state = f"x{cell.refs}" if cell.refs else f"{cell.place + 1}."
     group = text(x + 3, y + 13, "abcdefghijklmnopqrstuvwxyz"[cell.group % 26], "small dim") if cell.keys else ""
     sign = text(x + WIDE - 7, y + 28, state, "small end")
     return f"<g><title>{markup(says(cell))}</title>{box}{group}{key}{owner}{sign}</g>"

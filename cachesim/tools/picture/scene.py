@@ -217,11 +217,11 @@ def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str]
     lost = [charge for charge in data["lost"] if charge["request"] == done["i"]]
     under = f"under {done['under']}" if done["under"] else ""
     unseen = {found["what"] for found in data["predicted"] if found["request"] == done["i"]}
+    keeps = engine_of(data["profile"]).keeps
     return StepRow(
         done["i"], done["text"], done["why"], done["id_slot"], list(_words(step, scenario)),
-        list(_stretches(done, lost, end,
-                         engine_of(data["profile"]).keeps, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
-        done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
+        list(_stretches(done, lost, end, keeps, PREDICTED if "charge" in unseen else "")), memory, entries,
+        done["verdict"], done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
         list(_batches(done)), list(memory_parts(done)),
