@@ -94,7 +94,7 @@ def shares(args: argparse.Namespace) -> Iterator[Share]:
             left = tuple(one for one in wanted if one.setting == setting and not _done(done, name, one, args))
             for kind in dict.fromkeys(one.kind for one in left):
                 mine = tuple(one for one in left if one.kind == kind)
-                yield Share(tuple(map(str, files)), mine, args.scale, args.how, (setting == "default" or args.blocks) and args.scale > 1)
+                yield Share(tuple(map(str, files)), mine, args.scale, args.how, setting == "default" and args.scale > 1)
 
 
 def _done(done: dict[Key, dict[str, Any]], name: str, column: Column, args: argparse.Namespace) -> bool:

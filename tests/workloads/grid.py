@@ -47,13 +47,14 @@ RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0"}
 _POOL = 2**22                         # tokens of a pool that is never full
 _LARGE = {"block_size": 528, "num_gpu_blocks": _POOL // 528}
 BLOCKS: Mapping[str, Mapping[str, Any]] = {
-    "block size 16": {"block_size": 16, "num_gpu_blocks": _POOL // 16}, "block size 528": _LARGE,
+    "block size 528": _LARGE,
     "528, retention interval -1": {**_LARGE, "prefix_cache_retention_interval": -1},
     "528, retention interval 8,448": {**_LARGE, "prefix_cache_retention_interval": 8448},
     "528, shared prefix checkpoints": {**_LARGE, "enable_mamba_shared_prefix_checkpoint": True},
-    "attention 16, states 528": {"block_size": 16, "mamba_block_size": 528, "num_gpu_blocks": _POOL // 16},
     "528, steps of 8,448 tokens": {**_LARGE, "max_num_batched_tokens": 8448},
     "528, pool of 528,000 tokens": {"block_size": 528, "num_gpu_blocks": 1001},
+    "block size 16": {"block_size": 16, "num_gpu_blocks": _POOL // 16},
+    "attention 16, states 528": {"block_size": 16, "mamba_block_size": 528, "num_gpu_blocks": _POOL // 16},
 }  # fmt: skip
 """Settings of these servers. 528 is the block size that hybrid models of a few billion parameters get, because the page
 of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
