@@ -91,7 +91,7 @@ def _begins(run: Run, i: int) -> str:
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
     under = f" under {one.answer.under}" if one.answer.under else ""
-    how = reason(one, engine_named(run.scenario.engine).manual.slots)
+    how = reason(one, engine_named(run.scenario.engine).manual.pool)
     return f"{counted(len(one.request.prompt), 'token')}{under}, {how or 'nothing reused'}"
 
 

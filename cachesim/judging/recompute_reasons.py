@@ -87,19 +87,19 @@ def reused(answer: Answer) -> Reused:
     return Reused(kept, restored, answer.cache_n - kept - restored)
 
 
-def reason(judgement: Judgement, slots: bool = True) -> str:
-    """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``slots``: the
-    engine has slots."""
+def reason(judgement: Judgement, pool: bool = False) -> str:
+    """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``pool``: all
+    requests share one cache."""
     answer = judgement.answer
     if answer.died:
         return "server died"
     if answer.status != 200:
         return f"{'REFUSED' if judgement.judged.refused else 'ERROR'} ({answer.status})"
-    words = _nothing(judgement, slots) if not answer.cache_n else _hit(judgement)
+    words = _nothing(judgement, pool) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 
 
-def _nothing(judgement: Judgement, slots: bool) -> str:
+def _nothing(judgement: Judgement, pool: bool) -> str:
     """Return the reason why nothing was reused."""
     if role_of(judgement.answer.deciding) is Role.RESET:
         return "forced full re-processing"
@@ -107,7 +107,7 @@ def _nothing(judgement: Judgement, slots: bool) -> str:
         return "cache_prompt is false"
     if judgement.slot is None:
         return ""
-    if not slots:
+    if pool:
         return "no cached prefix"
     if not judgement.slot.held:
         return "empty slot"

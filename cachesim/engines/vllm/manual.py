@@ -63,6 +63,7 @@ MANUAL = Manual(
     draw=draw,
     draw_fields=draw_fields,
     slots=False,
+    pool=True,
     refused=frozenset(),
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(

@@ -100,8 +100,8 @@ WORDS = {
 
 
 def origin_text(origin: str, scene: Scene) -> str:
-    """Return the meaning of an origin. A server without slots has a single cache."""
-    return "loaded from the shared cache" if origin == "loaded" and not scene.slots else WORDS[origin]
+    """Return the meaning of an origin. Requests may share one cache."""
+    return "loaded from the shared cache" if origin == "loaded" and scene.pool else WORDS[origin]
 
 
 class Sign(NamedTuple):

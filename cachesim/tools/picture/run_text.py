@@ -112,7 +112,7 @@ class RunText(NamedTuple):
 
     def _requests(self) -> str:
         """Return the table of all requests with their sums."""
-        heads = ("#", "prompt", "slot" * self.scene.slots, "reused", "evaluated", "again", "answer", "how")
+        heads = ("#", "prompt", "slot" * (not self.scene.pool), "reused", "evaluated", "again", "answer", "how")
         rows = [self._cells(row) for row in self.scene.rows]
         sums = [sum(numbers) for numbers in zip(*(_counts(row) for row in self.scene.rows), strict=True)]
         total = ["", "total", "", *(f"{n:,}" for n in sums), "", ""] if len(rows) > 1 else []
@@ -121,7 +121,7 @@ class RunText(NamedTuple):
     def _cells(self, row: StepRow) -> list[str]:
         kind = ' class="bad"' if row.wrong else ""
         how = markup("; ".join(filter(None, (row.reason, *row.read))))
-        slot = str(row.slot) if row.slot >= 0 and self.scene.slots else ""
+        slot = str(row.slot) if row.slot >= 0 and not self.scene.pool else ""
         return [str(row.number), self._prompt(row), slot, *(f"{n:,}" if n else "·" for n in _counts(row)),
                 f"<span{kind}>{markup(answer_text(row.verdict))}</span>", how]  # fmt: skip
 

@@ -158,7 +158,7 @@ class Scene(NamedTuple):
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
-    slots: bool = True                          # the server has slots
+    pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
     blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
 
@@ -190,7 +190,7 @@ def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     engine = registry.engine_named(scenario.engine)
     cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"], engine.manual.slots, engine.keeps, blocks)  # fmt: skip
+                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps, blocks)  # fmt: skip
 
 
 def _parts(server: Server) -> set[str]:

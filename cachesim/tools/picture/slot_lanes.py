@@ -65,7 +65,7 @@ class Lanes:
 
     def __init__(self, scene: Scene) -> None:
         self.slots = sorted({row.slot for row in scene.rows if row.slot >= 0})
-        self.shared = len(self.slots) > MOST or not scene.slots
+        self.shared = len(self.slots) > MOST or scene.pool
         self.count = 1 if self.shared else max(1, len(self.slots))
         self.lives = lives(scene.rows)
         wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
@@ -73,8 +73,8 @@ class Lanes:
         letters = max((len(line) for row in scene.rows for line in label(row.number, row.text)), default=0)
         self.names = round(max(24 + 7.25 * letters, 52.0))
         self.cache = self.names + self.count * LANE + 6
-        self.stores = scene.slots and not scene.recorded
-        self.heading = "slot" if scene.slots else ""
+        self.stores = not (scene.pool or scene.recorded)
+        self.heading = "" if scene.pool else "slot"
         self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
         self.left = self.cache + self.width + 14
 

@@ -156,7 +156,7 @@ def _block(data: Data, verbose: int, legend: bool) -> Group:
     engine = engine_named(data["profile"].partition("@")[0])
     kept = engine.keeps
     lost = [_lost(charge, kept) for charge in data["lost"]]
-    signs = [_legend(kept, engine.manual.slots)] if legend else []
+    signs = [_legend(kept, engine.manual.pool)] if legend else []
     rest = [*signs, *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
@@ -170,10 +170,10 @@ def not_run_line(data: Data) -> str:
     return f"not run: {numbers} ({data['limit']})"
 
 
-def _legend(keeps: str, slots: bool) -> RenderableType:
-    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points; ``slots``: it has
-    slots."""
-    way = f"kept in slot, restored from {keeps}, loaded from prompt cache" if slots else "loaded from the shared cache"
+def _legend(keeps: str, pool: bool) -> RenderableType:
+    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points; ``pool``: all requests
+    share one cache."""
+    way = "loaded from the shared cache" if pool else f"kept in slot, restored from {keeps}, loaded from prompt cache"
     return Text(f"{way}, evaluated now", "dim")
 
 
