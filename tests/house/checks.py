@@ -183,6 +183,10 @@ STEPS_ARE = frozenset({"parallel"})
 """An option that is called like an operation of recordings: requests that are sent together."""
 BODIES_SAY = frozenset({"thinking", "template"})
 """Options of our mlx-lm that are called like fields of request bodies and of a tokenizer's configuration."""
+TRACES_SAY = frozenset({"block_size"})
+"""An option that is called like a field of recorded sessions of block ids."""
+MODELS_SAY = frozenset({"block_size", "max_model_len"})
+"""Options that are called like fields of an OpenAI server's list of models."""
 
 
 def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
@@ -191,6 +195,8 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
         return []
     told = REQUESTS_SAY | (STEPS_ARE if "replay" in module.parts or "live" in module.parts else frozenset())
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
+    told |= TRACES_SAY if "workload" in module.parts else frozenset()
+    told |= MODELS_SAY if "http_check" in module.parts else frozenset()
     docs = _docstrings(module)
     return [f"{module.name}:{node.lineno} names the option {node.value}" for node in ast.walk(module.tree)
             if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)

@@ -17,7 +17,7 @@ from cachesim.events import Gained, Log, Lost
 ALL, WINDOW, CHUNK, STATE = "all", "window", "chunk", "state"
 
 
-class Pieces(NamedTuple):
+class GroupPieces(NamedTuple):
     """What a group keeps of a prefix. ``block``: tokens of a piece; ``size``: window or chunk [tokens]."""
 
     kind: str
@@ -63,7 +63,7 @@ class Prefix:
 class PrefixPoints:
     """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]."""
 
-    def __init__(self, log: Log, groups: Sequence[Pieces], align: int) -> None:
+    def __init__(self, log: Log, groups: Sequence[GroupPieces], align: int) -> None:
         self.log, self.groups, self.align = log, groups, align
         self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
         self.far = max(self.far, *(group.block for group in groups))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_signatures import Signature
 from cachesim.engines.shared.log_verdicts import reused
 from cachesim.engines.vllm.log_totals import NAMELESS, totals
 
@@ -47,8 +48,8 @@ LINES = (
     # Facts logged at startup.
     Line("start_engine", "Initializing a V1 LLM engine (v{version}) with config: {}enable_prefix_caching={caching},{}"),
     Line("start_engine", "Initializing a V1 LLM engine (v{version}) with config: {}"),
-    *(Line("start_capacity", f"{device} KV cache size: {{tokens,}} tokens, Maximum concurrency for {{length,}} tokens per "
-           "request: {concurrency}x") for device in ("GPU", "GPU + host", "CPU", "XPU")),
+    *(Line("start_capacity", f"{device} KV cache size: {{tokens,}} tokens, Maximum concurrency for {{length,}} tokens "
+           "per request: {concurrency}x") for device in ("GPU", "GPU + host", "CPU", "XPU")),
     Line("start_capacity", "GPU KV cache size: {tokens,} tokens"),
     Line("start_concurrency", "Maximum concurrency for {length,} tokens per request: {concurrency}x"),
     Line("start_blocks", "Overriding num_gpu_blocks={} with num_gpu_blocks_override={blocks}"),
@@ -61,8 +62,8 @@ LINES = (
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' for {} by default when prefix caching is enabled"),
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' when prefix caching is disabled"),
     Line("start_mamba_mode", "Warning: Prefix caching in Mamba cache '{mode}' mode {}"),
-    Line("start_mamba_fallback", "Hybrid or mamba-based model detected without support for prefix caching with Mamba cache "
-         "'all' mode: {}"),
+    Line("start_mamba_fallback", "Hybrid or mamba-based model detected without support for prefix caching with Mamba "
+         "cache 'all' mode: {}"),
     Line("start_caching_off", "Disabling prefix caching: {}"),
     Line("start_caching_off", "Prefix caching is not supported for {}"),
     Line("start_whole_blocks", "Disabling fine-grained prefix-cache hits because {}"),
@@ -77,6 +78,7 @@ LINES = (
     Line("preempted", "Sequence group {} is preempted by {}total_num_cumulative_preemption={total}"),
     Line("load_failed", "Recovered from KV load failure: {requests} request(s) rescheduled ({n_tokens} tokens {}"),
     Line("load_failed", "Failing {requests} request(s) due to KV load failure {}"),
+    Line("engine_died", "EngineCore encountered a fatal error."),
     # Replies that a client logged, and metrics.
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
     *(Line(name, f'vllm:{name}_total{{}}engine="{{engine}}"{{}}}} {{{name}}}') for name in METRICS),
@@ -123,6 +125,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "preempted": Meaning("a request lost its blocks because the KV cache is full; it is evaluated again later",
                          flags=_MEMORY),
     "load_failed": Meaning("blocks of a KV connector could not be loaded; their tokens are evaluated"),
+    "engine_died": Meaning("an exception ended the engine's core; later requests get no answer"),
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the cache (--enable-prompt-tokens-details)",
                            rules=("V-LOOK",)),
     **{name: Meaning(f"metric: {says}") for name, says in {**METRICS, **GAUGES}.items()},
@@ -133,8 +136,11 @@ ORDINARY: Mapping[str, str] = {
     "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",
 }
 
+SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), quoted=True),)
+UNLOGGED: Mapping[str, str] = {"V-": "not logged: in the number of cached tokens, and in the hit rate"}
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
     starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused},
-    warnings=frozenset({"reset_failed", "preempted", "load_failed", "start_caching_off"}), totals=totals, nameless=NAMELESS,
+    signatures=SIGNATURES, unlogged=UNLOGGED,
+    warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}), totals=totals, nameless=NAMELESS,
 )  # fmt: skip

@@ -22,7 +22,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     blocks = 3 + rng.one((2, 2, 3, 8)) * (-(-(most + 80) // block))
     server: dict[str, Any] = {
         "block_size": block, "num_gpu_blocks": blocks,
-        "max_num_seqs": rng.one((128, 128, 2, 1)), "max_num_batched_tokens": rng.one((2048, 2048, 64, 4 * block, block)),
+        "max_num_batched_tokens": rng.one((2048, 2048, 64, 4 * block, block)),
+        "max_num_seqs": rng.one((128, 128, 2, 1)),
         "scheduling_policy": rng.one((FCFS, FCFS, PRIORITY)), "watermark": rng.one((0.0, 0.0, 0.1)),
         "scheduler_reserve_full_isl": rng.chance(70),
     }  # fmt: skip

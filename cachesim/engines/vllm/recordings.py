@@ -7,8 +7,8 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import ClassRecording, Played
 from cachesim.engines.contract import Server as AnyServer
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
 from cachesim.engines.vllm.events import DraftRowsWrong, recorded
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -49,7 +49,7 @@ class Player:
             raise BadInput("not a server of this engine")
         self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
 
-    def __call__(self, step: Mapping[str, Any]) -> Played:
+    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""
         op, first = step["op"], len(self.server.log.events)
         fields, said = getattr(self, f"_{op}")(step)
@@ -59,7 +59,7 @@ class Player:
                 row[2] = self.number(row[2])
             elif row[0] == "evict":
                 row[2] = [self.number(digest) for digest in row[2]]
-        return Played({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
+        return PlayedStep({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
 
     def number(self, digest: int) -> int:
         """Return the number of a hash in the recording."""

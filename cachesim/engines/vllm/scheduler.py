@@ -14,6 +14,7 @@ from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
+from cachesim.engines.vllm.rules.blocks import Again
 from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
 
 
@@ -97,7 +98,7 @@ class Scheduler(Tables):
             gone = self._preempt(step)
             at -= gone < at
             if not row.running:
-                return at if self.opts.scheduling_policy == PRIORITY else -1
+                return at if self.opts.scheduling_policy == PRIORITY and self.rules.goes_on else -1
         step.prefill |= row.prefill
         drafted = max(0, new + row.computed - len(row.all) - row.pending)
         self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
@@ -163,8 +164,9 @@ class Scheduler(Tables):
             new, padded = 1, False
         new = self.rules.leave_lookahead(len(row.all) - hit.n - new, new, spec.ahead)
         if not new:
-            self.skipped.append(self.waiting.pop(at))
-            return True
+            if self.rules.goes_on:
+                self.skipped.append(self.waiting.pop(at))
+            return bool(self.rules.goes_on)
         if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
             return False
         self.waiting.pop(at)
@@ -235,9 +237,10 @@ class Scheduler(Tables):
             row.task.answer.outputs += part.outputs if part.speaks else ()
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
-            if not stale and self.opts.enable_prefix_caching and self.rules.publish_again(
-                    running, self.opts.num_speculative_tokens, placed):
-                self.publish(row, row.computed - row.in_flight)
+            if not stale and running and self.opts.enable_prefix_caching:
+                ask = Again(self.scratch, placed, row.pending, row.computed, row.in_flight, self.opts.async_scheduling)
+                if tokens := self.rules.publish_again(ask):
+                    self.publish(row, tokens)
             if stopped:
                 finished.append(row)
                 self.free_row(row)

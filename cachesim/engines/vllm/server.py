@@ -15,10 +15,10 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
-from cachesim.engines.vllm.inspect import Inspected
 from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
+from cachesim.engines.vllm.restore_points import Inspected
 from cachesim.engines.vllm.row import Row, Table, Task
 from cachesim.model import Model, Spec
 

@@ -103,7 +103,7 @@ def test_a_bad_engine_is_one_line_and_the_rest_is_there(site, capsys, code, why)
     (GOOD + "SETS = [replace(MINE, name='llama_cpp@b10587')]", "rule set name already taken: 'llama_cpp@b10587'"),
     (GOOD + "SETS = [replace(MINE, name='llama_cpp@latest')]", "rule set name already taken: 'llama_cpp@latest'"),
     (GOOD + "SETS = [replace(MINE, name='mine')]", "rule set name 'mine', expected ENGINE@NAME"),
-    (GOOD + "SETS = [replace(MINE, name='vllm@mine')]", "rule set name 'vllm@mine', expected ENGINE@NAME"),
+    (GOOD + "SETS = [replace(MINE, name='other@mine')]", "rule set name 'other@mine', expected ENGINE@NAME"),
     (GOOD + "SETS = [replace(MINE, name='mlx_lm@x')]", "'mlx_lm@x' is not a rule set of mlx_lm"),
     (GOOD + "SETS = [replace(MINE, name='llama_cpp@x', ckpt_pick=7)]", "ckpt_pick of 'llama_cpp@x' is not a rule: 7"),
 ], ids=str)  # fmt: skip

@@ -13,7 +13,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, Layout
 from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import Row
-from cachesim.engines.vllm.rules.blocks import Mask, checkpoint_at
+from cachesim.engines.vllm.rules.blocks import Mask
 from cachesim.events import Event
 
 
@@ -30,7 +30,7 @@ class Publication(Driver):
 
     def _checkpoint(self, tokens: int, unit: int) -> int:
         spec = self.layout.spec
-        return checkpoint_at(tokens, unit, spec.drop, spec.hashed)
+        return int(self.rules.checkpoint(tokens, unit, spec.drop, spec.hashed))
 
     def publish(self, row: Row, tokens: int) -> None:
         """Publish the blocks of a request that end within its first tokens."""
@@ -64,7 +64,7 @@ class Publication(Driver):
     def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
         """Publish complete blocks, unless the group's mask leaves them out."""
         if row.junction:
-            ends = [*ends, row.junction, *([row.junction - group.block] if group.drop else ())]
+            ends = [*ends, *self.rules.junction_ends(row.junction, group.block, group.drop)]
         interval = self.opts.prefix_cache_retention_interval
         keep = self.rules.keep[group.kind]
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
@@ -96,35 +96,39 @@ class Publication(Driver):
     def _publish_state(self, group: Group, row: Row, tokens: int) -> None:
         """Publish the state inside the chunk, or the state at the end of the chunk if the prompt can resume there."""
         table, layout, pool, block = row.tables[group.number], self.layout, self.pool, group.block
+        spec = layout.spec
         if table.inside is not None:
             end, at = table.inside
-            if not self._wants_inside(group, row, end):
+            if not self._wants_inside(group, row, end, tokens):
                 pool.drop_keys(table.blocks[at], ERASED)
             elif not (pool.keys[table.blocks[at]] and pool.tokens[table.blocks[at]] == end):
                 self._promise(self._publish_part(group, row, at, end, replace=True))
             return
-        if tokens <= 0 or tokens % layout.unit:
-            return
         junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
         at = -(-tokens // block) - 1
-        if not (tokens == self._checkpoint(row.prompt, layout.unit) or junction) or at >= len(table.blocks):
+        if at >= len(table.blocks) or not self.rules.keep_tail(
+                tokens, row.prompt, layout.unit, block, spec.drop, spec.hashed, junction):
             return
         source = table.blocks[at]
-        if not source or (pool.keys[source] and pool.tokens[source] == tokens):
+        if not source or (pool.keys[source] and pool.tokens[source] == tokens and not self.rules.promises_again):
             return
         self._promise(self._publish_part(group, row, at, tokens))
         if tokens % block:
             table.partial, table.published = (at, source), at
 
-    def _wants_inside(self, group: Group, row: Row, end: int) -> bool:
+    def _wants_inside(self, group: Group, row: Row, end: int, tokens: int) -> bool:
         """Return whether the state inside a chunk is kept."""
-        align, block = self.layout.align, group.block
-        if end in (self._checkpoint(row.prompt, align), row.junction):
-            return True
+        align, block, interval = self.layout.align, group.block, self.opts.prefix_cache_retention_interval
+        own = end in (self._checkpoint(row.prompt, self.inside_unit), row.junction)
         at = end // block - 1
-        mask = Mask(at, at + 1, block, align, self.opts.prefix_cache_retention_interval, (), 0, group.drop)
-        kept = self.rules.keep[group.kind](mask) if end % block == 0 else [False]
-        return kept is None or bool(kept[0])
+        kept = [False] if end % block else self.rules.keep[group.kind](
+            Mask(at, at + 1, block, align, interval, (), 0, group.drop))
+        return bool(self.rules.keep_inside(own, kept is None or kept[0], interval, tokens < row.prompt))
+
+    @property
+    def inside_unit(self) -> int:
+        """Multiple of tokens at which a state inside a chunk is kept."""
+        return self.layout.align if self.rules.inside_aligned else self.layout.unit
 
     def _promise(self, key: int) -> None:
         if key:

@@ -65,8 +65,9 @@ class Tables(Publication):
         else:
             most = self.rules.most_tokens(len(row.all))
             reconcile = self.rules.reconcile if len(self.groups) > 1 else self.rules.look_up_one
+            known = self.rules.drop_limit(most, len(row.hashes) * layout.unit)
             hit: Hit = reconcile(Reconcile(
-                most, len(row.hashes) * layout.unit, layout.unit if layout.partial else 0, layout.kinds,
+                most, known, layout.unit if layout.partial else 0, layout.kinds,
                 lambda kind, most, drop: self.find(row, kind, most, drop),
             ))  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
@@ -115,7 +116,7 @@ class Tables(Publication):
         if not grid or end < last:
             return None
         table, layout = row.tables[group.number], self.layout
-        at = self._checkpoint(end, layout.align)
+        at = self._checkpoint(end, self.inside_unit)
         column = -(-end // group.block) - 2
         if not self.rules.state_inside(Inside(start, end, at, layout.unit, group.block, grid)) or column < 0:
             return None
@@ -201,7 +202,7 @@ class Tables(Publication):
         columns = required - self.scratch - 1
         if held < columns:
             blocks += [0] * (columns - inside - held)
-        for at in range(held - self.scratch, held) if begun else ():
+        for at in range(held - self.scratch, held) if begun and (self.rules.moves_scratch or not inside) else ():
             if at >= columns - inside:
                 break
             blocks.append(blocks[at])

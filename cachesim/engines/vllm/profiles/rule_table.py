@@ -38,12 +38,16 @@ class Rules(RuleSet):
     look_up_one: Plain = lookup.look_up_one
     find: Mapping[str, Plain] = field(default_factory=lambda: FINDERS, hash=False)
     pad_drafts: Plain = schedule.pad_drafts
+    drop_limit: Plain = lookup.drop_limit
     split: Rule = schedule.split_states
     leave_lookahead: Plain = schedule.leave_lookahead
     reserve: Plain = blocks.reserve
     needed: Plain = blocks.blocks_needed
     states_needed: Plain = blocks.states_needed
     state_inside: Plain = blocks.state_inside
+    checkpoint: Plain = blocks.checkpoint_at
+    keep_inside: Plain = blocks.keep_inside
+    keep_tail: Plain = blocks.keep_tail
     wait_for_state: Rule = blocks.wait_for_state
     admit: Rule = schedule.admit
     preempt: Rule = schedule.preempt
@@ -57,6 +61,11 @@ class Rules(RuleSet):
     keep: Mapping[str, Plain] = field(default_factory=lambda: MASKS, hash=False)
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
+    junction_ends: Plain = blocks.junction_ends
     reset_preempts: Plain = schedule.reset_preempts
+    goes_on: bool = True                # after a request that preempted itself, or that gets no tokens, others follow
+    promises_again: bool = False        # a state that has its key already delays those who find it in this step
+    inside_aligned: bool = True         # states inside a chunk are kept where hits may end, else at any unit
+    moves_scratch: bool = True          # scratch blocks move although a state inside the chunk is kept
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

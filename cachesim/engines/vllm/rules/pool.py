@@ -13,13 +13,13 @@ FRONT, BACK = "front", "back"
 @rule("V-HASH-1", Role.MEMORY, vllm(UTILS, "hash_block_tokens", NOW))
 def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
     """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. With
-    lookahead hashes ``tokens`` include those that follow. Value: whatever is equal for equal units only."""
+    lookahead hashes ``tokens`` include those that follow. Returns whatever is equal for equal units only."""
     return before, tuple(tokens), lora, salt if before < 0 else ""
 
 
 @rule("V-POOL-5", Role.DROP, vllm(POOL, "get_new_blocks _maybe_evict_cached_block", NOW))
 def evict(block: int, tokens: int) -> Decision:
-    """A block taken from the front of the free list loses its keys. Value: its number; ``tokens``: the length of the
+    """A block taken from the front of the free list loses its keys. Returns its number; ``tokens``: the length of the
     prefix that ended there."""
     return Decision(block, {"tokens": tokens})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, state_inside
+from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, checkpoint_before, state_inside
 from cachesim.engines.vllm.rules.sources import NOW, SCHEDULER, vllm
 
 FCFS, PRIORITY = "fcfs", "priority"
@@ -20,7 +20,7 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; none overtakes it. Value: its place.
+    """The request that has waited longest is next, or the most urgent one; none overtakes it. Returns its place.
     ``waiting``: priority and number of each."""
     at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
     return Decision(at, {"waiting": len(waiting)})
@@ -29,7 +29,7 @@ def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
-    Value: its place. ``running``: priority and number of each."""
+    Returns its place. ``running``: priority and number of each."""
     at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
@@ -73,23 +73,42 @@ class Split(NamedTuple):
     exact_junction: bool
     grid: int
 
+    @property
+    def prefill(self) -> int:
+        """End of the tokens that are split."""
+        return max(self.prompt, self.n - 1)
+
 
 @rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
 def split_states(ask: Split) -> Decision:
-    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction. Value:
-    tokens of the chunk."""
-    start, end, block = ask.start, ask.end, ask.block
-    prefill = max(ask.prompt, ask.n - 1)
+    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
+    Returns the tokens of the chunk."""
+    last = checkpoint_at(ask.n, ask.block, ask.drop, ask.lookahead)
+    wanted = checkpoint_at(ask.prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
+    return _cut(ask, last, wanted, checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead))
+
+
+@rule("V-SPLIT-1.WHOLE", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"), until="0.32.0")
+def split_at_whole(ask: Split) -> Decision:
+    """Chunks of a prompt end at blocks, at its last complete block and unit, and at the junction. Returns the tokens of
+    the chunk."""
+    last = max(ask.n // ask.block * ask.block - ask.block * ask.drop, 0)
+    tail = max(ask.prompt // ask.hashed * ask.hashed - ask.hashed * ask.drop, 0)
+    return _cut(ask, last, checkpoint_before(ask.prefill, ask.hashed, ask.drop, 0), tail)
+
+
+def _cut(ask: Split, last: int, wanted: int, tail: int) -> Decision:
+    """Cut a chunk at the first stop: the next block, the last boundary, the tail, the junction. ``wanted``: length of
+    the state inside the chunk."""
+    start, end, block, prefill = ask.start, ask.end, ask.block, ask.prefill
     if start >= prefill:
         return Decision(end - start, {"start": start, "end": end})
-    last = checkpoint_at(ask.n, block, ask.drop, ask.lookahead)
-    wanted = checkpoint_at(prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
     inside = end >= prefill and state_inside(Inside(start, end, wanted, ask.hashed, block, ask.grid))
     if inside:
         last = 0
     if end < prefill and (end // block * block > start or block <= ask.most):
         end = end // block * block
-    tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
+    tail = tail if ask.unit and not inside else 0
     junction = ask.junction
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block

@@ -33,6 +33,13 @@ def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -
     return Speculation(k, ahead, hashed, not hashed)
 
 
+@rule("V-SPEC-1.DROP", Role.SETUP, vllm(CONFIG, "num_lookahead_tokens", "0.32.0"), until="#50897 (0.33.0)")
+def speculation_drop(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+    """Drafters of the EAGLE family: the last block found is always evaluated again."""
+    made = speculation(method, k, modules, caching, True)
+    return made._replace(hashed=0)
+
+
 @rule("V-SIZE-2", Role.SETUP, vllm(UTILS, "resolve_kv_cache_block_sizes", NOW))
 def scheduler_block(blocks: Sequence[int]) -> int:
     """Hits and publication work in a common multiple of the groups' blocks."""

@@ -10,7 +10,7 @@ from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
-from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, Pieces, PrefixPoints
+from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
 from cachesim.engines.vllm.cells import cells
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
@@ -26,7 +26,7 @@ class Inspected(Worker):
 
     def start_points(self) -> None:
         """Begin without restore points."""
-        pieces = [Pieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
+        pieces = [GroupPieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
         self.points = PrefixPoints(self.log, pieces, self.layout.align)
         self.named: dict[tuple[int, int], tuple[Row, int]] = {}     # keys of blocks that are not computed yet
         self.found_by: dict[tuple[int, int], int] = {}              # computed blocks, by key and block
@@ -106,7 +106,7 @@ class Inspected(Worker):
                 column = 0 if kind == "block" else row.running_column.get(group.number, 0)
                 ahead = self.opts.async_scheduling or self.scratch      # then a slot's state is ahead of its tokens
                 for layer in group.layers if kind == "block" or not ahead else ():
-                    states[layer] = self.state_in(layer, blocks, column, 0)
+                    states[layer] = self.memory.state_in(layer, blocks, column, 0)
                 continue
             first = start
             if group.kind in ("swa", "chunked"):
@@ -115,7 +115,8 @@ class Inspected(Worker):
             ids = np.array(blocks, np.int64)
             cells = ids[pos // group.block] * group.block + pos % group.block
             window = n - first + 1 if group.size else 0         # of the next token, also in a chunk
-            parts.append(RowsPart(window, pos, {layer: read_rows(self.rows[layer], cells) for layer in group.layers}))
+            rows = {layer: read_rows(self.memory.rows[layer], cells) for layer in group.layers}
+            parts.append(RowsPart(window, pos, rows))
         state = StatePart(n - 1, states) if states else None
         return Stored(kind, owner, tokens, n, tuple(parts), state, start)
 
