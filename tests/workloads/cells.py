@@ -82,7 +82,8 @@ def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
 
 def shares(args: argparse.Namespace) -> Iterator[Share]:
     """Yield the remaining work: short sessions first, settings in their order."""
-    done, every = read_lines(args.out), columns_shared() if args.shared else columns_blocks() if args.blocks else columns()
+    done = read_lines(args.out)
+    every = columns_shared() if args.shared else columns_blocks() if args.blocks else columns()
     wanted = [one for one in every if not args.settings or one.setting in args.settings]
     wanted = [one for one in wanted if args.blocks or one.setting == "default"
               or not as_default(one.profile, one.kind, one.given)]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
-from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, of_kind, series, share
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, last, of_kind, replies, series, share, sums
 from cachesim.engines.shared.log_verdicts import reused
 
 _NEW = "Prefill batch{}#new-seq: {new_seq}, #new-token: {prompt_n}, #cached-token: {cache_n}, "
@@ -83,16 +83,13 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     off = tuple(line.line for line in lines if line.numbers.get("no_cache") is True)
     if off:
         yield LogTotal(off, {"caching": False}, "the radix cache is off: every prompt is evaluated completely")
-    for found in series(of_kind(lines, "retracted"), "retracted"):
-        count = int(sum(found.values))
-        yield LogTotal(found.lines, {"retracted": count}, f"{count:,} retractions: these requests were admitted again")
+    yield from sums(of_kind(lines, "retracted"), "retracted", "retractions: these requests were admitted again")
+    yield from replies(of_kind(lines, "reply_usage"))
     for name, what in (("usage", "token usage"), ("mamba_usage", "usage of recurrent states")):
         for found in series(of_kind(lines, "prefill_batch", "decode_batch"), name):
             yield LogTotal(found.ends, {name: found.range}, f"{what} at most {100 * found.range[1]:.0f} %; the tree's "
                            "share for ended requests is left out")  # fmt: skip
-    for sizes in series(of_kind(lines, "start_limits"), "tokens"):
-        tokens = int(sizes.values[-1])
-        yield LogTotal(sizes.lines[-1:], {"tokens": tokens}, f"the pool has {tokens:,} tokens")
+    yield from last(of_kind(lines, "start_limits"), "tokens", "the pool has {} tokens")
 
 
 GRAMMAR = LogGrammar(

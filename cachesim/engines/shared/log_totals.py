@@ -80,3 +80,49 @@ def by_engine(lines: Sequence[LoggedNumbers]) -> Iterator[tuple[str, list[Logged
     for name in names:
         own = [line for line in lines if str(line.numbers.get("engine", "")) == name]
         yield f"engine {name}: " if len(names) > 1 else "", own
+
+
+def rates(lines: Sequence[LoggedNumbers], name: str, what: str, tail: str) -> Iterator[LogTotal]:
+    """Yield the last value and the range of a number in per cent, for each engine."""
+    for label, own in by_engine(lines):
+        for found in series(own, name):
+            yield LogTotal(found.ends, {name: found.range}, f"{label}{what} {found.percent}{tail}")
+
+
+def sums(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
+    """Yield the sum of a number that counts what happened since the line before."""
+    for found in series(lines, name):
+        count = int(sum(found.values))
+        yield LogTotal(found.lines, {name: count}, f"{count:,} {says}")
+
+
+def last(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
+    """Yield the last value of a whole number; ``says`` has its place."""
+    for found in series(lines, name):
+        value = int(found.values[-1])
+        yield LogTotal(found.lines[-1:], {name: value}, says.format(f"{value:,}"))
+
+
+def replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
+    """Yield the reused share of the prompts of logged replies."""
+    pairs = [(line.line, line.numbers["cache_n"], line.numbers["n_tokens"]) for line in lines
+             if isinstance(line.numbers["n_tokens"], int) and isinstance(line.numbers["cache_n"], int)]  # fmt: skip
+    cached, tokens = sum(pair[1] for pair in pairs), sum(pair[2] for pair in pairs)
+    if tokens:
+        yield LogTotal(tuple(pair[0] for pair in pairs), {"cache_n": cached, "n_tokens": tokens}, f"replies: "
+                       f"{cached:,} of {tokens:,} prompt tokens were cached, {share(cached, tokens)}")  # fmt: skip
+
+
+def counters(lines: Sequence[LoggedNumbers], asked: str, hit: str, where: str) -> Iterator[LogTotal]:
+    """Yield the share of hits between the first and the last scrape of two counters, for each engine; since the start
+    of the server with a single scrape. A counter that fell belongs to a new server."""
+    for label, own in by_engine(of_kind(lines, asked, hit)):
+        for queries, hits in zip(series(own, asked), series(own, hit), strict=False):
+            counts = [one.growth for one in (queries, hits)]
+            if len(queries.lines) != len(hits.lines) or None in counts or not counts[0]:
+                continue
+            total, found = (int(count or 0) for count in counts)
+            since = "since the start of the server" if len(queries.lines) == 1 else "between the scrapes"
+            proof = {*queries.lines[:1], *queries.lines[-1:], *hits.lines[:1], *hits.lines[-1:]}
+            yield LogTotal(tuple(sorted(proof)), {"queries": total, "hits": found}, f"{label}{found:,} of {total:,} "
+                           f"looked-up tokens were {where}, {share(found, total)} ({since})")  # fmt: skip

@@ -6,12 +6,13 @@ vllm/platforms/interface.py, vllm/model_executor/models/config.py. No line of th
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Iterator, Mapping, Sequence
 
+from cachesim.engines.shared import log_totals as made
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_signatures import Signature
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, of_kind
 from cachesim.engines.shared.log_verdicts import reused
-from cachesim.engines.vllm.log_totals import NAMELESS, totals
 
 _RATES = "Avg prompt throughput: {prompt_rate} tokens/s, Avg generation throughput: {rate} tokens/s, "
 _LOAD = "Running: {running} reqs, Waiting: {waiting} reqs, {}"
@@ -37,7 +38,6 @@ METRICS: Mapping[str, str] = {
 """Counters since the start of the server, by name."""
 GAUGES: Mapping[str, str] = {
     "kv_cache_usage_perc": "share of the blocks that requests use now, 0 to 1",
-    "gpu_cache_usage_perc": "share of the blocks that requests use now, 0 to 1 (name before 0.10)",
     "num_requests_running": "requests in the running batch",
     "num_requests_waiting": "requests that wait for admission",
 }
@@ -51,27 +51,22 @@ LINES = (
     *(Line("start_capacity", f"{device} KV cache size: {{tokens,}} tokens, Maximum concurrency for {{length,}} tokens "
            "per request: {concurrency}x") for device in ("GPU", "GPU + host", "CPU", "XPU")),
     Line("start_capacity", "GPU KV cache size: {tokens,} tokens"),
-    Line("start_concurrency", "Maximum concurrency for {length,} tokens per request: {concurrency}x"),
-    Line("start_blocks", "Overriding num_gpu_blocks={} with num_gpu_blocks_override={blocks}"),
+    Line("start_capacity", "Maximum concurrency for {length,} tokens per request: {concurrency}x"),
     Line("start_block_size", "Setting attention block size to {block_size} tokens to ensure that {}"),
     Line("start_block_size", "Setting attention block size to {block_size} tokens so the quantized {}"),
     Line("start_block_size", "Setting kv cache block size to {block_size} for {}"),
-    Line("start_group_sizes", "kv cache group sizes {}"),
-    Line("start_scheduler_block", "kv lcm block sizes {block_size}"),
-    Line("start_mamba_padding", "Padding mamba page size by {percent}% to ensure that {}"),
+    Line("start_block_size", "kv lcm block sizes {block_size}"),
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' for {} by default when prefix caching is enabled"),
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' when prefix caching is disabled"),
     Line("start_mamba_mode", "Warning: Prefix caching in Mamba cache '{mode}' mode {}"),
-    Line("start_mamba_fallback", "Hybrid or mamba-based model detected without support for prefix caching with Mamba "
-         "cache 'all' mode: {}"),
     Line("start_caching_off", "Disabling prefix caching: {}"),
     Line("start_caching_off", "Prefix caching is not supported for {}"),
-    Line("start_whole_blocks", "Disabling fine-grained prefix-cache hits because {}"),
-    Line("start_one_group", "Hybrid KV cache manager is disabled for this hybrid model, {}"),
-    Line("start_one_group", "Turning off hybrid kv cache manager because {}"),
-    Line("start_padding_layers", "Add {layers} padding layers, may waste at most {percent}% KV cache memory"),
-    Line("start_random_seed", "Using a random per-process NONE_HASH seed because {}"),
-    Line("start_no_drop", "EAGLE trailing prefix-cache block dropping is disabled. {}"),
+    *(Line("start_other", text + "{}") for text in (
+        "kv cache group sizes ", "Padding mamba page size by ", "Overriding num_gpu_blocks=",
+        "Disabling fine-grained prefix-cache hits because ", "Hybrid KV cache manager is disabled for this hybrid ",
+        "Turning off hybrid kv cache manager because ", "Using a random per-process NONE_HASH seed because ",
+        "EAGLE trailing prefix-cache block dropping is disabled. ",
+    )),
     # Events.
     Line("reset", "Successfully reset prefix cache"),
     Line("reset_failed", "Failed to reset prefix cache because some blocks ({blocks}) are not freed yet"),
@@ -100,26 +95,17 @@ MEANINGS: Mapping[str, Meaning] = {
     "iteration": Meaning("a step of the engine: prompt_n prompt tokens of prefills requests were evaluated"),
     "start_engine": Meaning("the engine starts; version and configuration", flags=(_ON,)),
     "start_capacity": Meaning("size of the KV cache [tokens], and how many requests of the maximum length fit",
-                        flags=_MEMORY),
-    "start_concurrency": Meaning("how many requests of the maximum length fit into the KV cache", flags=_MEMORY),
-    "start_blocks": Meaning("the number of blocks was set by the user", flags=("--num-gpu-blocks-override",)),
+                              flags=_MEMORY),
     "start_block_size": Meaning(
-        "tokens of a block, raised so that the pages of all groups have one size. Only complete blocks are reused: a "
-        "common prefix that is shorter than a block is evaluated again", flags=("--block-size",), rules=("V-SIZE",),
+        "tokens of a block, often raised so that the pages of all groups have one size. Only complete blocks are "
+        "reused: a common prefix that is shorter than a block is evaluated again", flags=("--block-size",),
+        rules=("V-SIZE",),
     ),
-    "start_group_sizes": Meaning("block sizes of the groups of layers [tokens]", rules=("V-SIZE",)),
-    "start_scheduler_block": Meaning("least common multiple of the groups' block sizes: a reused prefix is a multiple of it, "
-                               "unless partial hits are on", rules=("V-SIZE",)),
-    "start_mamba_padding": Meaning("recurrent states were padded to the size of an attention block"),
-    "start_mamba_mode": Meaning("which recurrent states are cached: align = at block boundaries where a step ends, all = at "
-                          "every block (0.15 to 0.30), none = none", flags=("--mamba-cache-mode", _ON)),
-    "start_mamba_fallback": Meaning("the model does not support mode 'all'; the server uses 'align'"),
+    "start_mamba_mode": Meaning(
+        "which recurrent states are cached: align = at block boundaries where a step ends, all = at every block (0.15 "
+        "to 0.31), none = none", flags=("--mamba-cache-mode", _ON)),
     "start_caching_off": Meaning("prefix caching is off: every prompt is evaluated completely", flags=(_ON,)),
-    "start_whole_blocks": Meaning("partial hits are off for all groups: only complete blocks are reused", rules=("V-SIZE",)),
-    "start_one_group": Meaning("all layers form groups of full attention: windows keep all blocks"),
-    "start_padding_layers": Meaning("groups of layers have unequal sizes; the padding takes memory from the cache"),
-    "start_random_seed": Meaning("keys of blocks differ between processes; within a process nothing changes"),
-    "start_no_drop": Meaning("the last block of a hit is kept with drafts", rules=("V-LOOK",)),
+    "start_other": Meaning("a property of blocks, groups or keys", rules=("V-SIZE",)),
     "reset": Meaning("all keys of the prefix cache were removed; the next prompts are evaluated completely"),
     "reset_failed": Meaning("the prefix cache was not reset: requests use these blocks", rules=("V-POOL",)),
     "preempted": Meaning("a request lost its blocks because the KV cache is full; it is evaluated again later",
@@ -135,12 +121,37 @@ ORDINARY: Mapping[str, str] = {
     "loading of the model": r"Loading (?:safetensors|weights)|Model loading took|torch\.compile|Graph captur|Compiling",
     "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",
 }
-
 SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), quoted=True),)
 UNLOGGED: Mapping[str, str] = {"V-": "not logged: in the number of cached tokens, and in the hit rate"}
+_NAMELESS = (
+    "the lines name no request: which prompts missed, and which decision lost their blocks (replies have cached_tokens "
+    "with --enable-prompt-tokens-details; cachesim import BODIES compares prompts)"
+)
+
+
+def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
+    """Yield what follows from lines that name no request, the most important first."""
+    status, recent = of_kind(lines, "status"), " of the looked-up tokens of the last 1,000 requests"
+    for cache, where in (("", "in the prefix cache"), ("external_", "at the KV connector")):
+        yield from made.counters(lines, f"{cache}prefix_cache_queries", f"{cache}prefix_cache_hits", where)
+    yield from made.replies(of_kind(lines, "reply_usage"))
+    yield from made.rates(status, "hit_rate", "prefix cache hit rate", recent)
+    yield from made.rates(status, "external_rate", "external prefix cache hit rate", recent)
+    if off := [line.line for line in lines if line.kind == "start_caching_off" or line.numbers.get("caching") is False]:
+        yield LogTotal(tuple(off), {"caching": False}, "prefix caching is off: every prompt is evaluated completely")
+    for found in made.series(of_kind(lines, "start_block_size"), "block_size"):
+        size = int(max(found.values))
+        yield LogTotal(found.ends, {"block_size": size}, f"a common prefix shorter than {size:,} tokens is not reused "
+                       "(block size, unless --prefix-match-unit is smaller)")  # fmt: skip
+    yield from made.sums(status, "preemptions", "preemptions: these requests were evaluated again, except blocks that were "
+                                           "still cached")  # fmt: skip
+    yield from made.rates(status, "usage", "KV cache usage", "; cached blocks of ended requests count as free")
+    yield from made.last(of_kind(lines, "start_capacity"), "tokens", "the KV cache has {} tokens")
+
+
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
-    starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused},
-    signatures=SIGNATURES, unlogged=UNLOGGED,
-    warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}), totals=totals, nameless=NAMELESS,
+    starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused}, totals=totals,
+    nameless=_NAMELESS, signatures=SIGNATURES, unlogged=UNLOGGED,
+    warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}),
 )  # fmt: skip

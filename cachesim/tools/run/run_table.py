@@ -171,8 +171,8 @@ def not_run_line(data: Data) -> str:
 
 
 def _legend(keeps: str, pool: bool) -> RenderableType:
-    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points; ``pool``: all requests
-    share one cache."""
+    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points; ``pool``: all
+    requests share one cache."""
     way = "loaded from the shared cache" if pool else f"kept in slot, restored from {keeps}, loaded from prompt cache"
     return Text(f"{way}, evaluated now", "dim")
 
