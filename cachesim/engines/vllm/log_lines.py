@@ -143,8 +143,8 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         size = int(max(found.values))
         yield LogTotal(found.ends, {"block_size": size}, f"a common prefix shorter than {size:,} tokens is not reused "
                        "(block size, unless --prefix-match-unit is smaller)")  # fmt: skip
-    yield from made.sums(status, "preemptions", "preemptions: these requests were evaluated again, except blocks that were "
-                                           "still cached")  # fmt: skip
+    yield from made.sums(status, "preemptions", "preemptions: these requests were evaluated again, except blocks that "
+                                                "were still cached")  # fmt: skip
     yield from made.rates(status, "usage", "KV cache usage", "; cached blocks of ended requests count as free")
     yield from made.last(of_kind(lines, "start_capacity"), "tokens", "the KV cache has {} tokens")
 
