@@ -22,11 +22,12 @@ BEFORE = "## Distance from the bound\n"
 """Heading that follows the part."""
 TEXT = """## vLLM: block size and retention
 
-One session at a time, 16 tokens simulated as one, so that blocks of 16 and of 528 tokens are whole. A hybrid model of a
-few billion parameters gets blocks of about 528 tokens, because the page of a recurrent state is as large as the rows of
-so many tokens. A step evaluates at most 2,048 tokens unless stated otherwise. The pool has 4 million tokens unless stated otherwise, so that blocks are evicted only in the row with a smaller pool; a request
-that does not fit into it gets no answer. `python -m tests.workloads.cells SESSIONS --out LINES --blocks --scale 16
---how counted` runs the cells, and `python -m tests.workloads.blocks LINES` writes this part.
+One session at a time, 16 tokens simulated as one, so that blocks of 16 and of 528 tokens are whole. A hybrid model of
+a few billion parameters gets blocks of about 528 tokens, because the page of a recurrent state is as large as the
+rows of so many tokens. A step evaluates at most 2,048 tokens unless stated otherwise. The pool has 4 million tokens
+unless stated otherwise, so that blocks are evicted only in the row with a smaller pool; a request that does not fit
+into it gets no answer. `python -m tests.workloads.cells SESSIONS --out LINES --blocks --scale 16 --how counted` runs
+the cells, and `python -m tests.workloads.blocks LINES` writes this part.
 
 Evaluated tokens, per cent of the prompt tokens of the answered requests; in parentheses above the bound. A cell that
 did not run in all sessions names the number of sessions, the shortest ones.

@@ -12,7 +12,8 @@ def line(setting="block size 528", kind="hybrid", session="a", **more):
     return {"session": session, "rules": next(iter(RULES_BLOCKS)), "kind": kind, "setting": setting, "sessions": 1,
             "agents": 0, "requests": 10, "answered": 10, "refused": 0, "died": 0, "wrong": None, "undecided": None,
             "predicted": 0, "unlimited": None, "prompt": 1000, "evaluated": 120, "least": 100, "kept": 0,
-            "restored": 0, "loaded": 880, "generated": 5, "peak_checkpoints": 0.0, "peak_cache": 0.0, "lost": None, **more}  # fmt: skip
+            "restored": 0, "loaded": 880, "generated": 5, "peak_checkpoints": 0.0, "peak_cache": 0.0, "lost": None,
+            **more}  # fmt: skip
 
 
 def row(text, setting):
