@@ -50,7 +50,7 @@ MEANINGS: Mapping[str, Meaning] = {
         "evaluated (a chunk of a long prompt has no cached tokens). usage: tokens that requests use now",
         causes=("prompts that differ near their beginning", "nodes of the tree were evicted",
                 "a state or a window is missing at the end of the common prefix"),
-        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("S-MATCH", "S-ADMIT"),
+        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("S-HIT", "S-ADMIT"),
     ),
     "decode_batch": Meaning("state of the running batch; usage: tokens that requests use now, cached ones left out"),
     "retracted": Meaning("the pool is full: requests lost their tokens and wait; their prompts are matched again",
@@ -95,5 +95,6 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch"),
     starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals, nameless=_NAMELESS,
+    unlogged={"S-": "not logged: in the number of cached tokens of a batch"},
     warnings=frozenset({"retracted", "not_flushed"}),
 )  # fmt: skip
