@@ -68,7 +68,9 @@ def disagrees(file, outcome, alternative, mode):
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
     rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, alternative)
-    left = count(ASKED * (100 + sum(len(step.events) for step in trace.steps)), -1)
+    classes = trace.classes["steps"] if trace.classes else ()
+    events = sum(len(step.events) for step in trace.steps) + sum(len(step.get("ev", ())) for step in classes)
+    left = count(ASKED * (100 + events), -1)
 
     def asked(outcome, others):
         if not next(left):
@@ -82,8 +84,10 @@ def disagrees(file, outcome, alternative, mode):
         limits.ORDERS.now = limits.ORDERS.value
     if found.first is not None:
         return None if "orders" in found.first else (found.first["step"], DECISION)
-    if mode == "none" or found.verdicts_agree == found.steps:
+    if mode == "none" or found.verdicts_agree in (None, found.steps):
         return None
+    if trace.classes is not None:
+        return next(number for number, agrees in found.verdicts.items() if not agrees), VERDICT
     return (trace.steps[found.verdicts_agree].number, VERDICT) if judged_alike(file) else None
 
 

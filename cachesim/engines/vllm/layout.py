@@ -156,7 +156,7 @@ def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool
         drop = one.number in drops or (known is not None and known.drop)
         members = [*(known.groups if known else ()), one.number]
         full, state = one.kind in FULL, one.kind == "mamba"
-        find = rules.find[FULL[0] if full else one.kind]
+        find = getattr(rules, f"find_{FULL[0] if full else one.kind}")
         kinds[key] = Sorted(members, find, full, state, one.block, one.size, drop, full or state)
     return tuple(sorted(kinds.values(), key=lambda kind: not kind.full))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Server as AnyServer
@@ -16,7 +16,9 @@ from cachesim.engines.vllm.rules.schedule import PRIORITY
 from cachesim.engines.vllm.scheduler import Part, Step
 from cachesim.engines.vllm.server import Server
 
+OPERATIONS = ("add", "abort", "reset", "schedule", "update", "died", "final")
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
+NAMES = {"salt": "cache_salt"}
 METHODS = {None: "", "ngram": "ngram", "mtp_hash": "mtp"}
 SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
         "long_prefill_token_threshold", "caching:enable_prefix_caching", "policy:scheduling_policy", "watermark",
@@ -52,6 +54,8 @@ class Player:
     def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""
         op, first = step["op"], len(self.server.log.events)
+        if op not in OPERATIONS:
+            raise BadInput(f"unknown operation {quoted(op)}")
         fields, said = getattr(self, f"_{op}")(step)
         events = [row for event in self.server.log.events[first:] if (row := recorded(event)) is not None]
         for row in events:
@@ -67,8 +71,7 @@ class Player:
 
     def _add(self, step: Mapping[str, Any]) -> Any:
         sent = self.requests[str(step["req"])]
-        extra = {ours: sent[name] for name, ours in
-                 (("priority", "priority"), ("salt", "cache_salt"), ("lora", "lora")) if name in sent}
+        extra = {NAMES.get(name, name): sent[name] for name in ("priority", "salt", "lora") if name in sent}
         request = Request(tuple(sent["prompt"]), len(sent["answer"]), forced=tuple(sent["answer"]),
                           cache_prompt=not sent.get("skip_read"), extra=extra)
         self.server.submit(request)
@@ -120,7 +123,7 @@ class Player:
         waiting = server.waiting
         if server.opts.scheduling_policy == PRIORITY:
             waiting = sorted(waiting, key=lambda row: row.order)
-        return {"free": server.pool.free_list(), "running": [row.id for row in server.running],
+        return {"free": list(server.pool.free), "running": [row.id for row in server.running],
                 "waiting": [row.id for row in waiting],
                 "computed": {str(row.id): row.computed for row in server.running}}
 

@@ -152,7 +152,7 @@ class Inspected(Worker):
             for table in row.tables:
                 for block in table.blocks:
                     counts[block] += 1
-        for block in self.pool.free_list():
+        for block in self.pool.free:
             counts[block] += 1
         for block in range(1, self.pool.n):
             if counts[block] != max(1, self.pool.refs[block]):

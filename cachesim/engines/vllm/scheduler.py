@@ -121,7 +121,7 @@ class Scheduler(Tables):
         """Preempt a running request; return its place."""
         policy, step.preempted = self.opts.scheduling_policy, True
         at: int = self.decide(self.rules.preempt(policy, [row.order for row in self.running], self.short,
-                                                 self.pool.free), None)
+                                                 len(self.pool.free)), None)
         row = self.running.pop(at)
         if part := step.parts.pop(row.id, None):
             step.budget += part.n

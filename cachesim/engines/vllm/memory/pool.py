@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
+from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
 from cachesim.engines.vllm.rules import pool as rules
 from cachesim.events import Event
@@ -15,33 +16,23 @@ from cachesim.events import Event
 NULL = 0
 EVICTED, REPLACED, ERASED, CLEARED = "evicted", "replaced", "erased", "cleared"
 """Causes of the loss of keys."""
-Losses = Callable[[int, Sequence[int], str], None]
 
 
 class Pool:
     """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause before it
-    loses them, ``moved`` with a block and its copy after the keys moved. The free list is linked in both directions;
-    entry ``n`` is its end."""
+    loses them, ``moved`` with a block and its copy after the keys moved."""
 
     def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
-                 emit: Callable[[Event], None], lost: Losses, moved: Callable[[int, int], None]) -> None:
+                 emit: Callable[[Event], None], lost: Callable[[int, Sequence[int], str], None],
+                 moved: Callable[[int, int], None]) -> None:
         self.n, self.groups, self.caching, self.side, self.emit = n, groups, caching, side, emit
         self.lost, self.moved = lost, moved
         self.refs = [0] * n
-        self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
-        self.free = n
+        self.free = FreeList(n)
         self.keys: list[list[int]] = [[] for _ in range(n)]     # the primary key first
         self.tokens = [0] * n                                   # prefix that the primary key stands for
         self.map: dict[int, int | dict[int, None]] = {}
-        self._unlink(NULL)
-
-    def free_list(self) -> list[int]:
-        """Return the free blocks in their order."""
-        out, at = list[int](), self.next[self.n]
-        while at != self.n:
-            out.append(at)
-            at = self.next[at]
-        return out
+        self.free.remove(NULL)
 
     def find(self, digest: int, groups: Sequence[int]) -> list[int] | None:
         """Return a block of each group for a hash, None if a group has none."""
@@ -57,8 +48,7 @@ class Pool:
         """Take blocks from the front of the free list; each loses its keys."""
         found = []
         for _ in range(m):
-            block = self.next[self.n]
-            self._unlink(block)
+            block = self.free.pop()
             self.drop_keys(block, EVICTED)
             self.refs[block] = 1
             found.append(block)
@@ -69,7 +59,7 @@ class Pool:
         real = [block for block in blocks if block]
         for block in real:
             if not self.refs[block]:
-                self._unlink(block)
+                self.free.remove(block)
             self.refs[block] += 1
         if real:
             self.emit(Touched(real))
@@ -85,12 +75,8 @@ class Pool:
                 else:
                     side = self.side(bool(self.keys[block]) and self.caching)
                     (front if side == rules.FRONT else back).append(block)
-        at = self.n
-        for block in front:
-            self._link(block, at)
-            at = block
-        for block in back:
-            self._link(block, self.prev[self.n])
+        self.free.prepend(front)
+        self.free.append(back)
         if front or back or used:
             self.emit(Freed(front, back, used))
 
@@ -122,7 +108,7 @@ class Pool:
 
     def reset(self) -> bool:
         """Remove all keys, if no block is in use. Returns whether it was done."""
-        if self.free != self.n - 1:
+        if len(self.free) != self.n - 1:
             return False
         for block, keys in enumerate(self.keys):
             if keys:
@@ -152,14 +138,3 @@ class Pool:
             if not isinstance(known, dict) or not known:
                 del self.map[key]
         return keys
-
-    def _unlink(self, block: int) -> None:
-        before, after = self.prev[block], self.next[block]
-        self.next[before], self.prev[after] = after, before
-        self.free -= 1
-
-    def _link(self, block: int, before: int) -> None:
-        after = self.next[before]
-        self.next[before] = self.prev[after] = block
-        self.prev[block], self.next[block] = before, after
-        self.free += 1

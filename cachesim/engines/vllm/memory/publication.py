@@ -66,24 +66,26 @@ class Publication(Driver):
         if row.junction:
             ends = [*ends, *self.rules.junction_ends(row.junction, group.block, group.drop)]
         interval = self.opts.prefix_cache_retention_interval
-        keep = self.rules.keep[group.kind]
+        keep = self._mask_of(group)
         mask = keep(Mask(first, last, group.block, self.layout.align, interval, ends, group.size, group.drop))
         blocks, scale = row.tables[group.number].blocks, group.block // self.layout.unit
         for at in range(first, last):
-            if not blocks[at]:
-                continue
             end = (at + 1) * group.block
+            if not blocks[at]:
+                if group.align:             # the chunk passed it
+                    self.left_out(group, row, end, self.rules.split.rule)
+                continue
             if mask is not None and not mask[at - first]:
                 self.left_out(group, row, end, keep.rule)
                 continue
             self.pool.drop_keys(blocks[at], REPLACED)
             self.name(group, row, blocks[at], row.hashes[(at + 1) * scale - 1], end)
 
-    def _publish_part(self, group: Group, row: Row, at: int, end: int, replace: bool = False) -> int:
-        """Publish a block for a prefix that ends inside it; return its key, 0 for the null block."""
+    def _publish_part(self, group: Group, row: Row, at: int, end: int, replace: bool = False) -> None:
+        """Publish a block for a prefix that ends inside it, unless it is the null block."""
         block, pool = row.tables[group.number].blocks[at], self.pool
         if not block:
-            return 0
+            return
         if not 0 < end // self.layout.unit <= len(row.hashes):
             raise ev.Died("AssertionError: ", "_get_partial_block_hash")
         digest = row.hashes[end // self.layout.unit - 1]
@@ -91,28 +93,28 @@ class Publication(Driver):
         if replace or (key not in pool.keys[block] and pool.keys[block] and pool.tokens[block] < end):
             pool.drop_keys(block, REPLACED)
         self.name(group, row, block, digest, end)
-        return key + 1
+        if group.align:
+            self.promised.add(key)
 
     def _publish_state(self, group: Group, row: Row, tokens: int) -> None:
         """Publish the state inside the chunk, or the state at the end of the chunk if the prompt can resume there."""
         table, layout, pool, block = row.tables[group.number], self.layout, self.pool, group.block
-        spec = layout.spec
         if table.inside is not None:
             end, at = table.inside
             if not self._wants_inside(group, row, end, tokens):
                 pool.drop_keys(table.blocks[at], ERASED)
             elif not (pool.keys[table.blocks[at]] and pool.tokens[table.blocks[at]] == end):
-                self._promise(self._publish_part(group, row, at, end, replace=True))
+                self._publish_part(group, row, at, end, replace=True)
             return
         junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
         at = -(-tokens // block) - 1
         if at >= len(table.blocks) or not self.rules.keep_tail(
-                tokens, row.prompt, layout.unit, block, spec.drop, spec.hashed, junction):
+                tokens, row.prompt, layout.unit, block, layout.spec.drop, layout.spec.hashed, junction):
             return
         source = table.blocks[at]
         if not source or (pool.keys[source] and pool.tokens[source] == tokens and not self.rules.promises_again):
             return
-        self._promise(self._publish_part(group, row, at, tokens))
+        self._publish_part(group, row, at, tokens)
         if tokens % block:
             table.partial, table.published = (at, source), at
 
@@ -121,18 +123,17 @@ class Publication(Driver):
         align, block, interval = self.layout.align, group.block, self.opts.prefix_cache_retention_interval
         own = end in (self._checkpoint(row.prompt, self.inside_unit), row.junction)
         at = end // block - 1
-        kept = [False] if end % block else self.rules.keep[group.kind](
+        kept = [False] if end % block else self._mask_of(group)(
             Mask(at, at + 1, block, align, interval, (), 0, group.drop))
         return bool(self.rules.keep_inside(own, kept is None or kept[0], interval, tokens < row.prompt))
+
+    def _mask_of(self, group: Group) -> Any:
+        return {"swa": self.rules.mask_swa, "mamba": self.rules.mask_mamba}.get(group.kind, self.rules.mask_full)
 
     @property
     def inside_unit(self) -> int:
         """Multiple of tokens at which a state inside a chunk is kept."""
         return self.layout.align if self.rules.inside_aligned else self.layout.unit
-
-    def _promise(self, key: int) -> None:
-        if key:
-            self.promised.add(key - 1)
 
     def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
         """Let a block be found as the end of the first ``end`` tokens of a request."""

@@ -135,12 +135,12 @@ class Tables(Publication):
             full = min(len(row.all), layout.most)
             whole = self.needed(row, full, found, total, full, admission=True)
         need = 0
-        if whole + mark <= pool.free:
+        if whole + mark <= len(pool.free):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main = total + new
             need = self.needed(row, min(main + lookahead, layout.most), found, row.computed + found.n, main, False)
-        if (hit is not None and not self.decide(self.rules.admit(whole, need, mark, pool.free), row)) or (
-                need + mark > pool.free):
+        if (hit is not None and not self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)) or (
+                need + mark > len(pool.free)):
             self.emit(ev.Refused())
             self.short = need + mark
             return None

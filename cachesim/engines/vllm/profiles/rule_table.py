@@ -11,15 +11,11 @@ from cachesim.engines.vllm.rules import blocks, lookup, pool, schedule, sizes
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
-FINDERS = {"full": lookup.find_full, "swa": lookup.find_window, "chunked": lookup.find_chunk,
-           "mamba": lookup.find_state}
-MASKS = {"full": blocks.keep_all, "rswa": blocks.keep_all, "chunked": blocks.keep_all, "swa": blocks.keep_window,
-         "mamba": blocks.keep_states}
 
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """A version. ``find``, ``keep``: rules by kind of group."""
+    """A version. ``find_``, ``mask_``: rules of a kind of group."""
 
     name: str
     build: str
@@ -36,7 +32,10 @@ class Rules(RuleSet):
     most_tokens: Plain = lookup.most_tokens
     reconcile: Plain = lookup.reconcile_all
     look_up_one: Plain = lookup.look_up_one
-    find: Mapping[str, Plain] = field(default_factory=lambda: FINDERS, hash=False)
+    find_full: Plain = lookup.find_full
+    find_swa: Plain = lookup.find_window
+    find_chunked: Plain = lookup.find_chunk
+    find_mamba: Plain = lookup.find_state
     pad_drafts: Plain = schedule.pad_drafts
     drop_limit: Plain = lookup.drop_limit
     split: Rule = schedule.split_states
@@ -58,7 +57,9 @@ class Rules(RuleSet):
     publishable: Plain = blocks.publishable
     publishable_one: Plain = blocks.publishable_one
     boundaries: Plain = blocks.boundaries
-    keep: Mapping[str, Plain] = field(default_factory=lambda: MASKS, hash=False)
+    mask_full: Plain = blocks.keep_all
+    mask_swa: Plain = blocks.keep_window
+    mask_mamba: Plain = blocks.keep_states
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
     junction_ends: Plain = blocks.junction_ends

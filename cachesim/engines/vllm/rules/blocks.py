@@ -82,48 +82,47 @@ def wait_for_state(promised: bool) -> Decision:
     return Decision(not promised, {"promised": promised})
 
 
-@rule("V-MAM-8.END", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW), since="0.32.0")
+@rule("V-MAM-8.END", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW))
 def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     """Returns the last boundary of a prompt whose state can be found again."""
     end = tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit
     return max(end, 0)
 
 
-@rule("V-MAM-8.BEFORE", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", "0.31.0"), until="0.32.0")
+@rule("V-MAM-8.BEFORE", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", "0.31.0"))
 def checkpoint_before(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     """Returns the last boundary before the last token, with the drop one boundary earlier."""
     return max((tokens - 1) // unit * unit - unit * drop, 0)
 
 
-@rule("V-MAM-8.KEEP", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+@rule("V-MAM-8.KEEP", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
 def keep_inside(own: bool, retained: bool, interval: int, early: bool) -> bool:
     """A state inside a chunk is kept if an equal prompt or the junction needs it (``own``), or the mask keeps its
     block (``retained``)."""
     return own or retained
 
 
-@rule("V-MAM-8.KEEP-LATE", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"),
-      until="0.32.0")
+@rule("V-MAM-8.KEEP-LATE", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"))
 def keep_inside_late(own: bool, retained: bool, interval: int, early: bool) -> bool:
-    """A state inside a chunk is kept, unless only boundaries are kept (``interval`` 0), this is none of them and the
-    prompt continues (``early``)."""
+    """A state inside a chunk is kept. An exception: only boundaries are kept (``interval`` 0), this is another length,
+    and the prompt continues (``early``)."""
     return own or bool(interval) or not early
 
 
-@rule("V-MAM-7", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW), since="0.32.0")
+@rule("V-MAM-7", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
 def keep_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, lookahead: int, junction: bool) -> bool:
     """The state at the prompt's last boundary is kept, and that at the junction, if a chunk ends there."""
     return tokens > 0 and tokens % unit == 0 and (tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction)
 
 
-@rule("V-MAM-7.PART", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"), until="0.32.0")
+@rule("V-MAM-7.PART", Role.CREATE, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"))
 def keep_tail_part(tokens: int, prompt: int, unit: int, block: int, drop: bool, lookahead: int, junction: bool) -> bool:
     """The state at the prompt's last boundary, or at the junction, is kept if it lies inside a block."""
     last = max(prompt // unit * unit - unit * drop, 0)
     return tokens % block > 0 and tokens % unit == 0 and (tokens == last or junction)
 
 
-@rule("V-MAM-2.SCRATCH", Role.NEED, vllm(GROUPS, "MambaManager.get_num_blocks_to_allocate", "0.31.0"), until="0.32.0")
+@rule("V-MAM-2.SCRATCH", Role.NEED, vllm(GROUPS, "MambaManager.get_num_blocks_to_allocate", "0.31.0"))
 def states_with_scratch(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """As later, but a state inside the chunk comes with new scratch blocks."""
     return states_needed(ask, scratch, begun and not checkpoint, checkpoint)
@@ -175,13 +174,13 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
 
 
-@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW), since="0.33.0")
+@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
     """Lengths kept because another prompt left a cached one there; with the drop a block earlier, too."""
     return [junction, junction - block] if drop else [junction]
 
 
-@rule("V-PUB-3.ALONE", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", "0.32.0"), until="0.33.0")
+@rule("V-PUB-3.ALONE", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", "0.32.0"))
 def junction_alone(junction: int, block: int, drop: bool) -> list[int]:
     """Only the length at which another prompt left a cached one is kept."""
     return [junction]
@@ -262,14 +261,13 @@ class Again(NamedTuple):
     waits: bool
 
 
-@rule("V-PUB-5.PROMPT", Role.PLAN, vllm(GROUPS, "FullAttentionManager._cache_partial_tail_block", "0.31.0"),
-      until="0.32.0")
+@rule("V-PUB-5.PROMPT", Role.PLAN, vllm(GROUPS, "FullAttentionManager._cache_partial_tail_block", "0.31.0"))
 def partial_prompt(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Length of the prompt's last part of a block that can be found, up to its last token."""
     return prompt // unit * unit
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW), since="0.33.0")
+@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
 def publish_again(ask: Again) -> int:
     """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Returns the
     number of tokens, 0 = none."""
@@ -277,7 +275,7 @@ def publish_again(ask: Again) -> int:
 
 
 @rule("V-PUB-7.ASYNC", Role.PUBLISH, vllm("vllm/v1/core/sched/async_scheduler.py", "_update_request_with_output",
-                                          "0.32.0"), until="0.33.0")
+                                          "0.32.0"))
 def publish_async(ask: Again) -> int:
     """Only with asynchronous scheduling blocks are published again. Returns the number of tokens, 0 = none."""
     return ask.computed - ask.pending if ask.waits else 0

@@ -84,15 +84,13 @@ def most_tokens(n: int) -> int:
     return n - 1
 
 
-@rule("V-LOOK-5", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW),
-      since="0.32.0")
+@rule("V-LOOK-5", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
 def drop_limit(most: int, known: int) -> int:
     """The block that a drafter's group drops may hold the last token."""
     return known
 
 
-@rule("V-LOOK-5.LAST", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"),
-      until="0.32.0")
+@rule("V-LOOK-5.LAST", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
 def drop_limit_last(most: int, known: int) -> int:
     """The block that a drafter's group drops ends before the last token."""
     return most

@@ -88,7 +88,7 @@ def split_states(ask: Split) -> Decision:
     return _cut(ask, last, wanted, checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead))
 
 
-@rule("V-SPLIT-1.WHOLE", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"), until="0.32.0")
+@rule("V-SPLIT-1.WHOLE", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"))
 def split_at_whole(ask: Split) -> Decision:
     """Chunks of a prompt end at blocks, at its last complete block and unit, and at the junction. Returns the tokens of
     the chunk."""

@@ -33,7 +33,7 @@ def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -
     return Speculation(k, ahead, hashed, not hashed)
 
 
-@rule("V-SPEC-1.DROP", Role.SETUP, vllm(CONFIG, "num_lookahead_tokens", "0.32.0"), until="#50897 (0.33.0)")
+@rule("V-SPEC-1.DROP", Role.SETUP, vllm(CONFIG, "num_lookahead_tokens", "0.32.0"))
 def speculation_drop(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
     """Drafters of the EAGLE family: the last block found is always evaluated again."""
     made = speculation(method, k, modules, caching, True)

@@ -1,0 +1,53 @@
+"""A list of the numbers 0 .. n - 1 in which any of them is removed, or added at an end, in constant time."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator
+
+
+class FreeList:
+    """Unused objects in the order in which they are used next; at first all of them, ascending. Linked in both
+    directions; entry ``n`` is its end."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.size = n, n
+        self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[int]:
+        at = self.next[self.n]
+        while at != self.n:
+            yield at
+            at = self.next[at]
+
+    def remove(self, one: int) -> None:
+        """Remove an entry."""
+        before, after = self.prev[one], self.next[one]
+        self.next[before], self.prev[after] = after, before
+        self.size -= 1
+
+    def pop(self) -> int:
+        """Remove the first entry and return it."""
+        first = self.next[self.n]
+        self.remove(first)
+        return first
+
+    def prepend(self, many: Iterable[int]) -> None:
+        """Add entries before all others, in this order."""
+        at = self.n
+        for one in many:
+            self._insert(one, at)
+            at = one
+
+    def append(self, many: Iterable[int]) -> None:
+        """Add entries after all others, in this order."""
+        for one in many:
+            self._insert(one, self.prev[self.n])
+
+    def _insert(self, one: int, before: int) -> None:
+        after = self.next[before]
+        self.next[before] = self.prev[after] = one
+        self.prev[one], self.next[one] = before, after
+        self.size += 1

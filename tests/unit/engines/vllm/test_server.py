@@ -1,0 +1,116 @@
+"""vLLM's server on small conversations: hits, charges, refusals, and the known defects of its classes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.base import Request
+from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.memory.pool import Pool
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
+
+NEW = "vllm@0.33.0"
+INSIDE = {"block_size": 2, "mamba_block_size": 8, "mamba_prefill_checkpoint_alignment": 1}
+MODULES = {"speculative_method": "mtp", "num_speculative_tokens": 3, "multi_module_mtp": True}
+
+
+def judged(line, model="A", profile=NEW, **server):
+    return run_judged(from_line(line, model=model, profiles=(profile,), server=server), profile)
+
+
+def reused(run):
+    return [one.answer.cache_n for one in run.requests]
+
+
+def charges(run, number):
+    return [(one.tokens, one.event, one.rule) for one in run.requests[number].ledger.charges]
+
+
+@pytest.mark.parametrize("model, found", [
+    ("A", 32), ("W8 A", 32), ("K8 A", 32), ("W8", 32), ("GA", 32), ("GGGA", 32), ("CA", 32), ("H", 32), ("S", 32),
+])
+def test_every_kind_of_model_finds_its_complete_blocks_again(model, found):
+    run = judged("A40/A/A.B9", model, block_size=16)
+    assert run.verdict.holds and reused(run) == [0, found, found]
+
+
+def test_a_reply_of_the_drafter_s_group_is_found_a_block_earlier_with_the_drop():
+    options = {"block_size": 4, "speculative_method": "eagle", "num_speculative_tokens": 1}
+    assert reused(judged("A17/A", **options)) == [0, 16]
+    assert reused(judged("A17/A", **options, disable_lookahead_block_hashes=True)) == [0, 12]
+
+
+def test_blocks_are_shared_only_under_the_same_salt_and_adapter():
+    run = judged("A40/A{cache_salt=x}/A{cache_salt=x}/A{lora=a}/A{lora=a}/A")
+    assert run.verdict.holds and reused(run) == [0, 0, 32, 0, 32, 32]
+
+
+def test_an_evicted_block_is_charged_to_the_eviction():
+    run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
+    assert run.verdict.holds and reused(run) == [0, 0, 20]
+    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "V-POOL-5")]
+
+
+def test_a_state_that_a_chunk_passed_is_charged_to_the_split():
+    run = judged("A40.B9/A.C9", "GA", block_size=4)
+    assert charges(run, 1) == [(40, "never captured", "V-SPLIT-1")]
+
+
+def test_a_window_that_is_left_out_is_charged_to_the_mask():
+    run = judged("A40.B9/A.C9", "W8 A", block_size=4)
+    assert charges(run, 1) == [(40, "never captured", "V-PUB-4.WINDOW")]
+
+
+def test_a_preempted_request_says_what_a_cold_run_says():
+    run = judged("A20>r12/B22>s16{together}", block_size=4, num_gpu_blocks=16)
+    assert run.verdict.holds and any(event.ev == "preempt" for event in run.log.events)
+
+
+def test_a_reset_empties_the_cache():
+    server = ENGINE.start(NEW, "A", {}, "none")
+    request = Request(tuple(range(40)), 2)
+    assert [server.complete(request).cache_n for _ in range(2)] == [0, 32]
+    assert server.slot("erase", 0) == {"status": 200, "success": True}
+    assert server.complete(request).cache_n == 0
+
+
+@pytest.mark.parametrize("profile, fails", [(NEW, True), ("vllm@0.32.0", False), ("vllm@0.31.0", False)])
+def test_a_window_beside_several_modules_ends_the_process(profile, fails):
+    run = judged("A17", "W8", profile, **MODULES)
+    assert run.requests[0].answer.died is fails
+
+
+def test_a_state_inside_a_chunk_gets_the_key_of_a_longer_prefix():
+    run = judged("A5/A.B4/A.B", "GGGA", **INSIDE)
+    assert [one.judged.equal_cold for one in run.requests] == [True, True, False]
+
+
+def test_a_request_that_does_not_fit_is_refused():
+    answer = ENGINE.start(NEW, "A", {"max_model_len": 32}, "none").submit(Request(tuple(range(32))))
+    assert (answer.status, answer.error_kind) == (400, "prompt-too-long")
+
+
+@pytest.mark.parametrize("model, server, told", [
+    ("A", {"kv_groups": "B/4"}, "is not a group"), ("GA", {"kv_groups": "A/4"}, "does not fit the layers"),
+    ("A", {"kv_groups": "R6/4"}, "reference windows"), ("AW8", {"num_gpu_blocks": 2}, "do not hold one request"),
+    ("GA", {"prefix_cache_retention_interval": 7}, "not a multiple of 16"),
+    ("A", {"prefix_cache_retention_interval": 16}, "needs a layer"),
+    ("A", {"speculative_method": "eagle"}, "given together"),
+    ("A", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not modelled"),
+    ("GA", {"prefix_match_unit": 3}, "does not divide"),
+])  # fmt: skip
+def test_options_with_which_the_server_does_not_start(model, server, told):
+    with pytest.raises(BadInput, match=told):
+        ENGINE.start(NEW, model, server, "provenance")
+
+
+def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset():
+    pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None,
+                lambda *moved: None)  # fmt: skip
+    taken = pool.take(4)
+    pool.add_key(2, 7, 0, 4)
+    pool.give_back(taken)
+    assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
+    assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None
