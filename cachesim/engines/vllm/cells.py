@@ -18,7 +18,7 @@ def cells(pool: Pool, log: Iterable[Event], requests: Sequence[int]) -> list[Blo
             asking = event.request
         elif isinstance(event, Got):
             owner.update((block, requests[asking]) for blocks in event.blocks for block in blocks)
-    place = {block: at for at, block in enumerate(pool.free_list())}
+    place = {block: at for at, block in enumerate(pool.free)}
     return [BlockCell(block, keys[0] % pool.groups if keys else -1, pool.tokens[block] if keys else 0,
                       owner.get(block, -1), pool.refs[block], place.get(block, -1), len(keys))
             for block, keys in enumerate(pool.keys) if block != NULL]  # fmt: skip
