@@ -13,7 +13,7 @@ COMMANDS = {
     "bisect": ("tools.run.bisect_command", "find the version, and the rule in it, that changed the outcome"),
     "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
     "playground": ("tools.playground.command", "serve a page that simulates a case as you type it"),
-    "lesson": ("tools.lessons.command", "how these caches work, in seven short lessons with exercises"),
+    "lesson": ("tools.lessons.command", "how these caches work, in eight short lessons with exercises"),
     "explain": ("tools.rulebook.explain_command", "explain a rule, a term, a log line or a message"),
     "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
     "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),

@@ -134,6 +134,7 @@ class Manual:
     empty_prompt: bool = False                                     # the server answers an empty prompt
     refused: frozenset[str] = frozenset({"K"})                     # kinds of layers that the engine does not have
     slots: bool = True  # requests name slots, which can be saved; False: concurrent requests form a batch
+    pool: bool = False                         # requests share one cache, without slots and stored conversations
     # number of slots that the options request, -1 = the server chooses; 1 if no option sets it
     slot_count: Callable[[Mapping[str, Any]], int] = lambda server: 1
     chats: ChatDrawing | None = None                                     # drawing of messages, None = no chats

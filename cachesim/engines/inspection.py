@@ -90,6 +90,18 @@ class DraftMemory(NamedTuple):
     bytes: int
 
 
+class BlockCell(NamedTuple):
+    """A block of a pool that requests share, for pictures."""
+
+    id: int                      # its number
+    group: int                   # group of layers of its key, -1 = it has no key
+    tokens: int                  # length of the prefix that its key stands for, 0 = it has no key
+    owner: int                   # request that last took it from the free list, -1 = none
+    refs: int                    # requests that use it
+    place: int                   # its place in the free list, from 0; -1 = in use
+    keys: int = 0                # number of its keys
+
+
 class MemorySizes:
     """Sizes of a server's memory, in the sizes that the model declares. An engine overrides the sizes that it has."""
 

@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
 from cachesim.engines.inspection import Point, Stored
+from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import RULES, Role, about, has_effect, role_of
 from cachesim.events import Aborted, Decided, Gained, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
@@ -90,7 +91,8 @@ def _begins(run: Run, i: int) -> str:
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
     under = f" under {one.answer.under}" if one.answer.under else ""
-    return f"{counted(len(one.request.prompt), 'token')}{under}, {reason(one) or 'nothing reused'}"
+    how = reason(one, engine_named(run.scenario.engine).manual.pool)
+    return f"{counted(len(one.request.prompt), 'token')}{under}, {how or 'nothing reused'}"
 
 
 def _done(run: Run, i: int) -> Iterator[Cause]:

@@ -87,18 +87,19 @@ def reused(answer: Answer) -> Reused:
     return Reused(kept, restored, answer.cache_n - kept - restored)
 
 
-def reason(judgement: Judgement) -> str:
-    """Return the way a request came to its reused tokens, or its end without an answer, in a few words."""
+def reason(judgement: Judgement, pool: bool = False) -> str:
+    """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``pool``: all
+    requests share one cache."""
     answer = judgement.answer
     if answer.died:
         return "server died"
     if answer.status != 200:
         return f"{'REFUSED' if judgement.judged.refused else 'ERROR'} ({answer.status})"
-    words = _nothing(judgement) if not answer.cache_n else _hit(judgement)
+    words = _nothing(judgement, pool) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 
 
-def _nothing(judgement: Judgement) -> str:
+def _nothing(judgement: Judgement, pool: bool) -> str:
     """Return the reason why nothing was reused."""
     if role_of(judgement.answer.deciding) is Role.RESET:
         return "forced full re-processing"
@@ -106,6 +107,8 @@ def _nothing(judgement: Judgement) -> str:
         return "cache_prompt is false"
     if judgement.slot is None:
         return ""
+    if pool:
+        return "no cached prefix"
     if not judgement.slot.held:
         return "empty slot"
     if not judgement.slot.lcp:

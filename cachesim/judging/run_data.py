@@ -71,6 +71,7 @@ def _is_proposal(run: Run) -> bool:
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     """Return the data of a request of a run."""
     answer, step, came = judgement.answer, run.scenario.steps[i], reused(judgement.answer)
+    pool = engine_named(run.scenario.engine).manual.pool
     data = {
         "i": i,
         "text": step.prompt,
@@ -91,7 +92,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "draft_n": answer.draft_n,
         "draft_n_accepted": answer.draft_n_accepted,
         "rule": answer.deciding,
-        "reason": reason(judgement) if step.action is None else step.action.do,
+        "reason": reason(judgement, pool) if step.action is None else step.action.do,
         "lcp": judgement.slot.lcp if judgement.slot else None,
         "slot_held": judgement.slot.held if judgement.slot else None,
         **_stored(run, i, judgement),

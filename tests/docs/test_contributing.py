@@ -37,8 +37,8 @@ def typed(tmp_path):
     return run
 
 
-def test_there_are_two_files_and_their_commands():
-    assert set(FILES) == {"my_rules.py", "lru.py"} and len(COMMANDS) == 10
+def test_there_are_three_files_and_their_commands():
+    assert set(FILES) == {"my_rules.py", "lru.py", "block_states.py"} and len(COMMANDS) == 12
 
 
 def test_the_first_has_ten_lines():
@@ -49,7 +49,7 @@ def test_the_first_has_ten_lines():
 def test_a_command_runs(typed, words):
     code, out, err = typed(words)
     assert code in (0, 1), err
-    assert any(name in out for name in ("mine", "lru", "ik_llama@1889-base"))
+    assert any(name in out for name in ("mine", "lru", "blocks", "ik_llama@1889-base"))
 
 
 def test_a_note_on_a_checkpoint_decides_which_checkpoint_stays(typed):
@@ -59,3 +59,10 @@ def test_a_note_on_a_checkpoint_decides_which_checkpoint_stays(typed):
     assert [one["cache_n"] for one in lru] == [0, 40, 113, 137, 40]
     assert [one["checkpoints"][0] for one in lru] == [40] * 5, "it was made, used, made again, and never given up"
     assert all(one["equal_cold"] for one in (*plain, *lru))
+
+
+def test_a_state_at_the_end_of_every_block_is_found(typed):
+    [words] = [words for words in COMMANDS if words[-1] == "block_states.py" and words[1] == "run"]
+    plain, blocks = (run["requests"] for run in json.loads(typed([*words, "--json"])[1])["runs"])
+    assert [one["cache_n"] for one in plain] == [0, 48, 0] and [one["cache_n"] for one in blocks] == [0, 48, 32]
+    assert all(one["equal_cold"] for one in (*plain, *blocks))

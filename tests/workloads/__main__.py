@@ -55,7 +55,9 @@ def main(argv: Sequence[str]) -> None:
     if args.agree:
         agree.main([args.agree, "--out", str(both)])
         play(args.agree, agents, ("--how", JUDGED, "--shared"))
-    page.main([args.out, "--agree", str(both), "--agents", str(agents)])
+    blocks = out.with_name("blocks.jsonl")
+    play(args.sessions, blocks, ("--how", COUNTED, "--blocks", "--scale", "16"))
+    page.main([args.out, "--blocks", str(blocks), "--agree", str(both), "--agents", str(agents)])
 
 
 if __name__ == "__main__":

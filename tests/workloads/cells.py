@@ -16,7 +16,7 @@ from cachesim.base.pool import Unfinished, begin_with, finished
 from cachesim.tools.workload.cell_jobs import CellJob, line, played_within, read_all
 from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
 from cachesim.tools.workload.workload_files import find_files
-from tests.workloads.grid import FORMER, MODELS, Column, as_default, columns, columns_shared
+from tests.workloads.grid import FORMER, MODELS, Column, as_default, columns, columns_blocks, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -82,9 +82,11 @@ def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
 
 def shares(args: argparse.Namespace) -> Iterator[Share]:
     """Yield the remaining work: short sessions first, settings in their order."""
-    done, every = read_lines(args.out), columns_shared() if args.shared else columns()
+    done = read_lines(args.out)
+    every = columns_shared() if args.shared else columns_blocks() if args.blocks else columns()
     wanted = [one for one in every if not args.settings or one.setting in args.settings]
-    wanted = [one for one in wanted if one.setting == "default" or not as_default(one.profile, one.kind, one.given)]
+    wanted = [one for one in wanted if args.blocks or one.setting == "default"
+              or not as_default(one.profile, one.kind, one.given)]  # fmt: skip
     wanted = [one for one in wanted if not args.rules or one.rules in args.rules]
     wanted = [one for one in wanted if not args.kinds or one.kind in args.kinds]
     for setting in dict.fromkeys(one.setting for one in wanted):
@@ -113,6 +115,7 @@ def arguments(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=10**6, help="number of sessions, shortest first")
     parser.add_argument("--together", type=int, default=1, help="sessions per server")
     parser.add_argument("--shared", action="store_true", help="settings of shared servers")
+    parser.add_argument("--blocks", action="store_true", help="servers with a block pool")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this session")
     parser.add_argument("--settings", action="append")
     parser.add_argument("--rules", action="append")

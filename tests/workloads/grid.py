@@ -42,6 +42,24 @@ SHARED: Mapping[str, Mapping[str, Any]] = {
 RULES_SHARED = ("latest", "repaired", "b10587", "ik main", "mlx 0.32.2")
 
 
+RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0"}
+"""Row of the table of servers with a block pool -> rule set."""
+_POOL = 2**22                         # tokens of a pool that is never full
+_LARGE = {"block_size": 528, "num_gpu_blocks": _POOL // 528}
+BLOCKS: Mapping[str, Mapping[str, Any]] = {
+    "block size 528": _LARGE,
+    "528, retention interval -1": {**_LARGE, "prefix_cache_retention_interval": -1},
+    "528, retention interval 8,448": {**_LARGE, "prefix_cache_retention_interval": 8448},
+    "528, shared prefix checkpoints": {**_LARGE, "enable_mamba_shared_prefix_checkpoint": True},
+    "528, steps of 8,448 tokens": {**_LARGE, "max_num_batched_tokens": 8448},
+    "528, pool of 528,000 tokens": {"block_size": 528, "num_gpu_blocks": 1001},
+    "block size 16": {"block_size": 16, "num_gpu_blocks": _POOL // 16},
+    "attention 16, states 528": {"block_size": 16, "mamba_block_size": 528, "num_gpu_blocks": _POOL // 16},
+}  # fmt: skip
+"""Settings of these servers. 528 is the block size that hybrid models of a few billion parameters get, because the page
+of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
+
+
 class Column(NamedTuple):
     """A column: a cell of every session."""
 
@@ -53,7 +71,7 @@ class Column(NamedTuple):
     @property
     def profile(self) -> str:
         """Name of the rule set."""
-        return RULE_SETS[self.rules]
+        return {**RULE_SETS, **RULES_BLOCKS}[self.rules]
 
 
 def has(profile: str, given: Mapping[str, Any]) -> bool:
@@ -88,6 +106,13 @@ def columns_shared() -> Iterator[Column]:
         for rules in RULES_SHARED:
             if has(RULE_SETS[rules], given):
                 yield Column(rules, "hybrid", setting, given)
+
+
+def columns_blocks() -> Iterator[Column]:
+    """Yield the cells of servers with a block pool, the hybrid model first."""
+    for kind in sorted(MODELS, key=lambda kind: kind != "hybrid"):
+        for setting, given in BLOCKS.items():
+            yield from (Column(rules, kind, setting, given) for rules in RULES_BLOCKS)
 
 
 def columns() -> Iterator[Column]:

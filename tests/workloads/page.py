@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
 from cachesim.tools.workload.cell_jobs import summed
+from tests.workloads.blocks import blocks_part
 from tests.workloads.cells import read_lines
 from tests.workloads.charts import Bar, Dot, bars, dots
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
@@ -300,7 +301,7 @@ def agreements(lines: Sequence[Line]) -> str:
 
 def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
-    together: Sequence[Line] = (), agents: Sequence[Line] = (),
+    together: Sequence[Line] = (), agents: Sequence[Line] = (), blocks: Sequence[Line] = (),
 ) -> str:
     """Return the page and write the pictures."""
     several, delegating = Shared(together), Shared(agents)
@@ -311,7 +312,8 @@ def page(
     parts.append("## Evaluated tokens, per cent of the prompt tokens\n")
     for kind, model in MODELS.items():
         parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
-    parts += [TOGETHER, several.part(), AGENTS, delegating.part(), DISTANCES, distances(results)]
+    parts += [TOGETHER, several.part(), AGENTS, delegating.part()]
+    parts += [*([blocks_part(blocks)] if blocks else []), DISTANCES, distances(results)]
     parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
     parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):
@@ -357,6 +359,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("lines", type=Path)
     parser.add_argument("--agree", type=Path)
     parser.add_argument("--agents", type=Path, default=Path("workloads/agents.jsonl"))
+    parser.add_argument("--blocks", type=Path, default=Path("workloads/blocks.jsonl"))
     args = parser.parse_args(argv)
     read = list(read_lines(args.lines).values())
     every = [one for one in read if one["sessions"] == 1]
@@ -364,7 +367,8 @@ def main(argv: Sequence[str]) -> None:
     at = {scale: [one for one in every if one["scale"] == scale] for scale in {one["scale"] for one in every}}
     between = [one for scale, lines in at.items() if 1 < scale < rough for one in lines]
     text = page(Results(at[rough]), at.get(1, []), at[rough], read_plain(args.agree), between,
-                [one for one in read if one["sessions"] > 1], list(read_lines(args.agents).values()))
+                [one for one in read if one["sessions"] > 1], list(read_lines(args.agents).values()),
+                list(read_lines(args.blocks).values()))
     PAGE.write_text(text, "utf-8")
 
 

@@ -1,8 +1,8 @@
 """Grammar of a server's log: line templates with their meaning, supplied by each engine.
 
-A template is the message after the line's prefix. ``{name}`` is a field: a word, possibly padded on its left; ``{}``
-matches any text. Logs may be pasted, so matching ignores runs of spaces and case. (Recordings are parsed more strictly,
-see the engine's ``log``.)
+A template is the message after the line's prefix. ``{name}`` is a field: a word, possibly padded on its left;
+``{name,}`` is a number that may have separators of thousands; ``{}`` matches any text. Logs may be pasted, so matching
+ignores runs of spaces and case. (Recordings are parsed more strictly, see the engine's ``log``.)
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_signatures import Signature
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal
 
 Number = bool | int | float
 LONGEST = 40                 # longest value [characters]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3}){1,5}")
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(e[+-]?[0-9]{1,3})?", re.I)
 _WORD = re.compile(r" ?[^\s,()\[\]/']*")
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
@@ -121,6 +123,9 @@ class LogGrammar:
     unlogged: Mapping[str, str] = field(default_factory=dict)
     # prompts -> option values to try with every kind of model
     hints: Callable[[Sequence[PromptHint]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
+    # recognised lines of a server run -> conclusions from lines that name no request, the most important first
+    totals: Callable[[Sequence[LoggedNumbers]], Iterable[LogTotal]] = lambda lines: ()
+    nameless: str = ""                                # what a log without requests does not show, and what would
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
         """Return the kind of a message without prefix, and its numbers; None for an unknown message."""
@@ -181,7 +186,7 @@ _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def _is_beginning(template: str, text: str) -> bool:
     """Return whether a collapsed text is the beginning of a message of this template."""
     literal = 0                                        # literal characters that agree
-    parts = re.findall(r"([^{]*)(?:\{(\w*)\}|$)", collapsed(template))
+    parts = re.findall(r"([^{]*)(?:\{(\w*),?\}|$)", collapsed(template))
     for number, (fixed, name) in enumerate(parts):
         if len(text) <= len(fixed):
             return literal + len(text) >= SHORTEST and fixed.lower().startswith(text.lower())
@@ -214,9 +219,11 @@ def collapsed(text: str) -> str:
 def pattern(template: str) -> re.Pattern[str]:
     """Return the regular expression for collapsed messages of this template."""
     out = []
-    for literal, place, name in re.findall(r"([^{]*)(\{(\w*)\}|$)", collapsed(template)):
+    for literal, place, name, thousands in re.findall(r"([^{]*)(\{(\w*)(,?)\}|$)", collapsed(template)):
         out.append(re.escape(literal))
-        if place:
+        if thousands:
+            out.append(rf" ?(?P<{name}>[0-9]+(?:,[0-9]+)*)")
+        elif place:
             out.append(rf" ?(?P<{name}>[^\s,()\[\]/']+)" if name else ".*?")
     return re.compile("".join(out), re.I)
 
@@ -227,4 +234,6 @@ def value(word: str) -> Number | str:
         return _BOOLEAN[word.lower()]
     if _WHOLE.fullmatch(word):
         return int(word)
+    if _THOUSANDS.fullmatch(word):
+        return int(word.replace(",", ""))
     return float(word) if _REAL.fullmatch(word) else word[:LONGEST]

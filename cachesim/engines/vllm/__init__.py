@@ -9,6 +9,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, Rules
@@ -22,7 +23,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
-    spec = parse(model)
+    spec = parse(split_sizes(model)[0])
     tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
     return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
 

@@ -23,60 +23,60 @@ class Options:
     ``kv_groups`` states the groups of layers with their block sizes, as in ``A/16 W8/16 S/64e`` (``e``: the drafter's
     layers are in it), "" = made from the model."""
 
-    block_size: int = flag(16, "--block-size", least=1, tokens=True,
-                           help="Tokens of a block of rows. Only complete blocks are found again.")
-    num_gpu_blocks: int = flag(
-        512, "--num-gpu-blocks-override", least=2,
-        help="Blocks of the pool, the null block included; keys of unused blocks are evicted when it is full.")
-    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True,
-                              help="Longest request; 0 = as long as the pool allows.")
-    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True,
-                                       help="Most tokens of a step; longer prompts are evaluated in chunks.")
-    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, help="Most requests that run at a time.")
-    long_prefill_token_threshold: int = flag(0, "--long-prefill-token-threshold", least=0, tokens=True,
-                                             help="Most tokens of one request in a step beside others; 0 = no limit.")
-    enable_prefix_caching: bool = flag(True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",),
-                                       help="Whether blocks can be found by later requests.")
+    block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="V-SIZE-2", tries=(8, 16, 32, 64),
+                           help="Tokens of a block; only complete blocks are published and found.")
+    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2, governs="V-POOL-5 V-SCHED-ADMIT",
+                               help="Number of blocks of the pool, with the null block.")
+    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="V-SIZE-10",
+                              help="Maximum tokens of a request; 0 = as many as the pool has room for.")
+    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True, affects="V-SPLIT-1",
+                                       help="Maximum tokens of a step; a longer prompt is evaluated in chunks.")
+    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, governs="V-SCHED-NEXT", help="Maximum running requests.")
+    long_prefill_token_threshold: int = flag(
+        0, "--long-prefill-token-threshold", least=0, tokens=True, governs="V-SCHED-CAP",
+        help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
+    enable_prefix_caching: bool = flag(
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",), governs="V-LOOK-2 V-PUB-1",
+        tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
     prefix_cache_retention_interval: int = flag(
-        0, "--prefix-cache-retention-interval", least=DENSE, tokens=True,
-        help="Tokens from one kept window or state to the next; 0 = only at the ends of prompts and at "
-             "junctions, -1 = all are kept.")
-    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True,
-                                  help="Tokens of a hash; 0 = common divisor of the groups' blocks.")
+        0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="V-PUB-3 V-PUB-4",
+        tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
+                               "-1 = every block.")
+    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True, governs="V-SIZE-3 V-SIZE-4",
+                                  help="Unit in tokens in which prefixes are compared; 0 = greatest common divisor of "
+                                       "the blocks.")
     mamba_cache_mode: str = flag(
-        ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY),
+        ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY), governs="V-SIZE-8",
         help="Where states are kept: at the ends of chunks, or (until 0.31.0) at the end of every block.")
-    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True,
-                                 help="Tokens from one state that can be found to the next; 0 = block_size.")
-    scheduling_policy: str = flag(FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY),
-                                  help="Order of waiting requests, and which running request is preempted.")
-    watermark: float = flag(0.0, "--watermark",
-                            help="Share of the blocks that stays free when a waiting request starts beside others.")
+    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="V-SIZE-2",
+                                 help="Tokens of a block of recurrent layers; 0 = as attention has.")
+    scheduling_policy: str = flag(
+        FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY), affects="V-SCHED-NEXT", governs="V-SCHED-PREEMPT",
+        help="Order of requests: as they arrive, or by the request field priority.")
+    watermark: float = flag(0.0, "--watermark", affects="V-SCHED-ADMIT",
+                            help="Share of the pool that stays free when a waiting request is admitted.")
     scheduler_reserve_full_isl: bool = flag(
-        True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",),
-        help="Whether a request starts only if the pool has blocks for its whole prompt.")
-    async_scheduling: bool = flag(
-        False, "--async-scheduling", off=("--no-async-scheduling",),
-        help="Whether a step is scheduled before the output of the last one is known. The server chooses if "
-             "it is not given.")
-    speculative_method: str = flag(
-        "", choices=METHODS,
-        help="Kind of drafter; \"\" = none. The EAGLE family keeps rows of its own in the blocks.")
-    num_speculative_tokens: int = flag(0, least=0, help="Tokens that a drafter proposes for each step.")
-    multi_module_mtp: bool = flag(False, help="Whether each draft token of an MTP drafter has a module of its own.")
+        True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",), affects="V-SCHED-ADMIT",
+        help="A waiting request is admitted only if its whole prompt has room.")
+    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",), governs="V-SCHED-LAST",
+                                  help="A step is scheduled before the output of the step before it is known.")
+    speculative_method: str = flag("", choices=METHODS, governs="V-SPEC-1",
+                                   help="Source of drafts in --speculative-config; none = no drafts.")
+    num_speculative_tokens: int = flag(0, least=0, affects="V-SPEC-1",
+                                       help="Drafted tokens of a step in --speculative-config.")
+    multi_module_mtp: bool = flag(False, help="The drafter has a module for every drafted token.")
     disable_lookahead_block_hashes: bool = flag(
-        False, help="Whether lookups drop the last block found, in place of hashes that cover the next token.")
+        False, governs="V-HASH-1", help="Drafters drop the last found block; off: hashes include the tokens after it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
-        False, help="Whether a chunk ends exactly where another prompt left a cached one.")
+        False, "--enable-mamba-shared-prefix-checkpoint", affects="V-SPLIT-1", tries=(True,),
+        help="Prompts end a chunk exactly where they part from an earlier prompt.")
     mamba_prefill_checkpoint_alignment: int = flag(
-        0, open=0, tokens=True,
-        help="Multiple of tokens at which the kernels export a state inside a chunk; 0 = they cannot.")
-    decode_context_parallel_size: int = flag(
-        1, "--decode-context-parallel-size", least=1,
-        help="Ranks that share the rows of full attention; a block holds so many times its tokens.")
-    kv_groups: str = flag(
-        "", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; \"\" = made from the model.")
-
+        0, open=0, tokens=True, governs="V-MAM-8", help="Grid in tokens of states that are stored inside a chunk; 0 = "
+                                                        "only at the end of chunks.")
+    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
+                                             help="Devices that share the rows of a block of attention.")
+    kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
+                                   "from the model.")
 
 FLAGS = flags_of(Options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
+from cachesim.engines.shared.advice import larger_values, tries_of
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
@@ -63,6 +64,7 @@ MANUAL = Manual(
     draw=draw,
     draw_fields=draw_fields,
     slots=False,
+    pool=True,
     refused=frozenset(),
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(
@@ -70,6 +72,7 @@ MANUAL = Manual(
         Field("lora", "", "adapter of the request; blocks are shared only under the same adapter", ("a", "b")),
         Field("priority", 0, "the smallest is served first, with the priority policy", (0, 1)),
     ),
+    tries=tries_of(FLAGS, lambda now, load: larger_values("num_gpu_blocks", now, 1024, 4096)),
     plenty={"num_gpu_blocks": 2048},
     headline=("block_size", "num_gpu_blocks"),
 )  # fmt: skip

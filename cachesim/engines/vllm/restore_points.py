@@ -8,9 +8,10 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
+from cachesim.engines.vllm.cells import cells
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.worker import Worker
@@ -139,6 +140,10 @@ class Inspected(Worker):
         """Return an excess if more requests run than allowed."""
         n, most = len(self.running), self.opts.max_num_seqs
         return [Excess("requests at work", n, most)] if n > most else []
+
+    def blocks(self) -> list[BlockCell]:
+        """Return the blocks of the pool, for pictures."""
+        return cells(self.pool, self.log.events, [row.task.answer.request for row in self.slots])
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Iterator, NamedTuple
 
 from cachesim.base.escaping import markup
+from cachesim.tools.picture.block_cells import cell_signs
 from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
@@ -18,7 +19,7 @@ STATE = 6.0                  # minimum width in pixels of a wrongly read state o
 NAME = 190.0                 # pixels of a label
 
 
-def memory(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
+def memory(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str]:
     """Yield the attention rows as cells, the window's rows, the position of the recurrent state, and checkpoints."""
     if held.rows is not None:
         yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
@@ -30,15 +31,15 @@ def memory(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
         says = f"recurrent state after {held.state} tokens: cannot be rolled back"
         yield f'<circle class="dot" cx="{x:g}" cy="{y + 13:g}" r="4"><title>{says}</title></circle>'
     if held.checkpoints:
-        yield f'<g class="mark">{"".join(_marks(held, scale, y + 26))}</g>'
+        yield f'<g class="mark">{"".join(_marks(held, scale, y + 26, keeps))}</g>'
 
 
-def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
+def _marks(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str]:
     """Yield triangles, each with a tooltip; for more than ``EACH`` checkpoints a single path with a common tooltip."""
     if len(held.checkpoints) > EACH:
         spans = [f" [{low}, {high}]" for low, high in held.spans] or [""] * len(held.checkpoints)
         every = ", ".join(f"{mark}{span}" for mark, span in zip(held.checkpoints, spans, strict=True))
-        says = f"checkpoints, length in tokens{' and [pos_min, pos_max]' * bool(held.spans)}: {every}"
+        says = f"{keeps}s, length in tokens{' and [pos_min, pos_max]' * bool(held.spans)}: {every}"
         at = [scale.px(mark) for mark in held.checkpoints]
         places = f"M{at[0] - 4:g} {y:g}h8l-4 -8z"
         places += "".join(f"m{round(b - a, 1):g} 0h8l-4 -8z" for a, b in pairwise(at))
@@ -46,7 +47,7 @@ def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
         return
     for number, mark in enumerate(held.checkpoints):
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""
-        says = f"checkpoint of {mark} tokens{span}"
+        says = f"{keeps} of {mark} tokens{span}"
         yield f'<path d="M{scale.px(mark) - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
 
 
@@ -98,6 +99,11 @@ WORDS = {
 }  # fmt: skip
 
 
+def origin_text(origin: str, scene: Scene) -> str:
+    """Return the meaning of an origin. Requests may share one cache."""
+    return "loaded from the shared cache" if origin == "loaded" and scene.pool else WORDS[origin]
+
+
 class Sign(NamedTuple):
     """A sign of the legend: its SVG with the upper left corner at 0, 0, its meaning, and classes of that text."""
 
@@ -128,10 +134,10 @@ def legend_list(scene: Scene, lanes: Lanes, scale: Scale) -> str:
 def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
     """Yield the signs that occur: origins of tokens, wrong answers, contents of slots and prompt cache, the rest."""
     parts = [(row, part) for row in scene.rows for part in row.stretches]
-    for origin, word in WORDS.items():
+    for origin in WORDS:
         if any(part.origin == origin for _, part in parts):
             letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
-            yield Sign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', word)
+            yield Sign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', origin_text(origin, scene))
     held, reads = [row.memory for row in scene.rows], [(row, read) for row in scene.rows for read in row.foreign]
     box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
@@ -147,7 +153,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
         (any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {bar}'),
         (any(has.state is not None for has in held), "recurrent state", "dim",
          '<circle class="dot" cx="12" cy="7" r="4"/>'),
-        (any(has.checkpoints for has in held), "checkpoint", "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
+        (any(has.checkpoints for has in held), scene.keeps, "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
         (lanes.lives, "entry of the prompt cache", "dim",
          f'<path class="life" d="M12 7V14"/><rect class="full" x="8" {entry}'),
         (any(life.gone is not None and not life.consumed for life in lanes.lives), "entry removed", "dim",
@@ -156,6 +162,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
          f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
         (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
          "dim", f'<path class="arrow" {arrow}'),
+        *cell_signs(scene.blocks),
         (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
     )
     yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

@@ -12,7 +12,7 @@ from cachesim.events import Decided
 from cachesim.judging.verdict_text import answer_text, sentence, titles_text
 from cachesim.tools.picture.event_sentences import has_effect
 from cachesim.tools.picture.event_stream import Told
-from cachesim.tools.picture.legend import WORDS
+from cachesim.tools.picture.legend import WORDS, origin_text
 from cachesim.tools.picture.position_scale import PROMPT, inner
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
 from cachesim.tools.picture.svg import prefix
@@ -82,7 +82,7 @@ class RunText(NamedTuple):
         """Return where the tokens of a range come from; of a loss also the request, event, rule, options and source."""
         tokens = counted(part.stop - part.start, "token")
         if part.origin != "again":
-            return f"{tokens} {markup(WORDS[part.origin])}"
+            return f"{tokens} {markup(origin_text(part.origin, self.scene))}"
         mark = prefix(self.number)
         at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
         why = f": {markup(part.why)}" if part.why else ""
@@ -112,7 +112,7 @@ class RunText(NamedTuple):
 
     def _requests(self) -> str:
         """Return the table of all requests with their sums."""
-        heads = ("#", "prompt", "slot", "reused", "evaluated", "again", "answer", "how")
+        heads = ("#", "prompt", "slot" * (not self.scene.pool), "reused", "evaluated", "again", "answer", "how")
         rows = [self._cells(row) for row in self.scene.rows]
         sums = [sum(numbers) for numbers in zip(*(_counts(row) for row in self.scene.rows), strict=True)]
         total = ["", "total", "", *(f"{n:,}" for n in sums), "", ""] if len(rows) > 1 else []
@@ -121,7 +121,7 @@ class RunText(NamedTuple):
     def _cells(self, row: StepRow) -> list[str]:
         kind = ' class="bad"' if row.wrong else ""
         how = markup("; ".join(filter(None, (row.reason, *row.read))))
-        slot = str(row.slot) if row.slot >= 0 else ""
+        slot = str(row.slot) if row.slot >= 0 and not self.scene.pool else ""
         return [str(row.number), self._prompt(row), slot, *(f"{n:,}" if n else "·" for n in _counts(row)),
                 f"<span{kind}>{markup(answer_text(row.verdict))}</span>", how]  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines import registry
 from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
 from cachesim.judging.equal_outcomes import short_names
@@ -28,6 +29,7 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
+from cachesim.tools.picture.block_cells import Cells, blocks_after
 from cachesim.tools.picture.position_scale import cut
 
 # Rules that caused losses: where a rule is documented, and the server's options that govern it.
@@ -156,6 +158,9 @@ class Scene(NamedTuple):
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
+    pool: bool = False                          # all requests share one cache, without slots
+    keeps: str = "checkpoint"                   # noun for its restore points
+    blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
 
     @property
     def name(self) -> str:
@@ -175,23 +180,22 @@ class Scene(NamedTuple):
 
 def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
-    parts = _parts(scenario, data["profile"])
+    server = engine_of(data["profile"]).start(data["profile"], scenario.model, dict(scenario.server), "provenance")
+    parts, blocks = _parts(server), blocks_after(scenario, data["profile"]) if server.blocks() else {}
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
-    keeps = registry.engine_named(scenario.engine).keeps
-    cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], keeps))))
+    engine = registry.engine_named(scenario.engine)
+    cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"])  # fmt: skip
+                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps, blocks)  # fmt: skip
 
 
-def _parts(scenario: Scenario, profile: str) -> set[str]:
-    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state". The model name may be declared by
-    the engine."""
-    model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
-    layers = model.spec.layers if model is not None else ()
+def _parts(server: Server) -> set[str]:
+    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state"."""
+    layers = server.model.spec.layers if server.model is not None else ()
     return {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
 
 
@@ -213,10 +217,11 @@ def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str]
     lost = [charge for charge in data["lost"] if charge["request"] == done["i"]]
     under = f"under {done['under']}" if done["under"] else ""
     unseen = {found["what"] for found in data["predicted"] if found["request"] == done["i"]}
+    keeps = engine_of(data["profile"]).keeps
     return StepRow(
         done["i"], done["text"], done["why"], done["id_slot"], list(_words(step, scenario)),
-        list(_stretches(done, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
-        done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
+        list(_stretches(done, lost, end, keeps, PREDICTED if "charge" in unseen else "")), memory, entries,
+        done["verdict"], done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
         list(_batches(done)), list(memory_parts(done)),
@@ -254,15 +259,15 @@ def _reused(done: Data) -> Iterator[TokenStretch]:
         yield TokenStretch(0, at, "loaded" if done["loaded"] == at else "restored", done["reason"])
 
 
-def _stretches(done: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
+def _stretches(done: Data, lost: Sequence[Data], end: int, keeps: str, note: str = "") -> Iterator[TokenStretch]:
     """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
-    ``note`` is added to each."""
+    ``keeps``: noun for a restore point; ``note`` is added to each."""
     yield from _reused(done)
     at = done["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], done["prompt"])
         if stop > at:
-            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
+            why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"], keeps), note)))
             yield TokenStretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
     if at < done["prompt"] and done["prompt_n"]:

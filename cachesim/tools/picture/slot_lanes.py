@@ -60,11 +60,12 @@ def lives(rows: Sequence[StepRow]) -> list[Entry]:
 
 class Lanes:
     """Positions of the lanes in pixels. ``names``: right end of the request labels. ``left``: left end of the tokens.
-    ``stores``: True if there is a lane for the prompt cache, whose contents a recording does not show."""
+    ``stores``: True if there is a lane for the prompt cache, whose contents a recording does not show.
+    ``heading``: of the lanes, "" for a server without slots, whose requests share a lane."""
 
     def __init__(self, scene: Scene) -> None:
         self.slots = sorted({row.slot for row in scene.rows if row.slot >= 0})
-        self.shared = len(self.slots) > MOST
+        self.shared = len(self.slots) > MOST or scene.pool
         self.count = 1 if self.shared else max(1, len(self.slots))
         self.lives = lives(scene.rows)
         wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
@@ -72,7 +73,8 @@ class Lanes:
         letters = max((len(line) for row in scene.rows for line in label(row.number, row.text)), default=0)
         self.names = round(max(24 + 7.25 * letters, 52.0))
         self.cache = self.names + self.count * LANE + 6
-        self.stores = not scene.recorded
+        self.stores = not (scene.pool or scene.recorded)
+        self.heading = "" if scene.pool else "slot"
         self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
         self.left = self.cache + self.width + 14
 
@@ -109,9 +111,9 @@ def bands(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
 
 def headings(lanes: Lanes, top: float) -> Iterator[str]:
     """Yield SVG elements: the names of the lanes."""
-    yield text(lanes.names, top + 60, "slot", "start")
+    yield text(lanes.names, top + 60, lanes.heading, "start")
     for lane in range(lanes.count):
-        name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
+        name = "" if not lanes.heading else "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
         yield text(lanes.names + lane * LANE + (LANE - 4) / 2, top + 76, name, "mid")
     if lanes.stores:
         yield text(lanes.cache + 3, top + 60, "prompt") + text(lanes.cache + 3, top + 76, "cache")

@@ -12,7 +12,8 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.verdict_text import answer_text
-from cachesim.tools.picture.legend import LETTERS, NAME, WORDS, foreign, legend, memory
+from cachesim.tools.picture.block_cells import draw_blocks
+from cachesim.tools.picture.legend import LETTERS, NAME, foreign, legend, memory, origin_text
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import (
     BAR,
@@ -121,8 +122,10 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
             rows.append(f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>')
             rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
-    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
-    return "".join([*out, *rows, signs]), height + more
+    cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.width)
+    end = height + high
+    signs, more = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
+    return "".join([*out, *rows, cells, signs]), end + more
 
 
 def _axis(scale: Scale, y: float) -> Iterator[str]:
@@ -148,7 +151,7 @@ def _row(
     yield f'<g class="name">{"".join(names)}</g>'
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
-    yield from (_stretch(part, scale, y, drawn.scene.causes, alone) for part in row.stretches)
+    yield from (_stretch(part, scale, y, drawn.scene, alone) for part in row.stretches)
     if row.wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
@@ -157,7 +160,7 @@ def _row(
     yield _letters(row, scale, y) + "</g>"
     yield from _named(words, scale, y)
     yield from ('<g class="notes">', *_notes(row, drawn, y), "</g>")
-    yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR), "</g></g>")
+    yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR, drawn.scene.keeps), "</g></g>")
 
 
 def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
@@ -185,11 +188,12 @@ def lost_line(part: TokenStretch, known: Mapping[str, RuleSource], source: bool 
     return line
 
 
-def _stretch(part: TokenStretch, scale: Scale, y: float, known: Mapping[str, RuleSource], source: bool) -> str:
+def _stretch(part: TokenStretch, scale: Scale, y: float, of: Scene, source: bool) -> str:
     a, b = scale.px(part.start), scale.px(part.stop)
     box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
-    again = lost_line(part, known, source) if part.origin == "again" else ""
-    title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
+    again = lost_line(part, of.causes, source) if part.origin == "again" else ""
+    said = again or ", ".join(filter(None, (origin_text(part.origin, of), part.why)))
+    title = f"{part.start} to {part.stop - 1}: {said}"
     title += f" (request {part.at})" if part.at >= 0 else ""
     return f'<rect {box} class="o-{part.origin}"><title>{markup(title)}</title></rect>'
 

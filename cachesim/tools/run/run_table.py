@@ -153,9 +153,11 @@ def _block(data: Data, verbose: int, legend: bool) -> Group:
     first = [*_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
     left = state_lines(data["requests"]) if verbose else ()
-    kept = engine_named(data["profile"].partition("@")[0]).keeps
+    engine = engine_named(data["profile"].partition("@")[0])
+    kept = engine.keeps
     lost = [_lost(charge, kept) for charge in data["lost"]]
-    rest = [*([_legend(kept)] if legend else []), *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
+    signs = [_legend(kept, engine.manual.pool)] if legend else []
+    rest = [*signs, *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
     return Group(verdict_line(data), *first, table, *rest, *failure, *last)
@@ -168,9 +170,11 @@ def not_run_line(data: Data) -> str:
     return f"not run: {numbers} ({data['limit']})"
 
 
-def _legend(keeps: str) -> RenderableType:
-    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points."""
-    return Text(f"kept in slot, restored from {keeps}, loaded from prompt cache, evaluated now", "dim")
+def _legend(keeps: str, pool: bool) -> RenderableType:
+    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points; ``pool``: all
+    requests share one cache."""
+    way = "loaded from the shared cache" if pool else f"kept in slot, restored from {keeps}, loaded from prompt cache"
+    return Text(f"{way}, evaluated now", "dim")
 
 
 def _table(requests: Sequence[Data], width: int) -> Table:

@@ -7,13 +7,14 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statements import FOLLOWS, Statement, read_statement
+from cachesim.tools.server_logs.statements import FOLLOWS, TOTAL, Statement, read_statement
 
 
 class Conclusions(NamedTuple):
@@ -26,11 +27,12 @@ class Conclusions(NamedTuple):
 
 
 def conclude(session: LogSession) -> Conclusions:
-    """Return all statements about a log, those about all server runs in the order of its lines."""
+    """Return all statements about a log, those about all server runs in the order of its lines, then totals by
+    importance."""
     runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
     found = [_conclude_run(run) for run in runs]
     statements = sorted((said._replace(run=number) for number, run in enumerate(found) for said in run.statements),
-                        key=lambda said: said.lines)  # fmt: skip
+                        key=lambda said: (said.what == TOTAL, () if said.what == TOTAL else said.lines))  # fmt: skip
     main = next(number for number, run in enumerate(runs) if run is session)
     return Conclusions(statements, [request for run in found for request in run.requests], main)
 
@@ -61,7 +63,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(_number_statements, requests),
+        *map(_number_statements, requests), _totals(lines, grammar),
     )  # fmt: skip
     causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
     cited = {number for one in causes for number in one.lines}
@@ -103,6 +105,13 @@ def _memory(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
     if len(found) == 1:
         ((cut, numbers),) = found.items()
         yield Statement(FOLLOWS, "memory", tuple(sorted({*numbers.values()})), None, None, {"cut": cut}, MEMORIES[cut])
+
+
+def _totals(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield what follows from lines that name no request."""
+    numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
+    for total in grammar.totals(numbers):
+        yield Statement(FOLLOWS, TOTAL, total.lines, None, None, total.numbers, total.says)
 
 
 def _build(profile: str) -> int:

@@ -209,7 +209,9 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     if found is not None and total > (played := len(found.requests)):
         option = (REBUILT if played == REBUILT.now else SOUGHT).option
         yield f"only the first {played:,} of {total:,} requests were simulated ({option} simulates more)"
-    kinds = session.kinds
+    grammar, kinds = grammars()[session.engine], session.kinds
+    if not session.requests and grammar.nameless:
+        yield grammar.nameless
     slots = [request for request in session.requests if request.named]
     if any(request.guessed and not request.named for request in session.requests):
         yield "the log lacks the number of reused tokens: start the server with --log-level DEBUG"

@@ -36,7 +36,9 @@ _HEAD = re.compile(
     r"|(?P<letter>[DIWE])\s+(?=[a-z])"
     r"|(?:<\d{1,3}>)?\S{1,12}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\S{1,64}\s+(?P<unit>[\w./@-]{1,64}(?:\[\d{1,10}\])?):\s+"
     r"|<\d{1,3}>1\s+\S{10,40}\s+\S{1,255}\s+(?P<app>\S{1,48}\s+\S{1,128})\s+\S{1,32}\s+(?:-|\[[^\]]{0,400}\])\s+"
-    rf"|{_TIME}\s*|\[{_TIME}\]\s*"                                             # ISO, Docker, Python
+    rf"|{_TIME}\s*|\[{_TIME}(?:\s[A-Z]{{1,4}}\d{{1,4}}){{0,4}}\]\s*"        # ISO, Docker, Python, its workers
+    r"|\((?:[\w.+-]{1,60}\s)?pid=\d{1,10}\)\s+|\d\d-\d\d\s\d\d:\d\d:\d\d\s+"     # Python: process, date
+    r"|\[[\w./-]{1,160}\.py:\d{1,6}\]\s+"                                      # Python with the line of the source
     r"|\[\s*\d{1,12}\.\d{3,9}\]\s+"                                            # journald's monotonic clock
     r"|(?:stdout|stderr)\s+[FP]\s+"                                            # Kubernetes' files
     r"|\S{1,64}\s+(?P<process>[\w./@-]{1,64}\[\d{1,10}\]):\s+"                 # syslog after an ISO time stamp

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import printable_line
+from cachesim.tools.server_logs.statements import TOTAL
 
 Said = Mapping[str, Any]
 """Statement as in ``import --json``."""
@@ -73,7 +74,9 @@ def headline(statements: Sequence[Said]) -> Text:
     if requests and len(known) == len(requests):
         return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
     if not requests:
-        return Text("The log shows no lengths of a request.", "bold yellow")
+        totals = (printable_line(said["says"]) for said in statements if said["what"] == TOTAL)
+        first = next(totals, "the log shows no lengths of a request")
+        return Text(f"{first[0].upper()}{first[1:]}.", "bold yellow")
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
 
 
@@ -151,12 +154,14 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
             where = f"{_name(_key(said))}: " if said["what"] in ("request", "cause") else ""
             yield Text(f"{where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
         return
-    facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option")]
+    facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option", TOTAL)]
     options = sum(said["what"] == "option" for said in found)
     if options:
         facts.append(f"{counted(options, 'option')} of the server with -v")
     if facts:
         yield Text(printable_line("; ".join(facts)))
+    for said in (said for said in found if said["what"] == TOTAL):
+        yield Text(f"{printable_line(said['says'])}, {_lines(said['lines'])}")
     requests = shown_requests(found)
     if requests:
         yield _table(requests)

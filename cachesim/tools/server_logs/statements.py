@@ -9,13 +9,15 @@ from cachesim.tools.server_logs.read_lines import ReadLine
 
 READ, FOLLOWS = "read", "follows"
 """Kinds of statements: values printed by a line, and conclusions from printed values."""
+TOTAL = "total"
+"""Conclusion from lines that name no request."""
 
 
 class Statement(NamedTuple):
     """Statement about a log. ``what``: the kind of line of a read statement; "request", "build", "option", "memory",
-    "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove it, from 1. ``numbers``: the
-    named values; a range is a list of its ends, where None is an open end. ``run``: server run in the file, from 0;
-    slots and tasks of different runs are different."""
+    "total", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove it, from 1.
+    ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server run in the
+    file, from 0; slots and tasks of different runs are different."""
 
     kind: str
     what: str

@@ -47,14 +47,14 @@ def test_all_lessons_in_one_page(everything):
     assert seen.open == [] and "img" not in seen.tags
     assert len(seen.names) == len(set(seen.names)), "names are used once"
     inside = {one[1:] for one in seen.addresses if one.startswith("#")}
-    assert inside <= set(seen.names) and {"lesson-1", "lesson-7", "quiz"} <= inside
+    assert inside <= set(seen.names) and {"lesson-1", "lesson-8", "quiz"} <= inside
     assert [one for one in seen.addresses if not one.startswith(("#", "https://github.com/"))] == []
     assert len(everything) < 400_000
 
 
 def test_an_article_ends_with_the_way_to_the_next_one(everything):
     ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
-    assert len(ways) == 9 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
+    assert len(ways) == 10 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
     assert ways[-1] == '<a href="#contents">Contents</a>'
 
 

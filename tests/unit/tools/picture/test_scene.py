@@ -150,10 +150,11 @@ def test_a_checkpoint_has_its_pos_min_and_pos_max():
 def test_many_checkpoints_are_drawn_in_one_and_all_named():
     memory = seen("P900>r4", "llama_cpp@b10587", "W8 A S").rows[0].memory
     scale = Scale([100, 200, 904])
-    few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0))
+    few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0, "checkpoint"))
     marks = list(range(100, 1000, 100))
-    many = "".join(beneath(memory._replace(checkpoints=marks, spans=[(n - 8, n - 1) for n in marks]), scale, 0))
-    bare = "".join(beneath(memory._replace(checkpoints=marks, spans=()), scale, 0))
+    many = "".join(beneath(memory._replace(checkpoints=marks, spans=[(n - 8, n - 1) for n in marks]), scale, 0,
+                           "checkpoint"))  # fmt: skip
+    bare = "".join(beneath(memory._replace(checkpoints=marks, spans=()), scale, 0, "checkpoint"))
     assert "checkpoint of 200 tokens, [pos_min 92, pos_max 199]" in few and few.count("l-4 -8z") == 2
     assert "tokens and [pos_min, pos_max]: 100 [92, 99], 200 [192, 199], " in many and many.count("l-4 -8z") == 9
     assert "tokens: 100, 200, 300, " in bare

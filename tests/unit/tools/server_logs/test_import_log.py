@@ -133,9 +133,9 @@ def test_an_imported_log_is_drawn(tmp_path, capsys):
 
 def test_a_log_of_something_else_is_named(tmp_path, capsys):
     file = tmp_path / "other.log"
-    file.write_text("INFO 08-01 [core.py:58] Initializing a V1 LLM engine\n")
+    file.write_text("[TRT-LLM] [I] Starting server\n")
     assert main(["import", str(file)]) == 2
-    assert "log of unsupported software: vLLM" in capsys.readouterr().err
+    assert "log of unsupported software: TensorRT-LLM" in capsys.readouterr().err
 
 
 def test_words_are_letters_and_never_repeat():

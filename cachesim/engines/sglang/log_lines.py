@@ -1,0 +1,100 @@
+"""SGLang's log lines about its radix cache, and its metrics, with their meanings and what follows from them.
+
+Source: SGLang 0.4 to 0.5.23 srt/managers/scheduler.py, srt/managers/scheduler_components/metrics_reporter.py,
+srt/mem_cache/memory_pool.py, srt/observability/metrics_collector.py. No line of the scheduler names a request.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Sequence
+
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, last, of_kind, replies, series, share, sums
+from cachesim.engines.shared.log_verdicts import reused
+
+_NEW = "Prefill batch{}#new-seq: {new_seq}, #new-token: {prompt_n}, #cached-token: {cache_n}, "
+_QUEUES = "#running-req: {running}, #queue-req: {queued}{}"
+_DECODE = "Decode batch{}#running-req: {running}, {}"
+_GAUGES: Mapping[str, str] = {
+    "cache_hit_rate": "share of the cached tokens in the prompts of the last prefill batch, 0 to 1",
+    "token_usage": "share of the tokens of the pool that requests use now, 0 to 1",
+    "mamba_usage": "share of the recurrent states that requests use now, 0 to 1",
+    "num_running_reqs": "requests in the running batch", "num_queue_reqs": "requests that wait for admission",
+    "num_retracted_requests_total": "requests that were retracted since the start of the server",
+    "evicted_tokens_total": "tokens that were evicted from the device since the start of the server",
+}
+"""Metrics by name. Token counters carry more labels (streaming, source of the hit) and are not read."""
+LINES = (
+    Line("prefill_batch", f"{_NEW}{{}}token usage: {{usage}}, mamba usage: {{mamba_usage}}, {_QUEUES}"),
+    Line("prefill_batch", f"{_NEW}{{}}token usage: {{usage}}, {{}}{_QUEUES}"),
+    Line("prefill_batch", f"{_NEW}{{}}"),
+    Line("decode_batch", f"{_DECODE}token usage: {{usage}}, mamba num: {{states}}, mamba usage: {{mamba_usage}}, {{}}"),
+    Line("decode_batch", f"{_DECODE}token usage: {{usage}}, {{}}"),
+    Line("retracted", "KV cache pool is full. Retract requests. #retracted_reqs: {retracted}, {}"),
+    Line("flushed", "Cache flushed successfully!"),
+    Line("not_flushed", "Cache not flushed because there are pending requests. #queue-req: {queued}, #running-req: "
+         "{running}"),
+    Line("start_engine", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
+    Line("start_limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
+         "max_running_requests={max_running}, {}"),
+    Line("start_pool", "KV Cache is allocated. {}#tokens: {tokens}, {}"),
+    Line("start_states", "Mamba Cache is allocated. max_mamba_cache_size: {states}, {}"),
+    Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
+    *(Line(name, "sglang:" + name + "{}} {" + name + "}") for name in _GAUGES),
+)
+
+_MEMORY = ("--mem-fraction-static", "--max-running-requests")
+MEANINGS: Mapping[str, Meaning] = {
+    "prefill_batch": Meaning(
+        "a prefill step admits new_seq requests: cache_n tokens of their prompts were in the radix tree, prompt_n are "
+        "evaluated (a chunk of a long prompt has no cached tokens). usage: tokens that requests use now",
+        causes=("prompts that differ near their beginning", "nodes of the tree were evicted",
+                "a state or a window is missing at the end of the common prefix"),
+        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("S-HIT", "S-ADMIT"),
+    ),
+    "decode_batch": Meaning("state of the running batch; usage: tokens that requests use now, cached ones left out"),
+    "retracted": Meaning("the pool is full: requests lost their tokens and wait; their prompts are matched again",
+                         flags=("--schedule-conservativeness", *_MEMORY), rules=("S-RETRACT",)),
+    "flushed": Meaning("the radix tree was cleared; the next prompts are evaluated completely"),
+    "not_flushed": Meaning("the tree was not cleared: requests are in progress"),
+    "start_engine": Meaning("the server starts; its settings", flags=("--disable-radix-cache",)),
+    "start_limits": Meaning("tokens of the pool, of a chunk, and requests of a batch, at most", flags=_MEMORY),
+    "start_pool": Meaning("size of the pool of K/V rows [tokens]", flags=_MEMORY),
+    "start_states": Meaning("number of recurrent states, of running requests and of tree nodes together",
+                          flags=("--max-mamba-cache-size", "--mamba-full-memory-ratio")),
+    "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the tree (--enable-cache-report)"),
+    **{name: Meaning(f"metric: {says}") for name, says in _GAUGES.items()},
+}  # fmt: skip
+_NAMELESS = (
+    "the lines name no request: which prompts missed, and which decision lost their tokens (replies have cached_tokens "
+    "with --enable-cache-report; cachesim import BODIES compares prompts)"
+)
+
+
+def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
+    """Yield the conclusions, the most important first. A retracted request is admitted again and counts again."""
+    batches = [line for line in of_kind(lines, "prefill_batch")
+               if all(isinstance(line.numbers[name], int) for name in ("prompt_n", "cache_n"))]  # fmt: skip
+    cached, rest = (sum(line.numbers[name] for line in batches) for name in ("cache_n", "prompt_n"))
+    if cached + rest:
+        yield LogTotal(tuple(line.line for line in batches), {"cache_n": cached, "prompt_n": rest},
+                       f"prefill batches: {cached:,} of {cached + rest:,} prompt tokens were cached, "
+                       f"{share(cached, cached + rest)}; {rest:,} were evaluated")  # fmt: skip
+    off = tuple(line.line for line in lines if line.numbers.get("no_cache") is True)
+    if off:
+        yield LogTotal(off, {"caching": False}, "the radix cache is off: every prompt is evaluated completely")
+    yield from sums(of_kind(lines, "retracted"), "retracted", "retractions: these requests were admitted again")
+    yield from replies(of_kind(lines, "reply_usage"))
+    for name, what in (("usage", "token usage"), ("mamba_usage", "usage of recurrent states")):
+        for found in series(of_kind(lines, "prefill_batch", "decode_batch"), name):
+            yield LogTotal(found.ends, {name: found.range}, f"{what} at most {100 * found.range[1]:.0f} %; the tree's "
+                           "share for ended requests is left out")  # fmt: skip
+    yield from last(of_kind(lines, "start_limits"), "tokens", "the pool has {} tokens")
+
+
+GRAMMAR = LogGrammar(
+    LINES, MEANINGS, signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch"),
+    starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals, nameless=_NAMELESS,
+    unlogged={"S-": "not logged: in the number of cached tokens of a batch"},
+    warnings=frozenset({"retracted", "not_flushed"}),
+)  # fmt: skip

@@ -1,0 +1,128 @@
+"""Totals of a log: conclusions about a whole server from lines that name no request, for engines that log such lines.
+
+A total quotes the lines that prove it. It holds for the lines in the log alone, which may be an excerpt.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+
+class LoggedNumbers(NamedTuple):
+    """Recognised line: its number in the log, from 1, its kind, and its numbers."""
+
+    line: int
+    kind: str
+    numbers: Mapping[str, Any]
+
+
+class LogTotal(NamedTuple):
+    """Conclusion about a server: the lines that prove it, its numbers by name, and a sentence."""
+
+    lines: tuple[int, ...]
+    numbers: Mapping[str, Any]
+    says: str
+
+
+class Series(NamedTuple):
+    """Values of a number in the order of their lines, at least one."""
+
+    lines: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Lines of the lowest, the highest and the last value."""
+        low, high = self.values.index(min(self.values)), self.values.index(max(self.values))
+        return tuple(sorted({self.lines[low], self.lines[high], self.lines[-1]}))
+
+    @property
+    def range(self) -> list[float]:
+        """Lowest and highest value."""
+        return [min(self.values), max(self.values)]
+
+    @property
+    def percent(self) -> str:
+        """Last value, and the range of all, as text."""
+        low, high = self.range
+        last = f"{self.values[-1]:.1f} %"
+        return last if low == high else f"{last} at the end ({low:.1f} to {high:.1f} %)"
+
+    @property
+    def growth(self) -> float | None:
+        """Growth of a counter, its value if there is only one, None if it fell."""
+        if any(later < earlier for earlier, later in pairwise(self.values)):
+            return None
+        return self.values[-1] - (self.values[0] if len(self.values) > 1 else 0)
+
+
+def series(lines: Sequence[LoggedNumbers], name: str) -> Iterator[Series]:
+    """Yield the values of a number in these lines, nothing without a value."""
+    pairs = [(line.line, line.numbers.get(name)) for line in lines]
+    if found := [(line, value) for line, value in pairs if isinstance(value, int | float) and value is not True]:
+        yield Series(*zip(*found, strict=True))
+
+
+def share(part: float, whole: float) -> str:
+    """Return a share in percent as text."""
+    return f"{100 * part / whole:.1f} %"
+
+
+def of_kind(lines: Sequence[LoggedNumbers], *kinds: str) -> list[LoggedNumbers]:
+    """Return the lines of these kinds."""
+    return [line for line in lines if line.kind in kinds]
+
+
+def by_engine(lines: Sequence[LoggedNumbers]) -> Iterator[tuple[str, list[LoggedNumbers]]]:
+    """Yield the lines of each engine of a server, with a label; a single engine has no label."""
+    names = sorted({str(line.numbers.get("engine", "")) for line in lines})
+    for name in names:
+        own = [line for line in lines if str(line.numbers.get("engine", "")) == name]
+        yield f"engine {name}: " if len(names) > 1 else "", own
+
+
+def rates(lines: Sequence[LoggedNumbers], name: str, what: str, tail: str) -> Iterator[LogTotal]:
+    """Yield the last value and the range of a number in per cent, for each engine."""
+    for label, own in by_engine(lines):
+        for found in series(own, name):
+            yield LogTotal(found.ends, {name: found.range}, f"{label}{what} {found.percent}{tail}")
+
+
+def sums(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
+    """Yield the sum of a number that counts what happened since the line before."""
+    for found in series(lines, name):
+        count = int(sum(found.values))
+        yield LogTotal(found.lines, {name: count}, f"{count:,} {says}")
+
+
+def last(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
+    """Yield the last value of a whole number; ``says`` has its place."""
+    for found in series(lines, name):
+        value = int(found.values[-1])
+        yield LogTotal(found.lines[-1:], {name: value}, says.format(f"{value:,}"))
+
+
+def replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
+    """Yield the reused share of the prompts of logged replies."""
+    pairs = [(line.line, line.numbers["cache_n"], line.numbers["n_tokens"]) for line in lines
+             if isinstance(line.numbers["n_tokens"], int) and isinstance(line.numbers["cache_n"], int)]  # fmt: skip
+    cached, tokens = sum(pair[1] for pair in pairs), sum(pair[2] for pair in pairs)
+    if tokens:
+        yield LogTotal(tuple(pair[0] for pair in pairs), {"cache_n": cached, "n_tokens": tokens}, f"replies: "
+                       f"{cached:,} of {tokens:,} prompt tokens were cached, {share(cached, tokens)}")  # fmt: skip
+
+
+def counters(lines: Sequence[LoggedNumbers], asked: str, hit: str, where: str) -> Iterator[LogTotal]:
+    """Yield the share of hits between the first and the last scrape of two counters, for each engine; since the start
+    of the server with a single scrape. A counter that fell belongs to a new server."""
+    for label, own in by_engine(of_kind(lines, asked, hit)):
+        for queries, hits in zip(series(own, asked), series(own, hit), strict=False):
+            counts = [one.growth for one in (queries, hits)]
+            if len(queries.lines) != len(hits.lines) or None in counts or not counts[0]:
+                continue
+            total, found = (int(count or 0) for count in counts)
+            since = "since the start of the server" if len(queries.lines) == 1 else "between the scrapes"
+            proof = {*queries.lines[:1], *queries.lines[-1:], *hits.lines[:1], *hits.lines[-1:]}
+            yield LogTotal(tuple(sorted(proof)), {"queries": total, "hits": found}, f"{label}{found:,} of {total:,} "
+                           f"looked-up tokens were {where}, {share(found, total)} ({since})")  # fmt: skip

@@ -1,0 +1,140 @@
+"""vLLM's log lines and metrics are recognised in every spelling; totals state what the quoted lines print."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal
+from cachesim.engines.vllm.log_lines import GRAMMAR
+from cachesim.tools.server_logs.logical_lines import logical_lines
+
+LOG = """\
+(APIServer pid=7) INFO 04-17 18:06:25 [platforms/interface.py:934] Setting attention block size to 1056 tokens \
+to ensure that attention page size is >= mamba page size.
+(EngineCore_DP0 pid=9) INFO 04-17 18:06:28 [core.py:140] Initializing a V1 LLM engine (v0.33.0) with config: \
+model='m', enable_prefix_caching=True, seed=0
+(EngineCore_DP0 pid=9) INFO 04-17 18:06:29 [kv_cache_utils.py:1147] GPU KV cache size: 394,633 tokens, Maximum \
+concurrency for 10,240 tokens per request: 38.54x
+(APIServer pid=7) INFO:     10.0.0.1:2076 - "POST /v1/chat/completions HTTP/1.1" 200 OK
+(APIServer pid=7) INFO 04-17 18:06:42 [loggers.py:336] Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg \
+generation throughput: 6.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.5%, Prefix cache \
+hit rate: 0.0%
+(APIServer pid=7) INFO 04-17 18:06:52 [loggers.py:336] Engine 000: Avg prompt throughput: 9.0 tokens/s, Avg \
+generation throughput: 6.1 tokens/s, Running: 3 reqs, Waiting: 5 reqs, Deferred: 1 reqs, Preemptions: 2, GPU KV \
+cache usage: 98.5%, Prefix cache hit rate: 12.5%, External prefix cache hit rate: 4.2%, MM cache hit rate: 3.0%
+(EngineCore_DP0 pid=9) WARNING 04-17 18:07:00 [block_pool.py:883] Failed to reset prefix cache because some \
+blocks (12) are not freed yet
+(EngineCore_DP0 pid=9) INFO 04-17 18:07:01 [block_pool.py:905] Successfully reset prefix cache
+"""
+METRICS = """\
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{{engine="0",model_name="a/b c"}} {queries}
+vllm:prefix_cache_hits_total{{engine="0",model_name="a/b c"}} {hits}
+vllm:kv_cache_usage_perc{{engine="0",model_name="a/b c"}} 0.25
+"""
+
+
+def numbers_of(text: str) -> list[LoggedNumbers]:
+    """Return the recognised lines of a log."""
+    lines = logical_lines(GRAMMAR, text.splitlines(keepends=True))
+    return [LoggedNumbers(line.number, line.read.line.ev, line.read.numbers) for line in lines if line.read]
+
+
+def totals_of(text: str) -> list[LogTotal]:
+    return list(GRAMMAR.totals(numbers_of(text)))
+
+
+def said(text: str) -> str:
+    return "\n".join(total.says for total in totals_of(text))
+
+
+def test_lines_about_the_cache_are_recognised_and_access_lines_are_not():
+    kinds = [line.kind for line in numbers_of(LOG)]
+    assert kinds == ["start_block_size", "start_engine", "start_capacity", "status", "status", "reset_failed", "reset"]
+
+
+def test_separators_of_thousands_belong_to_the_number():
+    (capacity,) = (line for line in numbers_of(LOG) if line.kind == "start_capacity")
+    assert capacity.numbers == {"tokens": 394_633, "length": 10_240, "concurrency": 38.54}
+
+
+def test_a_status_line_gives_every_part_that_it_prints():
+    first, second = (line.numbers for line in numbers_of(LOG) if line.kind == "status")
+    assert first["hit_rate"] == 0.0 and first["usage"] == 0.5 and "preemptions" not in first
+    assert {name: second[name] for name in ("waiting", "preemptions", "usage", "hit_rate", "external_rate")} == {
+        "waiting": 5, "preemptions": 2, "usage": 98.5, "hit_rate": 12.5, "external_rate": 4.2}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "kind", "numbers"), [
+    ("INFO 05-11 12:04:07 [gpu.py:1] GPU KV cache size: 16,384 tokens", "start_capacity", {"tokens": 16384}),
+    ("Maximum concurrency for 32,768 tokens per request: 4.57x", "start_capacity",
+     {"length": 32768, "concurrency": 4.57}),
+    ("Mamba cache mode is set to 'align' for QwenFor by default when prefix caching is enabled", "start_mamba_mode",
+     {"mode": "align"}),
+    ("2 Engines Aggregated: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 "
+     "reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 1.5%", "status",
+     {"engines": 2, "prompt_rate": 0.0, "rate": 0.0, "running": 0, "waiting": 0, "usage": 0.0, "hit_rate": 1.5}),
+    ("Engine 001: Iteration(268): 2 context requests, 512 context tokens, 50 generation requests, 50 generation "
+     "tokens, iteration elapsed time: 10.25 ms, GPU KV cache usage: 5.1%", "iteration",
+     {"iteration": 268, "prefills": 2, "prompt_n": 512, "usage": 5.1}),
+    ('{"id":"x","usage":{"prompt_tokens":2015,"total_tokens":2031,"prompt_tokens_details":{"cached_tokens":1024}}}',
+     "reply_usage", {"n_tokens": 2015, "cache_n": 1024}),
+])  # fmt: skip
+def test_lines_of_other_releases_and_of_replies(line, kind, numbers):
+    (found,) = numbers_of(line)
+    assert (found.kind, dict(found.numbers)) == (kind, numbers)
+
+
+def test_the_totals_of_a_log():
+    assert said(LOG).splitlines() == [
+        "prefix cache hit rate 12.5 % at the end (0.0 to 12.5 %) of the looked-up tokens of the last 1,000 requests",
+        "external prefix cache hit rate 4.2 % of the looked-up tokens of the last 1,000 requests",
+        "a common prefix shorter than 1,056 tokens is not reused (block size, unless --prefix-match-unit is smaller)",
+        "2 preemptions: these requests were evaluated again, except blocks that were still cached",
+        "KV cache usage 98.5 % at the end (0.5 to 98.5 %); cached blocks of ended requests count as free",
+        "the KV cache has 394,633 tokens",
+    ]
+
+
+def test_counters_are_compared_between_scrapes():
+    one = METRICS.format(queries="8015.0", hits="7168.0")
+    assert said(one) == "7,168 of 8,015 looked-up tokens were in the prefix cache, 89.4 % (since the " \
+        "start of the server)"
+    both = one + METRICS.format(queries="1.2e+04", hits="7668.0")
+    assert said(both) == "500 of 3,985 looked-up tokens were in the prefix cache, 12.5 % (between the scrapes)"
+
+
+def test_a_counter_that_fell_is_not_compared():
+    assert not said(METRICS.format(queries="8015.0", hits="7168.0") + METRICS.format(queries="15.0", hits="0.0"))
+
+
+def test_prefix_caching_that_is_off_is_stated():
+    assert said(LOG.replace("caching=True", "caching=False")).count("prefix caching is off") == 1
+
+
+def test_engines_of_a_server_have_separate_rates():
+    other = LOG.replace("Engine 000", "Engine 001").replace("12.5%", "99.0%")
+    assert "engine 0: prefix cache hit rate 12.5 %" in said(LOG + other)
+    assert "engine 1: prefix cache hit rate 99.0 %" in said(LOG + other)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 999)] * 3), min_size=1, max_size=8), st.data())
+def test_totals_of_an_excerpt_quote_lines_with_their_numbers(rows, data):
+    text = [f"Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 "
+            f"reqs, Waiting: {waiting} reqs, GPU KV cache usage: {usage / 10}%, Prefix cache hit rate: {rate / 10}%\n"
+            for waiting, usage, rate in rows]  # fmt: skip
+    kept = data.draw(st.lists(st.sampled_from(text), min_size=1))
+    lines = {line.line: line.numbers for line in numbers_of("".join(kept))}
+    for total in totals_of("".join(kept)):
+        for name in {*total.numbers} & {"hit_rate", "usage"}:
+            assert sorted({lines[line][name] for line in total.lines} & {*total.numbers[name]}) == sorted(
+                {*total.numbers[name]})  # fmt: skip
+            assert total.numbers[name] == [min(line[name] for line in lines.values()),
+                                           max(line[name] for line in lines.values())]  # fmt: skip
+
+
+def test_every_kind_of_line_has_a_meaning():
+    assert {line.ev for line in GRAMMAR.lines} == set(GRAMMAR.meanings)
+    assert GRAMMAR.warnings <= set(GRAMMAR.meanings) and set(GRAMMAR.verdicts) <= set(GRAMMAR.meanings)

@@ -1,0 +1,49 @@
+"""The part of the page about servers with a block pool states what the lines contain."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workloads.blocks import BEFORE, blocks_part, replaced
+from tests.workloads.grid import BLOCKS, RULES_BLOCKS, columns_blocks
+
+
+def line(setting="block size 528", kind="hybrid", session="a", **more):
+    return {"session": session, "rules": next(iter(RULES_BLOCKS)), "kind": kind, "setting": setting, "sessions": 1,
+            "agents": 0, "requests": 10, "answered": 10, "refused": 0, "died": 0, "wrong": None, "undecided": None,
+            "predicted": 0, "unlimited": None, "prompt": 1000, "evaluated": 120, "least": 100, "kept": 0,
+            "restored": 0, "loaded": 880, "generated": 5, "peak_checkpoints": 0.0, "peak_cache": 0.0, "lost": None,
+            **more}  # fmt: skip
+
+
+def row(text, setting):
+    return next(one for one in text.splitlines() if one.startswith(f"| {setting} |"))
+
+
+def test_a_cell_has_the_share_and_the_distance_from_the_bound():
+    text = blocks_part([line(), line(session="b", evaluated=140)])
+    assert row(text, "block size 528").endswith("| 13.00 (+30.0 %) |") and "not run" in row(text, "block size 16")
+    assert "Answers were not judged." in text
+
+
+def test_a_cell_without_all_sessions_says_so():
+    text = blocks_part([line(), line(session="b"), line("block size 16", refused=2)])
+    assert row(text, "block size 16").endswith("| 12.00 [2 unanswered] (+20.0 %, 1 sessions) |")
+
+
+def test_judged_answers_are_counted():
+    assert "Of 20 judged answers (hybrid, block size 528, 2 sessions) 3 are wrong." in blocks_part(
+        [line(wrong=1), line(session="b", wrong=2)])  # fmt: skip
+
+
+def test_the_part_is_replaced_in_its_place():
+    page, first, second = f"# Page\n\n{BEFORE}\nrest\n", blocks_part([line()]), blocks_part([line(evaluated=999)])
+    once = replaced(page, first)
+    assert once.index(first) < once.index(BEFORE) and replaced(once, second) == replaced(page, second)
+
+
+@pytest.mark.parametrize("column", list(columns_blocks()), ids=lambda one: f"{one.kind}-{one.setting}")
+def test_every_cell_has_options_of_its_engine(column):
+    from tests.workloads.grid import has
+
+    assert column.setting in BLOCKS and has(column.profile, column.given)
