@@ -1,0 +1,109 @@
+"""Nodes of the radix tree, and recency lists over them.
+
+A node holds up to three parts: slots of full attention, slots of the window pool for the same tokens, and one recurrent
+state after its last token. A node without the value of a part is a tombstone of that part.
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeNode,
+UnifiedLRUList (0.5.23).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Iterator
+
+from cachesim.base.tokens import Tokens
+
+FULL, SWA, STATE = 0, 1, 2
+"""Parts of a node: full attention, window, recurrent state. A lower number outranks a higher number at eviction."""
+LETTERS = "FSM"
+
+
+class Node:
+    """A node: ``key`` are its tokens, the last of which ends at ``end`` of the prefix. ``mark``: boundary of a window
+    lock, None without one. ``text``: tokens of a conversation that contains the node, up to its end or further."""
+
+    __slots__ = ("id", "parent", "children", "key", "end", "value", "lock", "mark", "access", "created", "hits",
+                 "priority", "older", "newer", "space", "text")  # fmt: skip
+
+    def __init__(self, number: int, access: float = 0.0, created: float = 0.0, priority: int = 0) -> None:
+        self.id, self.access, self.created, self.priority = number, access, created, priority
+        self.parent: Node | None = None
+        self.children: dict[Any, Node] = {}
+        self.key: Tokens = ()
+        self.text: Tokens = ()
+        self.end = self.hits = 0
+        self.space: Any = None                          # name space of its conversation
+        self.value: list[Any] = [None, None, None]      # slots, window slots, slot of the state
+        self.lock = [0, 0, 0]
+        self.mark: int | None = None
+        self.older: list[Node | None] = [None, None, None]
+        self.newer: list[Node | None] = [None, None, None]
+
+    @property
+    def start(self) -> int:
+        """Length of the prefix before the node [tokens]."""
+        return self.end - len(self.key)
+
+    def path(self) -> Iterator[Node]:
+        """Yield the node and its ancestors, without the root."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Node:
+        """Copy the whole tree without recursion: its nodes refer to each other in long chains."""
+        todo, twins = [self], dict[int, tuple[Node, Node]]()
+        while todo:
+            node = todo.pop()
+            if id(node) not in twins:
+                twins[id(node)] = node, copy.copy(node)
+                near = (node.parent, *node.children.values(), *node.older, *node.newer)
+                todo += [other for other in near if other is not None]
+        for node, twin in twins.values():
+            memo[id(node)] = twin
+            twin.parent = twins[id(node.parent)][1] if node.parent is not None else None
+            twin.children = {key: twins[id(child)][1] for key, child in node.children.items()}
+            twin.older = [other and twins[id(other)][1] for other in node.older]
+            twin.newer = [other and twins[id(other)][1] for other in node.newer]
+            twin.value, twin.lock = list(node.value), list(node.lock)
+        return twins[id(self)][1]
+
+
+class Recency:
+    """Nodes with a value of a part, in a linked list from the most recent to the least recent."""
+
+    def __init__(self, part: int) -> None:
+        self.part, self.head, self.tail = part, Node(-1), Node(-2)
+        self.head.older[part], self.tail.newer[part] = self.tail, self.head
+
+    def __contains__(self, node: Node) -> bool:
+        return node.older[self.part] is not None
+
+    def add(self, node: Node, newer: Node | None = None) -> Node:
+        """Add a node directly behind the ``newer`` node, by default as the most recent; return it."""
+        newer = newer or self.head
+        older = newer.older[self.part]
+        assert older is not None
+        node.newer[self.part], node.older[self.part] = newer, older
+        newer.older[self.part] = older.newer[self.part] = node
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Remove a node."""
+        newer, older = node.newer[self.part], node.older[self.part]
+        assert newer is not None and older is not None
+        newer.older[self.part], older.newer[self.part] = older, newer
+        node.newer[self.part] = node.older[self.part] = None
+
+    def refresh(self, node: Node, newer: Node | None = None) -> Node:
+        """Move a node directly behind the ``newer`` node, by default to the front; return it."""
+        self.remove(node)
+        return self.add(node, newer)
+
+    def unlocked(self, after: Node | None = None) -> Node | None:
+        """Return the least recent unlocked node, or the next one more recent than ``after``; None if there is none."""
+        node = (after or self.tail).newer[self.part]
+        while node is not None and node.lock[self.part]:
+            node = node.newer[self.part]
+        return None if node is self.head else node

@@ -1,0 +1,235 @@
+"""Exchange between requests and the tree: match, checkpoint, release, allocation.
+
+Source: sgl-project/sglang python/sglang/srt/mem_cache/common.py, allocation.py, unified_radix_cache.py
+checkpoint_into_tree (0.5.23).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Sequence
+
+from cachesim import events as log_events
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.shared.kv_rows import empty_rows
+from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.sglang import events as ev
+from cachesim.engines.sglang.flags import Options, window_slots
+from cachesim.engines.sglang.memory.eviction import Layout
+from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA
+from cachesim.engines.sglang.memory.pools import KvPools, StatePool
+from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
+from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.request_row import Row, Task
+from cachesim.engines.sglang.rules.request import Window
+from cachesim.model import Model, Spec
+
+
+class Publication(Driver):
+    """The memory of a server, and what requests take from it and leave in it."""
+
+    def __init__(
+        self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: log_events.Log,
+        sampler: Sampler = forced_or_hashed,
+    ) -> None:
+        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
+        self.dead, self.page = False, opts.page_size
+        self.window = max((layer.window for layer in spec.layers), default=0)
+        has_states = any(layer.recurrence for layer in spec.layers)
+        self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
+        self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
+        self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
+        self.states = StatePool(opts.max_mamba_cache_size)
+        self.tree = Tree(rules, Layout(self.parts, self.page, self.window, opts.state_grid, opts.radix_eviction_policy,
+                                       opts.mamba_max_states_per_path), self.kv, self.states)  # fmt: skip
+        self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
+        self.sampler = CountingSampler(sampler, log)
+        self.slots: list[Row] = []
+        self.queue: deque[Task] = deque()
+        self.waiting: list[Row] = []
+        self.running: list[Row] = []
+        self.chunked: Row | None = None
+
+    def report(self, head: log_events.Event | None = None) -> None:
+        """Log an event, then the changes of the tree that it caused."""
+        if head is not None:
+            self.emit(head)
+        for event in self.tree.changes:
+            self.emit(event)
+        self.tree.changes.clear()
+
+    # Eviction and allocation.
+
+    def evict(self, *asked: int) -> None:
+        """Evict for an allocation that lacks so many slots of each part."""
+        if any(asked):
+            freed = self.tree.evict(asked)
+            self.report(ev.Evicted(list(asked), freed))
+
+    def make_room(self, tokens: int) -> None:
+        """Evict until so many slots are free, of full attention and of the window."""
+        window = self.kv.window
+        lacking = max(0, tokens - window.available) if window is not None else 0
+        self.evict(max(0, tokens - self.kv.full.available), lacking, 0)
+
+    def take_state(self) -> int:
+        """Take a slot for a state; evict one if necessary."""
+        if not self.states.available:
+            self.evict(0, 0, 1)
+        slot = self.states.take()
+        if slot is None:
+            raise ProcessAborted("Can not alloc mamba cache", "no-state-slot")
+        return slot
+
+    def allocate(self, row: Row, stop: int) -> None:
+        """Allocate the slots of a request up to ``stop``; the caller has made room."""
+        if (stop - row.allocated > self.kv.available) if self.page == 1 else (
+                -(-stop // self.page) - -(-row.allocated // self.page) > self.kv.available // self.page):  # fmt: skip
+            raise ProcessAborted("Out of memory. Try to lower your batch size.", "out-of-slots")
+        last = int(row.buffer[row.allocated - 1]) if row.allocated else -1
+        row.append(self.kv.extend(last, row.allocated, stop))
+
+    # Match.
+
+    def match(self, row: Row, limit: int, cow: bool) -> Match:
+        """Match the tokens of a request. ``cow``: it starts now, and gets a copy of the state."""
+        if self.opts.disable_radix_cache or not row.task.request.cache_prompt:
+            limit = 0
+        found = self.tree.match(tuple(row.all), row.space, limit)
+        self.report()
+        row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
+        if found.state_branch is not None or cow:
+            row.branch = found.state_branch
+        if cow and STATE in self.parts and found.node.value[STATE] is not None:
+            self._copy_state(row, found)
+        self.emit(ev.Matched(row.id, limit, found.found.hit, found.found.full, found.state_branch, found.window_branch,
+                             int(cow and STATE in self.parts)))  # fmt: skip
+        return found
+
+    def _copy_state(self, row: Row, found: Match) -> None:
+        """Give a request a slot for its running state, to be copied from the state of the matched node."""
+        if row.state is None:
+            row.state = self.states.take()
+            if row.state is None:
+                lock = self.tree.lock(found.node)
+                row.state = self.take_state()
+                self.tree.unlock(lock)
+        row.copied = found.node.value[STATE]
+
+    # Checkpoint and release.
+
+    def release_frontier(self, row: Row, pos: int, interval: int = 1) -> None:
+        """Give back the window slots of a request that lie before its window."""
+        if self.window:
+            floor = row.tracked - self.window if STATE in self.parts and row.tracked is not None else None
+            ask = Window(pos, row.evicted, row.protected, floor, self.window, self.page, interval)
+            start, stop = self.rules.window_frontier(ask)
+            if stop > start:
+                self.kv.free_window(row.buffer[start:stop])
+            row.evicted = max(row.evicted, start, stop)
+
+    def checkpoint(self, row: Row, n: int, finished: bool = False) -> None:
+        """Insert the first ``n`` tokens of a request into the tree, and move its lock to where they end."""
+        n, state, kept = self._offer(row, n, finished)
+        branched = n == row.window_branch and n > row.protected and STATE not in self.parts
+        if not finished:
+            self.release_frontier(row, n - 1)
+        done = None
+        if n:
+            n = n // self.page * self.page
+            done = self._insert(row, n, state)
+            row.inserted = self.rules.counted_length(row.inserted, n)
+            row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
+            self.unlock(row)
+            row.lock, row.node, row.protected = self.tree.lock(done.node), done.node, n
+        if branched:
+            row.window_branch = None
+            if not finished:
+                self.release_frontier(row, row.stop - 1)
+        if STATE in self.parts:
+            self._settle(row, state, kept, finished, done is not None and not done.exists)
+
+    def _offer(self, row: Row, n: int, finished: bool) -> tuple[int, int | None, int | None]:
+        """Return the number of tokens to insert, the slot of the state for the tree, and its place among the tracked
+        slots."""
+        if STATE not in self.parts:
+            return self.rules.insert_to_branch(n, row.window_branch, row.protected), None, None
+        if finished:
+            n = self.rules.give_at_end(n, row.tracked, row.tracked_before, self.buffered)
+            if not self.buffered:
+                return n, row.state, None
+            assert row.track is not None
+            kept = row.last_track if n == (row.tracked or 0) else 1 - row.last_track
+            return n, row.track[kept], kept
+        n = self.rules.give_at_chunk(n, row.tracked, self.buffered)
+        if self.buffered and row.tracked is None:
+            return 0, None, None
+        slot = self.take_state()
+        if not self.buffered:
+            assert row.state is not None
+            self.states.content[slot] = self.states.content.get(row.state)
+            return n, slot, None
+        assert row.track is not None
+        given, row.track[row.last_track] = row.track[row.last_track], slot
+        return n, given, None
+
+    def _insert(self, row: Row, n: int, state: int | None) -> Any:
+        """Insert tokens; in a tree of full attention only, end a node where the prompt ends."""
+        tokens, priority = tuple(row.all), int(row.task.request.extra.get("priority", 0))
+        ask = Insertion(tokens, row.space, n, row.buffer[:n].copy(), row.protected, row.evicted, row.inserted, priority,
+                        state)  # fmt: skip
+        done = self.tree.insert(ask)
+        self._inserted(ask, done)
+        prompt = row.prompt // self.page * self.page
+        if boundary := self.rules.prompt_boundary(prompt, n, len(self.parts)):
+            ask.limit = ask.protected = ask.counted = boundary
+            ask.priority += 1
+            self._inserted(ask, self.tree.insert(ask))
+        return done
+
+    def _inserted(self, ask: Insertion, done: Any) -> None:
+        exists = None if done.exists is None else int(done.exists)
+        self.report(ev.Inserted(ask.limit, ask.protected, ask.frontier, done.known, exists))
+
+    def _settle(self, row: Row, state: int | None, kept: int | None, finished: bool, given: bool) -> None:
+        """Free the states of a request that the tree did not take."""
+        if finished:
+            free = [row.state, *(row.track or ())]
+            for slot in free:
+                if slot is not None and not (given and slot == state):
+                    self.states.give_back(slot)
+            row.state = row.track = None
+        else:
+            if state is not None and not given:
+                self.states.give_back(state)
+            row.tracked = row.tracked_before = None
+
+    def unlock(self, row: Row) -> None:
+        """Release a request's lock on the tree."""
+        if row.lock is not None:
+            lock = row.lock._replace(parts=(FULL,)) if row.released else row.lock
+            self.tree.unlock(lock)
+            row.lock, row.released = None, False
+
+    def release(self, row: Row, keep: bool) -> None:
+        """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
+        if not row.allocated:
+            if row.state is not None:
+                self.states.give_back(row.state)
+                row.state = None
+            return
+        n = row.computed
+        if keep:
+            self.checkpoint(row, n, finished=True)
+        low, high = row.protected, max(row.evicted, row.protected)
+        self.kv.full.give_back(row.buffer[low : min(high, n)])
+        self.kv.free(row.buffer[min(high, n) : n])
+        self.unlock(row)
+        if not keep and STATE in self.parts:
+            self._settle(row, None, None, True, False)
+        row.allocated = 0
+
+    def available(self) -> Sequence[int]:
+        """Return the free slots of each part."""
+        return [self.tree.available(part) for part in self.parts]

@@ -1,0 +1,93 @@
+"""Request in progress: its tokens, its row of slots, its lock on the tree, its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachesim.base.tokens import TokenList
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.sglang.memory.eviction import Lock
+from cachesim.engines.sglang.memory.nodes import Node
+from cachesim.engines.sglang.memory.pools import NO_SLOTS, Slots
+from cachesim.engines.shared.kv_rows import extend_array, grown_size
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A request and its answer."""
+
+    id: int
+    request: Request
+    answer: Answer
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A request. Its tokens up to ``protected`` belong to the tree."""
+
+    id: int
+    task: Task
+    all: TokenList                          # prompt and answer
+    space: Any                              # name space of its prefixes
+    buffer: Slots = field(default_factory=lambda: NO_SLOTS)     # its slots, ``allocated`` of them in use
+    allocated: int = 0
+    computed: int = 0                       # evaluated tokens
+    prefix: int = 0                         # tokens before its next chunk
+    stop: int = 0                           # end of its next chunk
+    node: Node | None = None                # where its last match ended
+    lock: Lock | None = None
+    released: bool = False                  # the window part of the lock was released early
+    protected: int = 0
+    inserted: int = 0                       # tokens that it has inserted
+    evicted: int = 0                        # tokens before this have no window slots of its own
+    state: int | None = None                # slot of its running state
+    copied: int | None = None               # slot of the state that its running state is copied from
+    track: list[int] | None = None          # slots of tracked states
+    next_track: int = 0                     # place in ``track`` of the next state
+    last_track: int = 1
+    tracked: int | None = None              # length of the last tracked state
+    tracked_before: int | None = None       # length of the other one
+    branch: int | None = None               # where a state would have given a longer hit
+    window_branch: int | None = None
+    steps: int = 0                          # tokens generated since it started
+    n_gen: int = 0
+    place: int = 0
+    launched: bool = False
+    busy: bool = True
+    child: bool = False                     # always False: several completions are not supported
+
+    @property
+    def tokens(self) -> list[int]:
+        """The evaluated tokens."""
+        return self.all[: self.computed]
+
+    @property
+    def slots(self) -> Slots:
+        """The allocated slots."""
+        return self.buffer[: self.allocated]
+
+    @property
+    def prompt(self) -> int:
+        """Length of the prompt [tokens]."""
+        return len(self.task.request.prompt)
+
+    @property
+    def most(self) -> int:
+        """Most tokens of its answer."""
+        return max(1, self.task.request.n_predict)
+
+    def append(self, slots: Slots) -> None:
+        """Add slots to the row."""
+        n = self.allocated + len(slots)
+        if n > len(self.buffer):
+            self.buffer = extend_array(self.buffer, grown_size(len(self.buffer), n))
+        self.buffer[self.allocated : n] = slots
+        self.allocated = n
+
+    def restart(self) -> None:
+        """Begin again after a retraction, with the answer so far as part of the prompt."""
+        self.allocated = self.computed = self.prefix = self.protected = self.inserted = self.evicted = self.steps = 0
+        self.node = self.lock = self.state = self.copied = self.track = None
+        self.tracked = self.tracked_before = self.branch = self.window_branch = None
+        self.released = False
