@@ -6,10 +6,12 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import RuleSet
+from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.profiles import LINE, PROFILES, Rules
+from cachesim.engines.sglang.manual import MANUAL
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, Rules
 from cachesim.engines.sglang.server import Server
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
 
@@ -19,5 +21,20 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     spec = parse(model)
+    if not any(layer.part == "base" for layer in spec.layers) and any(layer.window for layer in spec.layers):
+        raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
     tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
     return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
+
+
+def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+    """Return a decision in words, or None without a sentence for it."""
+    from cachesim.engines.sglang.sentences import SENTENCES
+
+    return SENTENCES.say(rule, value, because)
+
+
+ENGINE = Engine(
+    "sglang", PROFILES, MANUAL, serve, say, RecordingFormat("sglang"), LINE, BESIDE, newest="sglang@0.5.23",
+    keeps="state",
+)  # fmt: skip

@@ -61,6 +61,12 @@ class Options:
 
 FLAGS = flags_of(Options)
 
+IGNORED: Mapping[str, int] = {
+    "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
+    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
+}  # fmt: skip
+"""Flags without influence on the modelled decisions, and the number of values that follow each."""
+
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""

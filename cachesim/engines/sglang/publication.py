@@ -20,6 +20,7 @@ from cachesim.engines.sglang.memory.eviction import Layout
 from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
+from cachesim.engines.sglang.points import TreePoints
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row, Task
 from cachesim.engines.sglang.rules.request import Window
@@ -43,6 +44,7 @@ class Publication(Driver):
         self.states = StatePool(opts.max_mamba_cache_size)
         self.tree = Tree(rules, Layout(self.parts, self.page, self.window, opts.state_grid, opts.radix_eviction_policy,
                                        opts.mamba_max_states_per_path), self.kv, self.states)  # fmt: skip
+        self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.sampler = CountingSampler(sampler, log)
         self.slots: list[Row] = []
@@ -58,6 +60,7 @@ class Publication(Driver):
         for event in self.tree.changes:
             self.emit(event)
         self.tree.changes.clear()
+        self.points.update()
 
     # Eviction and allocation.
 
@@ -101,6 +104,10 @@ class Publication(Driver):
         row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
         if found.state_branch is not None or cow:
             row.branch = found.state_branch
+        if cow:
+            decision = self.rules.best_hit(found.found)
+            self.decide(decision, row)
+            row.task.answer.deciding = row.task.answer.deciding or decision.rule
         if cow and STATE in self.parts and found.node.value[STATE] is not None:
             self._copy_state(row, found)
         self.emit(ev.Matched(row.id, limit, found.found.hit, found.found.full, found.state_branch, found.window_branch,

@@ -56,6 +56,7 @@ class EvictableTree:
         self.rules, self.layout, self.kv, self.states = rules, layout, kv, states
         self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
         self.lists = {part: Recency(part) for part in layout.parts if part != FULL}
+        self.arena: dict[int, Node] = {}                # nodes by their number
         self.leaves: dict[Node, None] = {}
         self.sizes = Sizes()
         self.changes: list[Event] = []
@@ -175,6 +176,7 @@ class EvictableTree:
         assert parent is not None
         del parent.children[node.space, node.key[: self.layout.page]]
         node.value[FULL] = None
+        del self.arena[node.id]
         self.leaves.pop(node, None)
         self.update_leaf(parent)
         self.changes.append(ev.Gone(node.id))

@@ -124,6 +124,7 @@ class Tree(EvictableTree):
 
     def _new(self, parent: Node, key: Tokens, end: int, space: Any, priority: int, text: Tokens) -> Node:
         node = Node(self.count, self.tick(), self.tick(), priority)
+        self.arena[self.count] = node
         self.count += 1
         node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
         parent.children[space, key[: self.layout.page]] = node

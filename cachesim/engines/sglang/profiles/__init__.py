@@ -32,4 +32,5 @@ RECORDED = replace(
 )  # fmt: skip
 
 PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED)}
-LINE = tuple(reversed(PROFILES))
+LINE = ("sglang@0.5.23",)
+BESIDE = {"sglang@0.5.23-recorded": "sglang@0.5.23"}
