@@ -7,10 +7,11 @@ checkpoint_into_tree (0.5.23).
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Sequence
+from typing import Any, Callable
 
 from cachesim import events as log_events
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
@@ -144,8 +145,12 @@ class Publication(Driver):
             self.release_frontier(row, n - 1)
         done = None
         if n:
-            n = n // self.page * self.page
+            whole = self.decide(self.rules.publish_pages(n, self.page), row)
+            for end in {row.protected, whole} if self.page > 1 else ():
+                self.decline(row, end, self.rules.publish_pages)
+            n = whole
             done = self._insert(row, n, state)
+            self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
             row.inserted = self.rules.counted_length(row.inserted, n)
             row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
             self.unlock(row)
@@ -156,6 +161,11 @@ class Publication(Driver):
                 self.release_frontier(row, row.stop - 1)
         if STATE in self.parts:
             self._settle(row, state, kept, finished, done is not None and not done.exists)
+
+    def decline(self, row: Row, n: int, rule: Callable[..., Any] | None) -> None:
+        """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
+        if rule is not None and n < row.computed:
+            self.emit(log_events.Declined(row.id, n + 1, rule_id(rule)))
 
     def _offer(self, row: Row, n: int, finished: bool) -> tuple[int, int | None, int | None]:
         """Return the number of tokens to insert, the slot of the state for the tree, and its place among the tracked
@@ -237,6 +247,16 @@ class Publication(Driver):
             self._settle(row, None, None, True, False)
         row.allocated = 0
 
-    def available(self) -> Sequence[int]:
-        """Return the free slots of each part."""
-        return [self.tree.available(part) for part in self.parts]
+    def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
+        """End a request. ``keep``: the tree takes over what it computed."""
+        answer = row.task.answer
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
+        answer.slot_tokens = tuple(row.tokens)
+        if row.launched:
+            self.emit(log_events.Release(row.id, row.task.id, row.computed, 0))
+        self.release(row, keep)
+        for rows in (self.running, self.waiting):
+            if row in rows:
+                rows.remove(row)
+        self.chunked = None if row is self.chunked else self.chunked
+        answer.done, row.busy = True, False

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cachesim import events as log_events
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA, Node
 from cachesim.engines.sglang.publication import Publication
@@ -217,7 +216,7 @@ class Scheduler(Publication):
             return Part(row, row.prefix, row.stop, None, None)
         assert row.track is not None
         ask = Chunk(row.prefix, row.stop, row.branch, ceil(self.opts.state_grid, self.page))
-        end = self.capture(self.rules.track_prefill(ask), row)
+        end = self.decide(self.rules.track_prefill(ask), row)
         if end is None:
             return Part(row, row.prefix, row.stop, None, None)
         row.last_track, row.next_track, row.tracked = row.next_track, 1 - row.next_track, end
@@ -231,7 +230,7 @@ class Scheduler(Publication):
             self.slide_windows()
         if self._fits(self.running):
             return
-        rows = self.running
+        rows = list(self.running)
         order = self.decide(self.rules.retract_order([(row.n_gen, row.prompt) for row in rows]), None)
         first = True
         while len(order) > 1 and (first or not self._fits([rows[k] for k in order])):
@@ -240,11 +239,9 @@ class Scheduler(Publication):
         if len(order) <= 1 and not self._fits([rows[k] for k in order]):
             row = rows[order.pop()]
             oom.append(row.id)
-            self.release(row, keep=False)
-            self.make_room(0)
             row.task.answer.fails(500, "Out of memory even after retracting all other requests in the decode batch. "
                                   "Aborting the last request.", "no-room")  # fmt: skip
-            self.finish(row, "none")
+            self.leave(row, "none", keep=False)
         self.running = [rows[k] for k in self.rules.batch_order(order)]
 
     def _fits(self, rows: list[Row]) -> bool:
@@ -255,6 +252,7 @@ class Scheduler(Publication):
     def _put_back(self, row: Row, remaining: int, retracted: list[int]) -> None:
         """Return a request to the queue. Nothing of it is inserted."""
         retracted.append(row.id)
+        self.decline(row, row.protected, self.rules.retract_order)
         self.release(row, keep=False)
         self.make_room(self.rules.retract_room(remaining))
         row.restart()
@@ -297,12 +295,3 @@ class Scheduler(Publication):
             self.tree.release_window(row.lock, self.rules.release_window.rule)
             row.released = True
             self.report()
-
-    def finish(self, row: Row, why: str, cancelled: bool = False) -> None:
-        """End a request whose memory was released."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.tokens), True
-        if row.launched:
-            self.emit(log_events.Release(row.id, row.task.id, row.computed, 0))
-        row.busy = False

@@ -64,8 +64,7 @@ class Server(Inspected):
         """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
         try:
             for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
-                self.waiting.remove(row)
-                self.finish(row, "none", cancelled=True)
+                self.leave(row, "none", cancelled=True)
             if not self._prefill() and self.running:
                 self._decode()
         except ProcessAborted as end:
@@ -97,7 +96,7 @@ class Server(Inspected):
         self.retract(retracted, oom)
         parts = self.allocate_decode() if self.running else []
         if parts:
-            self._evaluate(parts, lambda part: self._say(part.row))
+            self._evaluate(parts, lambda part: self._ends(part.row))
         self._turn("decode", parts, retracted=retracted, oom=oom)
 
     def _turn(self, op: str, parts: list[Part], **lists: list[Any]) -> None:
@@ -119,6 +118,7 @@ class Server(Inspected):
         said = self.forward(parts)
         for part in parts:
             part.row.computed = part.stop
+            self.decline_states(part)
         for part, hidden in zip(parts, said, strict=True):
             if part.stop == len(part.row.all):
                 self._record(part.row, hidden)
@@ -147,35 +147,15 @@ class Server(Inspected):
         self.checkpoint(row, row.stop)
         row.prefix = row.stop
 
-    def _say(self, row: Row) -> None:
-        """Process a generated token."""
-        self._ends(row)
-
     def _ends(self, row: Row) -> bool:
         """End the request if its answer is complete."""
         token = row.all[-1]
         over = row.n_gen >= row.most or token in row.task.request.eog or len(row.all) >= self.longest
         if over:
-            self._leave(row, keep=True)
-            self.finish(row, "limit")
+            self.leave(row, "limit")
         return over
-
-    def _leave(self, row: Row, keep: bool) -> None:
-        self.release(row, keep)
-        if row in self.running:
-            self.running.remove(row)
-        if row is self.chunked:
-            self.chunked = None
 
     def _hang_up(self, row: Row) -> None:
         at = row.task.request.cancel_at
         if row.busy and at is not None and row.computed >= at:
-            self.abort(row)
-
-    def abort(self, row: Row) -> None:
-        """End a request whose client has disconnected; the tree takes over what was computed."""
-        if row in self.waiting:
-            self.waiting.remove(row)
-        else:
-            self._leave(row, keep=True)
-        self.finish(row, "none", cancelled=True)
+            self.leave(row, "none", cancelled=True)

@@ -44,6 +44,13 @@ class Worker(Scheduler):
         self._pass(rest, said)
         return said
 
+    def decline_states(self, part: Part) -> None:
+        """Log that an evaluated part made no state: at its tokens but the last, and behind the state that it keeps."""
+        if STATE in self.parts and part.stop - part.start > 1:
+            rule = self.rules.track_prefill if self.buffered else self.rules.give_at_chunk
+            for n in {part.start, part.track or part.start}:
+                self.decline(part.row, n, rule)
+
     def _pass(self, parts: list[tuple[int, Part]], said: list[Hidden | None]) -> None:
         if self.model is None or not parts:
             return

@@ -18,7 +18,7 @@ V0_5_23 = Rules(
     stops_pass=s.stops_when_spent, admission=s.admission, next_chunk=s.next_chunk, alloc_need=r.alloc_need, evict_quota=t.evict_quota,
     evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside, track_prefill=r.track_prefill,
     track_decode=r.track_decode, give_at_chunk=r.give_at_chunk, give_at_end=r.give_at_end,
-    insert_to_branch=r.insert_to_branch, window_frontier=r.window_frontier, live_from=t.live_from,
+    insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages, window_frontier=r.window_frontier, live_from=t.live_from,
     capped_leaf=t.capped_leaf, keep_state=t.keep_state, drop_excess=t.drop_excess,
     prompt_boundary=t.prompt_boundary, counted_length=r.counted_length, slides_before=r.slides_after_check, release_window=r.release_window,
     decode_need=r.decode_need, decode_room=r.decode_room, retract_order=r.retract_order, batch_order=r.order_of_retraction,

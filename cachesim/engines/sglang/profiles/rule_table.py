@@ -41,6 +41,7 @@ class Rules(RuleSet):
     give_at_chunk: Callable[..., int]
     give_at_end: Callable[..., int]
     insert_to_branch: Callable[..., int]
+    publish_pages: Rule
     window_frontier: Callable[..., tuple[int, int]]
     live_from: Callable[..., int | None]
     capped_leaf: Callable[..., int]

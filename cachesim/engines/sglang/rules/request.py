@@ -125,6 +125,12 @@ def alloc_need(tokens: int, requests: int, page: int) -> int:
     return tokens if page == 1 else tokens + requests * page
 
 
+@rule("S-PUBLISH.PAGES", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))
+def publish_pages(n: int, page: int) -> Decision:
+    """The tree takes over whole pages. Value: number of tokens."""
+    return Decision(n // page * page, {"n": n, "page": page})
+
+
 @rule("S-COUNT.ONCE", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
 def counted_length(inserted: int, n: int) -> int:
     """A request counts a hit only at nodes beyond the tokens that it inserted before."""
