@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import AbstractSet, Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -221,6 +221,25 @@ def copy_server(server: Server, *shared: object) -> Any:
     return copy.deepcopy(server, {id(x): x for x in (server.model, *shared, *server.log.events)})
 
 
+class Played(NamedTuple):
+    """What a server did in a step of a recording: fields with the values that the recording should have, and answers to
+    judge, each with the number of its request."""
+
+    fields: Mapping[str, Any]
+    said: Sequence[tuple[int, Request, Answer]] = ()
+
+
+class ClassRecording(NamedTuple):
+    """Recordings of the classes of a real server, driven step by step without a model. ``setup`` returns model and
+    options from a header's ``config``; ``play`` returns a function that performs a step of the recording on a server;
+    ``wrong`` returns the requests that a step of the recording marks as wrong."""
+
+    setup: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Option]]]
+    play: Callable[[Server, Mapping[str, Any]], Callable[[Mapping[str, Any]], Played]]
+    wrong: Callable[[Mapping[str, Any]], AbstractSet[int]]
+    undecided: Callable[[Mapping[str, Any]], str] = lambda header: ""  # why answers cannot be judged, "" = they can
+
+
 @dataclass(frozen=True)
 class RecordingFormat:
     """Recordings of an engine's real servers."""
@@ -234,6 +253,7 @@ class RecordingFormat:
     constant: Sequence[str] = ()                            # flags that start a real server, () = those of llama-server
     uncached: Sequence[str] = ()                            # flags of its cold twin, () = those of llama-server
     options: Callable[[Mapping[str, Any]], Mapping[str, Option]] = lambda header: {}  # that only the header names
+    classes: ClassRecording | None = None                   # recordings of the server's classes, None = there are none
 
 
 @dataclass(frozen=True)
@@ -288,5 +308,5 @@ class Engine:
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 
 
-__all__ = ["CommandLine", "Engine", "Event", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
+__all__ = ["ClassRecording", "CommandLine", "Engine", "Event", "Played", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
            "copy_server"]  # fmt: skip

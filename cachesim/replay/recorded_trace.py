@@ -6,10 +6,11 @@ replay is marked with the reason (``out``), so that it counts as undecided and n
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from pathlib import Path
-from typing import AbstractSet, Any, Mapping
+from typing import AbstractSet, Any, Iterator, Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.untrusted_files import read_json
@@ -83,6 +84,7 @@ class Trace:
     out: str = ""                                 # why this build cannot replay the trace, "" if it can
     sleeps: bool = False                          # the server unloads its model after some idle time
     logged: bool = True                           # the recording contains the server's log
+    classes: Mapping[str, Any] | None = None      # a recording of the server's classes, as read; it has no ``steps``
 
 
 def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
@@ -92,9 +94,10 @@ def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
     """Return the recording in a JSON object, read from ``path`` or made just now. Raises BadInput."""
-    check_trace(data, str(path))
+    classes = "config" in data
+    check_trace(data, str(path), classes)
     try:
-        return _trace(path, data, profiles)
+        return _classes(path, data) if classes else _trace(path, data, profiles)
     except BadInput as bad:
         raise bad.at(str(path)) from None
 
@@ -116,6 +119,28 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
                  flags.sleeps, bool(data.get("log", True)))
+
+
+def _classes(path: Path, data: dict[str, Any]) -> Trace:
+    """Return a recording of a server's classes."""
+    engine = recorded_as(data["engine"])
+    if (form := engine.recorded.classes) is None:
+        raise BadInput(f"recordings of the classes of {engine.name} are not replayed")
+    name = engine.recorded.commits.get(data["version"], f"{engine.name}@{data['version']}")
+    why = "" if name in engine.profiles else f"rule set {name} is not in this build"
+    with bad_shape():
+        model, flags = form.setup(data["config"])
+        wrong = frozenset(i for i, step in enumerate(data["steps"]) if form.wrong(step) or step["op"] == "died")
+    return Trace(path, name, model, data["name"], flags, {}, wrong, out=why, classes=data)
+
+
+@contextmanager
+def bad_shape() -> Iterator[None]:
+    """Turn an error about a missing or wrong value in a recording into BadInput."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"not a recording of classes: {type(error).__name__} {error}") from None
 
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:

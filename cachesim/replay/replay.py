@@ -23,6 +23,7 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Decoded, Event, Log
+from cachesim.replay.class_replay import replay_classes
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_answers import FIELDS, SLOT_FIELDS, compare_action, compare_answer
 from cachesim.replay.recorded_requests import second_rejection
@@ -46,6 +47,8 @@ def replay(
     """Replay a trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the steps that it
     finds broken are compared with those that the trace lists as inexact. ``table`` replaces the rules of the trace's
     profile; ``brief``: stop after the first step that differs."""
+    if trace.classes is not None:
+        return replay_classes(trace, trace.classes, mode, check, table)
     events = sum(event["ev"] != Decoded.ev for step in trace.steps for event in step.events)
     begun = partial(ReplayResult, trace, steps=len(trace.steps), events=events)
     asked = any(step.action != "restart" for step in trace.steps)

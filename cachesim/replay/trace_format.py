@@ -262,6 +262,14 @@ TRACE = record({
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip
 
 
-def check_trace(data: Any, file: str) -> None:
-    """Raise BadInput, naming the place, unless the data has the form of a recording."""
-    check(data, TRACE, file)
+CLASSES = record({
+    **dict.fromkeys(("engine", "version", "name"), text), "seed": integer(), "config": OBJECT,
+    "requests": record({}, others=OBJECT), "steps": each(record({"op": text, "i": count}, ("op",), anything)),
+    "final": OBJECT,
+}, needs=("engine", "version", "name", "config", "requests", "steps", "final"))  # fmt: skip
+
+
+def check_trace(data: Any, file: str, classes: bool = False) -> None:
+    """Raise BadInput, naming the place, unless the data has the form of a recording. ``classes``: of a server's
+    classes."""
+    check(data, CLASSES if classes else TRACE, file)

@@ -10,10 +10,14 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
 from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, Rules
+from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
+
+
+RECORDED = RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES)
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -35,6 +39,6 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
 
 
 ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve, say, RecordingFormat("sglang"), LINE, BESIDE, newest="sglang@0.5.23",
+    "sglang", PROFILES, MANUAL, serve, say, RECORDED, LINE, BESIDE, newest="sglang@0.5.23",
     keeps="state",
 )  # fmt: skip

@@ -7,7 +7,7 @@ scheduler_components/batch_result_processor.py (0.5.23).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from cachesim import events as log_events
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -21,7 +21,9 @@ from cachesim.model import Hidden
 
 
 class Server(Inspected):
-    """A server of a given version."""
+    """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
+
+    said: Sequence[tuple[int, tuple[int, ...], Hidden | None]] = ()
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
@@ -116,6 +118,8 @@ class Server(Inspected):
     def _evaluate(self, parts: list[Part], end: Any) -> None:
         """Evaluate the parts of a step, then end each."""
         said = self.forward(parts)
+        self.said = [(part.row.id, tuple(part.row.all[: part.stop]), hidden)
+                     for part, hidden in zip(parts, said, strict=True)] if self.model is not None else []  # fmt: skip
         for part in parts:
             part.row.computed = part.stop
             self.decline_states(part)

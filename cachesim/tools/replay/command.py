@@ -142,7 +142,8 @@ def checker() -> Callable[..., bool | None]:
     def check(server: Server, request: Request, answer: Answer) -> bool | None:
         if not judges:
             judges.append(Judge(server.model))
-        slot = server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
+        kept = answer.status == 200 and not answer.died and answer.id_slot >= 0
+        slot = server.live(answer.id_slot) if kept else None
         return judges[0].judge(request, answer, slot).equal_cold
 
     return check
