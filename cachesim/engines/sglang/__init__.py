@@ -9,13 +9,13 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, Rules
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
-
 
 RECORDED = RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES)
 

@@ -5,7 +5,7 @@ Their records have the form of the recordings: a list that begins with the kind.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from cachesim.events import Event, frozen
 
@@ -16,7 +16,8 @@ class TreeEvent(Event, printed=False):
 
     def row(self) -> list[Any]:
         """Return the event as a recording holds it."""
-        return [self.ev, *(getattr(self, name) for name in self.__match_args__)]
+        names: tuple[str, ...] = self.__match_args__
+        return [self.ev, *(getattr(self, name) for name in names)]
 
 
 @frozen
@@ -96,9 +97,9 @@ class Turn(Event, ev="turn", printed=False):
     queue: list[int]
     verdicts: list[list[Any]]
     run: list[list[int]]
-    retracted: list[int]
-    oom: list[int]
     finished: list[int]
+    retracted: Sequence[int] = ()
+    oom: Sequence[int] = ()
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
         """Return the fields of the step that are present in a recording."""

@@ -12,9 +12,6 @@ from typing import Any, Callable
 from cachesim import events as log_events
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.kv_rows import empty_rows
-from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
 from cachesim.engines.sglang.memory.eviction import Layout
@@ -23,12 +20,15 @@ from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.points import TreePoints
 from cachesim.engines.sglang.profiles.rule_table import Rules
-from cachesim.engines.sglang.request_row import Row, Task
+from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.kv_rows import empty_rows
+from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
 
-class Publication(Driver):
+class Publication(RequestQueue):
     """The memory of a server, and what requests take from it and leave in it."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Publication(Driver):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.page = False, opts.page_size
+        self.dead, self.page, self.longest = False, opts.page_size, opts.max_total_tokens - 2 * opts.page_size
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
@@ -49,7 +49,7 @@ class Publication(Driver):
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.sampler = CountingSampler(sampler, log)
         self.slots: list[Row] = []
-        self.queue: deque[Task] = deque()
+        self.queue: deque[ReceivedRequest] = deque()
         self.waiting: list[Row] = []
         self.running: list[Row] = []
         self.chunked: Row | None = None
@@ -151,7 +151,7 @@ class Publication(Driver):
             n = whole
             done = self._insert(row, n, state)
             self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
-            row.inserted = self.rules.counted_length(row.inserted, n)
+            row.inserted = max(row.inserted, n)
             row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
             self.unlock(row)
             row.lock, row.node, row.protected = self.tree.lock(done.node), done.node, n
@@ -185,7 +185,7 @@ class Publication(Driver):
         slot = self.take_state()
         if not self.buffered:
             assert row.state is not None
-            self.states.content[slot] = self.states.content.get(row.state)
+            self.states.content[slot] = self.states.content.get(row.state, {})
             return n, slot, None
         assert row.track is not None
         given, row.track[row.last_track] = row.track[row.last_track], slot
@@ -225,9 +225,8 @@ class Publication(Driver):
     def unlock(self, row: Row) -> None:
         """Release a request's lock on the tree."""
         if row.lock is not None:
-            lock = row.lock._replace(parts=(FULL,)) if row.released else row.lock
-            self.tree.unlock(lock)
-            row.lock, row.released = None, False
+            self.tree.unlock(row.lock)
+            row.lock = None
 
     def release(self, row: Row, keep: bool) -> None:
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""

@@ -34,7 +34,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     return " ".join(reversed(layers)), {**flags, "in_batch_threshold": 8, "swa_eviction_interval": 1}
 
 
-class Player:
+class StepPlayer:
     """Performs the steps of a recording. A turn of the server that starts no prefill step continues with a decode step;
     the recording has two steps then."""
 
@@ -67,7 +67,8 @@ class Player:
 
     def _add(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         extra = {ours: sent[name] for name, ours in FIELDS.items() if name in sent}
-        self.server.submit(Request(tuple(sent["prompt"]), len(sent["answer"]), forced=tuple(sent["answer"]), extra=extra))
+        answer = tuple(sent["answer"])
+        self.server.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, extra=extra))
         self.server.take_tasks()
         return {"req": self.server.slots[-1].id}
 
@@ -97,4 +98,4 @@ def _said(number: int, held: tuple[int, ...], hidden: Hidden | None) -> tuple[in
     return number, Request(held), Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs)
 
 
-CLASSES = ClassRecording(setup, Player, lambda step: {int(request) for request in step.get("bad", {})})
+CLASSES = ClassRecording(setup, StepPlayer, lambda step: {int(request) for request in step.get("bad", {})})

@@ -6,20 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cachesim.base.tokens import TokenList
-from cachesim.engines.base import Answer, Request
 from cachesim.engines.sglang.memory.eviction import Lock
 from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.memory.pools import NO_SLOTS, Slots
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
-
-
-@dataclass(slots=True, eq=False)
-class Task:
-    """A request and its answer."""
-
-    id: int
-    request: Request
-    answer: Answer
+from cachesim.engines.shared.request_queue import ReceivedRequest
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +18,7 @@ class Row:
     """A request. Its tokens up to ``protected`` belong to the tree."""
 
     id: int
-    task: Task
+    task: ReceivedRequest
     all: TokenList                          # prompt and answer
     space: Any                              # name space of its prefixes
     buffer: Slots = field(default_factory=lambda: NO_SLOTS)     # its slots, ``allocated`` of them in use
@@ -37,7 +28,6 @@ class Row:
     stop: int = 0                           # end of its next chunk
     node: Node | None = None                # where its last match ended
     lock: Lock | None = None
-    released: bool = False                  # the window part of the lock was released early
     protected: int = 0
     inserted: int = 0                       # tokens that it has inserted
     evicted: int = 0                        # tokens before this have no window slots of its own
@@ -51,8 +41,6 @@ class Row:
     branch: int | None = None               # where a state would have given a longer hit
     window_branch: int | None = None
     steps: int = 0                          # tokens generated since it started
-    n_gen: int = 0
-    place: int = 0
     launched: bool = False
     busy: bool = True
     child: bool = False                     # always False: several completions are not supported
@@ -63,14 +51,14 @@ class Row:
         return self.all[: self.computed]
 
     @property
-    def slots(self) -> Slots:
-        """The allocated slots."""
-        return self.buffer[: self.allocated]
-
-    @property
     def prompt(self) -> int:
         """Length of the prompt [tokens]."""
         return len(self.task.request.prompt)
+
+    @property
+    def n_gen(self) -> int:
+        """Number of generated tokens."""
+        return self.task.answer.predicted_n
 
     @property
     def most(self) -> int:
@@ -90,4 +78,3 @@ class Row:
         self.allocated = self.computed = self.prefix = self.protected = self.inserted = self.evicted = self.steps = 0
         self.node = self.lock = self.state = self.copied = self.track = None
         self.tracked = self.tracked_before = self.branch = self.window_branch = None
-        self.released = False

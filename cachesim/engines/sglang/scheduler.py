@@ -13,9 +13,16 @@ from cachesim.base.tokens import common_prefix
 from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA, Node
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
-from cachesim.engines.sglang.rules.request import Chunk
 from cachesim.engines.sglang.rules.schedule import (
-    AWARE, CLIP, CONTINUE, NO_TOKEN, OTHER, Candidate, Waiting, ceil, window_need,
+    AWARE,
+    CLIP,
+    CONTINUE,
+    NO_TOKEN,
+    OTHER,
+    Candidate,
+    Waiting,
+    ceil,
+    window_need,
 )  # fmt: skip
 
 
@@ -57,14 +64,15 @@ class Scheduler(Publication):
     def sort_queue(self) -> None:
         """Sort the waiting requests by the policy."""
         rules, opts, rows = self.rules, self.opts, self.waiting
-        policy = rules.active_policy(opts.schedule_policy, len(rows))
+        many = opts.schedule_policy == "lpm" and len(rows) > rules.many_waiting
+        policy = "fcfs" if many else opts.schedule_policy
         late = self._match_waiting() if policy in AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
         facts = [Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in AWARE else 0,
                          row.most - row.n_gen, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
         self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
         if policy not in AWARE and self.waiting:
-            if rules.refreshes_waiting(policy, opts.radix_eviction_policy, self.passes):
+            if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
                 for row in self.waiting[::-1]:
                     self.tree.match(tuple(row.all), row.space, len(row.all))
                     self.report()
@@ -121,9 +129,9 @@ class Scheduler(Publication):
             self._continue_chunk(self.chunked, budget, chosen)
         held -= len(chosen)
         for row in self.waiting:
-            if held + len(chosen) >= opts.max_running_requests or self.rules.stops_pass(self._spent(budget)):
+            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == OTHER:
                 break
-            self.match(row, self.rules.match_limit(len(row.all)), True)
+            self.match(row, len(row.all) - 1, True)
             row.protected = row.prefix
             verdict = self._admit(row, budget, chosen)
             verdicts.append([row.id, verdict])
@@ -172,8 +180,9 @@ class Scheduler(Publication):
         pin = self.tree.lock(row.node)
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
-        ask = Candidate(len(row.all) - row.prefix, row.prefix, max(row.most - row.n_gen, 0), not chosen, budget.input,
-                        budget.chunk, self.free_slots(FULL) - budget.promised, window, size, self.window, self.page)  # fmt: skip
+        total, left = self.free_slots(FULL) - budget.promised, max(row.most - row.n_gen, 0)
+        ask = Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
+                        window, size, self.window, self.page)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)
@@ -203,7 +212,8 @@ class Scheduler(Publication):
                     row.track, row.next_track, row.last_track = [self.take_state(), self.take_state()], 0, 1
         total = sum(row.stop - row.prefix for row in chosen)
         prefixes = [self.tree.slots(row.node) if not row.allocated and row.node is not None else None for row in chosen]
-        self.make_room(self.rules.alloc_need(total, len(chosen), self.page))
+        spare = self.rules.spare_pages * self.page * len(chosen) if self.page > 1 else 0
+        self.make_room(total + spare)
         for row, prefix in zip(chosen, prefixes, strict=True):
             if prefix is not None:
                 row.append(prefix)
@@ -215,8 +225,8 @@ class Scheduler(Publication):
         if not (self.buffered and STATE in self.parts):
             return Part(row, row.prefix, row.stop, None, None)
         assert row.track is not None
-        ask = Chunk(row.prefix, row.stop, row.branch, ceil(self.opts.state_grid, self.page))
-        end = self.decide(self.rules.track_prefill(ask), row)
+        grid = ceil(self.opts.state_grid, self.page)
+        end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
         if end is None:
             return Part(row, row.prefix, row.stop, None, None)
         row.last_track, row.next_track, row.tracked = row.next_track, 1 - row.next_track, end
@@ -224,10 +234,17 @@ class Scheduler(Publication):
 
     # Decode.
 
-    def retract(self, retracted: list[int], oom: list[int]) -> None:
+    def prepare_decode(self, retracted: list[int], oom: list[int]) -> list[Part]:
+        """Return the parts of a decode step, after retracting requests if it does not fit."""
+        for name in self.rules.decode_order:
+            if name == "retract":
+                self._retract(retracted, oom)
+            else:
+                self._slide_windows()
+        return self._allocate_decode() if self.running else []
+
+    def _retract(self, retracted: list[int], oom: list[int]) -> None:
         """Retract running requests until the next step fits."""
-        if self.rules.slides_before():
-            self.slide_windows()
         if self._fits(self.running):
             return
         rows = list(self.running)
@@ -242,10 +259,10 @@ class Scheduler(Publication):
             row.task.answer.fails(500, "Out of memory even after retracting all other requests in the decode batch. "
                                   "Aborting the last request.", "no-room")  # fmt: skip
             self.leave(row, "none", keep=False)
-        self.running = [rows[k] for k in self.rules.batch_order(order)]
+        self.running = [rows[k] for k in self.rules.kept_order(order)]
 
     def _fits(self, rows: list[Row]) -> bool:
-        need = self.rules.decode_need([row.computed for row in rows], self.page)
+        need = self.page * sum(row.computed % self.page == 0 for row in rows)
         self.make_room(need)
         return self.kv.available >= need
 
@@ -254,29 +271,25 @@ class Scheduler(Publication):
         retracted.append(row.id)
         self.decline(row, row.protected, self.rules.retract_order)
         self.release(row, keep=False)
-        self.make_room(self.rules.retract_room(remaining))
+        self.make_room(self.rules.retract_steps * remaining)
         row.restart()
         self.waiting.append(row)
 
-    def allocate_decode(self) -> list[Part]:
+    def _slide_windows(self) -> None:
+        """Let generating requests give back the window slots that they no longer read."""
+        for row in self.running if self.window else ():
+            if row.steps >= 1:
+                self.release_frontier(row, len(row.all) - 1, self.opts.swa_eviction_interval)
+
+    def _allocate_decode(self) -> list[Part]:
         """Allocate a slot for each running request and return the parts of the step."""
-        if not self.rules.slides_before():
-            self.slide_windows()
-        self.make_room(self.rules.decode_room(len(self.running), self.page))
+        self.make_room(self.rules.decode_pages * self.page * len(self.running))
         parts = []
         for row in self.running:
             self.allocate(row, row.computed + 1)
             row.steps += 1
             parts.append(self._decode_part(row))
         return parts
-
-    def slide_windows(self) -> None:
-        """Let generating requests give back the window slots that they no longer read."""
-        for row in self.running if self.window else ():
-            if row.steps >= 1:
-                self.release_frontier(row, len(row.all) - 1, self.opts.swa_eviction_interval)
-            if self.rules.release_window(row.steps, self.window, self.opts.release_prefill_swa):
-                self._release_window(row)
 
     def _decode_part(self, row: Row) -> Part:
         n, end = row.computed + 1, None
@@ -288,10 +301,3 @@ class Scheduler(Publication):
         row.tracked_before, row.tracked = row.tracked, end
         row.last_track, row.next_track = row.next_track, 1 - row.next_track
         return Part(row, n - 1, n, end, row.track[row.last_track])
-
-    def _release_window(self, row: Row) -> None:
-        """Release the window part of a request's lock early, and the state with it."""
-        if row.lock is not None and row.lock.mark is not None and not row.released:
-            self.tree.release_window(row.lock, self.rules.release_window.rule)
-            row.released = True
-            self.report()

@@ -28,16 +28,16 @@ def _inside(value: Any, b: Because) -> str:
 
 
 SENTENCES = Sentences({
-    "S-LIMIT": lambda v, b: "", "S-ACCEPT": lambda v, b: "", "S-BRANCH": lambda v, b: "",
-    "S-HIT": _hit,
-    "S-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
-    "S-ADMIT": _admit,
-    "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
-    "S-TOMB": _inside,
-    "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
+    "SG-LIMIT": lambda v, b: "", "SG-ACCEPT": lambda v, b: "", "SG-BRANCH": lambda v, b: "",
+    "SG-HIT": _hit,
+    "SG-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
+    "SG-ADMIT": _admit,
+    "SG-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
+    "SG-TOMB": _inside,
+    "SG-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),
-    "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
+    "SG-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
-    "S-TRACK": _track,
-    "S-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
+    "SG-TRACK": _track,
+    "SG-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
 })  # fmt: skip

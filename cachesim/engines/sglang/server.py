@@ -6,61 +6,33 @@ scheduler_components/batch_result_processor.py (0.5.23).
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
-from cachesim import events as log_events
-from cachesim.base.errors import BadInput, ProcessAborted
-from cachesim.base.tokens import TokenList
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.base.errors import ProcessAborted
+from cachesim.base.tokens import TokenList, Tokens
+from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.sglang.events import Turn
-from cachesim.engines.sglang.inspect import Inspected
-from cachesim.engines.sglang.request_row import Row, Task
+from cachesim.engines.sglang.inspection import Inspected
+from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.scheduler import Part
+from cachesim.events import Aborted, Launch
 from cachesim.model import Hidden
 
 
 class Server(Inspected):
     """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
 
-    said: Sequence[tuple[int, tuple[int, ...], Hidden | None]] = ()
-
-    def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
-        request."""
-        if request.kind != "completion" or request.n_cmpl != 1:
-            raise BadInput("only single completions are modelled for this engine")
-        if not request.prompt:
-            raise BadInput("an empty prompt is not modelled for this engine")
-        answer = Answer(self.log.mark())
-        most = self.longest
-        if len(request.prompt) >= most:
-            answer.fails(400, f"The input ({len(request.prompt)} tokens) is longer than the model's context length"
-                         f" ({most} tokens).", "prompt-too-long", prompt=len(request.prompt), most=most)  # fmt: skip
-            answer.done = True
-        else:
-            self.queue.append(Task(answer.request, request, answer))
-        return answer
-
-    @property
-    def longest(self) -> int:
-        """Length of the longest request that the pools hold [tokens]."""
-        return self.kv.full.size - 2 * self.page
-
-    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Raise BadInput: this server does not have slots to save."""
-        raise BadInput(f"this server has no slots to {action}", hint="restart")
+    said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
+    too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
     def take_tasks(self) -> None:
         """Run the first half of a round: move the received requests to the waiting queue."""
         while self.queue:
             task = self.queue.popleft()
-            extra = task.request.extra
-            space = str(extra.get("extra_key", "")), str(extra.get("cache_salt", ""))
-            row = Row(len(self.slots), task, TokenList(task.request.prompt), space)
-            task.answer.id_slot = row.id
-            self.slots.append(row)
-            self.waiting.append(row)
+            space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
+            task.answer.id_slot = len(self.slots)
+            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), space))
+            self.waiting.append(self.slots[-1])
 
     def update(self) -> None:
         """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
@@ -71,7 +43,7 @@ class Server(Inspected):
                 self._decode()
         except ProcessAborted as end:
             self.dead = True
-            self.emit(log_events.Aborted(str(end)))
+            self.emit(Aborted(str(end)))
             for row in self.slots:
                 if row.busy:
                     row.task.answer.dies(end)
@@ -85,62 +57,40 @@ class Server(Inspected):
             return False
         queue = [row.id for row in self.queue_seen]
         parts = self.allocate_prefill(chosen) if chosen else []
-        if parts:
-            self._launch(chosen)
-            self._evaluate(parts, lambda part: self._end_chunk(part.row))
-        self._turn("prefill", parts, queue=queue, verdicts=verdicts)
+        for row in chosen:
+            if not row.launched:
+                answer, row.launched = row.task.answer, True
+                answer.reused, answer.prompt_n = {"node": row.prefix}, row.prompt - row.prefix
+                self.emit(Launch(row.id, row.task.id, 0))
+        self._evaluate(parts, self._end_chunk)
+        self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
         return bool(parts)
 
     def _decode(self) -> None:
         """Run a decode step."""
         retracted: list[int] = []
         oom: list[int] = []
-        self.retract(retracted, oom)
-        parts = self.allocate_decode() if self.running else []
-        if parts:
-            self._evaluate(parts, lambda part: self._ends(part.row))
-        self._turn("decode", parts, retracted=retracted, oom=oom)
+        parts = self.prepare_decode(retracted, oom)
+        self._evaluate(parts, self._ends)
+        self.emit(Turn("decode", [], [], *_run(parts), retracted, oom))
 
-    def _turn(self, op: str, parts: list[Part], **lists: list[Any]) -> None:
-        run = [[part.row.id, part.start, part.stop, *([] if part.track is None else [part.track])] for part in parts]
-        ended = [part.row.id for part in parts if not part.row.busy]
-        given = [lists.get(name, []) for name in ("queue", "verdicts")]
-        more = [lists.get(name, []) for name in ("retracted", "oom")]
-        self.emit(Turn(op, *given, run, *more, ended))
-
-    def _launch(self, chosen: list[Row]) -> None:
-        for row in chosen:
-            if not row.launched:
-                answer, row.launched = row.task.answer, True
-                answer.reused, answer.prompt_n = {"node": row.prefix}, row.prompt - row.prefix
-                self.emit(log_events.Launch(row.id, row.task.id, 0))
-
-    def _evaluate(self, parts: list[Part], end: Any) -> None:
+    def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
         """Evaluate the parts of a step, then end each."""
+        if not parts:
+            return
         said = self.forward(parts)
         self.said = [(part.row.id, tuple(part.row.all[: part.stop]), hidden)
                      for part, hidden in zip(parts, said, strict=True)] if self.model is not None else []  # fmt: skip
-        for part in parts:
+        for part, hidden in zip(parts, said, strict=True):
             part.row.computed = part.stop
             self.decline_states(part)
-        for part, hidden in zip(parts, said, strict=True):
             if part.stop == len(part.row.all):
-                self._record(part.row, hidden)
-        for part in parts:
-            end(part)
-            self._hang_up(part.row)
-
-    def _record(self, row: Row, hidden: Hidden | None) -> None:
-        """Record the model output after the last token and append the next token."""
-        answer, digest, logits = row.task.answer, 0, None
-        if hidden is not None and self.model is not None:
-            digest = int(hidden.digest[-1])
-            logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
-        answer.outputs.append(Output(row.computed - 1, digest, logits))
-        token = self.sampler(row.all, row.task.request, row.n_gen)
-        row.all.append(token)
-        answer.tokens.append(token)
-        row.n_gen = answer.predicted_n = row.n_gen + 1
+                self.record_output(part.row.task, part.row.all, hidden)
+        for row in (part.row for part in parts):
+            end(row)
+            at = row.task.request.cancel_at
+            if row.busy and at is not None and row.computed >= at:
+                self.leave(row, "none", cancelled=True)
 
     def _end_chunk(self, row: Row) -> None:
         """Insert what a chunk has computed; after the last chunk the request generates."""
@@ -153,13 +103,13 @@ class Server(Inspected):
 
     def _ends(self, row: Row) -> bool:
         """End the request if its answer is complete."""
-        token = row.all[-1]
-        over = row.n_gen >= row.most or token in row.task.request.eog or len(row.all) >= self.longest
+        over = row.n_gen >= row.most or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
         if over:
             self.leave(row, "limit")
         return over
 
-    def _hang_up(self, row: Row) -> None:
-        at = row.task.request.cancel_at
-        if row.busy and at is not None and row.computed >= at:
-            self.leave(row, "none", cancelled=True)
+
+def _run(parts: list[Part]) -> tuple[list[list[int]], list[int]]:
+    """Return the parts of a step as a recording holds them, and the requests that it ended."""
+    run = [[part.row.id, part.start, part.stop, *([] if part.track is None else [part.track])] for part in parts]
+    return run, [part.row.id for part in parts if not part.row.busy]

@@ -27,8 +27,12 @@ class AnySlot(Protocol):
     """A slot with the tokens recorded for it; ``child``: its task is a second or later completion."""
 
     id: int
-    tokens: list[int]
     child: bool
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens recorded for it."""
+        ...
 
     @property
     def busy(self) -> bool:

@@ -41,7 +41,7 @@ class Lock(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sizes:
+class TreeSizes:
     """Tokens (or states) with values in the tree, by part: without a lock, and with one."""
 
     evictable: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -58,7 +58,7 @@ class EvictableTree:
         self.lists = {part: Recency(part) for part in layout.parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
         self.leaves: dict[Node, None] = {}
-        self.sizes = Sizes()
+        self.sizes = TreeSizes()
         self.changes: list[Event] = []
         self.touched: dict[Node, None] = {}
         self.lost: list[tuple[Node, int, str]] = []

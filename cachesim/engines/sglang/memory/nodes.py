@@ -22,8 +22,24 @@ class Node:
     """A node: ``key`` are its tokens, the last of which ends at ``end`` of the prefix. ``mark``: boundary of a window
     lock, None without one. ``text``: tokens of a conversation that contains the node, up to its end or further."""
 
-    __slots__ = ("id", "parent", "children", "key", "end", "value", "lock", "mark", "access", "created", "hits",
-                 "priority", "older", "newer", "space", "text")  # fmt: skip
+    __slots__ = (
+        "access",
+        "children",
+        "created",
+        "end",
+        "hits",
+        "id",
+        "key",
+        "lock",
+        "mark",
+        "newer",
+        "older",
+        "parent",
+        "priority",
+        "space",
+        "text",
+        "value",
+    )  # fmt: skip
 
     def __init__(self, number: int, access: float = 0.0, created: float = 0.0, priority: int = 0) -> None:
         self.id, self.access, self.created, self.priority = number, access, created, priority

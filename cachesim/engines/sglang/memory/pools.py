@@ -7,12 +7,12 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/allocator/{token,paged,sw
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
+from cachesim.model import LayerState
 
 Slots = npt.NDArray[np.int64]
 NO_SLOTS: Slots = np.zeros(0, np.int64)
@@ -98,7 +98,7 @@ class StatePool:
     def __init__(self, size: int) -> None:
         self.size = size
         self.free = deque(range(1, size + 1))
-        self.content: dict[int, Any] = {}
+        self.content: dict[int | None, dict[int, LayerState]] = {}      # states by layer
 
     @property
     def available(self) -> int:

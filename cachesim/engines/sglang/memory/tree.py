@@ -73,11 +73,7 @@ class Tree(EvictableTree):
             whole = same == len(child.key)
             node = child if whole else self.split(child, same)
             at += same
-            fits = True
-            if SWA in layout.parts:
-                run, fits = rules.accept_window(run, node.value[SWA] is not None, same, layout.window)
-            if STATE in layout.parts:
-                fits = rules.accept_state(node.value[STATE] is not None) and fits
+            run, fits = rules.accept_node(run, node, layout.parts, layout.window)
             best = node if fits else best
             if not whole:
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
@@ -18,20 +18,14 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
-    active_policy: Callable[..., str]
     waits_for_twin: Callable[..., bool]
     queue_order: Rule
-    refreshes_waiting: Callable[..., bool]
-    match_limit: Callable[..., int]
-    accept_window: Callable[..., tuple[int, bool]]
-    accept_state: Callable[..., bool]
+    accept_node: Callable[..., tuple[int, bool]]
     best_hit: Rule
     branch_point: Callable[..., int | None]
     recent_span: Callable[..., int]
-    stops_pass: Callable[..., bool]
     admission: Rule
     next_chunk: Callable[..., int]
-    alloc_need: Callable[..., int]
     evict_quota: Callable[..., int]
     evict_first: Callable[..., Any]
     drop_leaf: Rule
@@ -48,14 +42,15 @@ class Rules(RuleSet):
     keep_state: Rule
     drop_excess: Rule
     prompt_boundary: Callable[..., int]
-    counted_length: Callable[..., int]
-    slides_before: Callable[[], bool]
-    release_window: Callable[..., bool]
-    decode_need: Callable[..., int]
-    decode_room: Callable[..., int]
     retract_order: Rule
-    batch_order: Callable[..., list[int]]
-    retract_room: Callable[..., int]
+    kept_order: Callable[..., Sequence[int]]
+    many_waiting: int = 128         # more waiting requests than this are not matched
+    refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next
+    refreshed: frozenset[str] = frozenset({"lru"})     # eviction policies under which waiting prefixes are refreshed
+    spare_pages: int = 1            # pages per request that are evicted beyond the need of a prefill step
+    decode_pages: int = 1           # pages per request that are evicted for a decode step
+    retract_steps: int = 20         # tokens of each remaining request that are evicted after a retraction
+    decode_order: tuple[str, ...] = ("retract", "slide_windows")
     inferred: tuple[str, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -1,19 +1,11 @@
 """Decisions of the server: pure functions, in the order in which they apply to a request.
 
 P  page size   W  window   G  grid of the states   hit  tokens that need no evaluation
-
-The sources name files of release 0.5.23 below python/sglang/srt/.
 """
 
-from functools import partial
+from __future__ import annotations
 
 from cachesim.engines.rule import Source
-
-
-def source(path: str, where: str, release: str = "0.5.23") -> Source:
-    """Return a source in SGLang: file below python/sglang/srt/, function, release."""
-    return partial(Source, "sgl-project/sglang")(f"python/sglang/srt/{path}", where, release)
-
 
 CORE = "mem_cache/unified_cache/unified_tree_core.py"
 CACHE = "mem_cache/unified_radix_cache.py"
@@ -21,3 +13,8 @@ WINDOW = "mem_cache/unified_cache/components/swa.py"
 STATES = "mem_cache/unified_cache/components/mamba.py"
 BATCH = "managers/schedule_batch.py"
 POLICY = "managers/schedule_policy.py"
+
+
+def source(path: str, where: str, release: str = "0.5.23") -> Source:
+    """Return a source in SGLang: file below python/sglang/srt/, function, release."""
+    return Source("sgl-project/sglang", f"python/sglang/srt/{path}", where, release)

@@ -8,8 +8,6 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.rules import POLICY, source
 
 CLIP = 4096                  # most tokens of an answer that admission reserves
-MANY_WAITING = 128           # more waiting requests than this are not matched
-REFRESH = 32                 # passes between two refreshes of waiting prefixes
 CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
 
 
@@ -54,32 +52,19 @@ AWARE = frozenset({"lpm", "dfs-weight", "shortest-prefill-first"})
 """Policies that match all waiting requests first."""
 
 
-@rule("S-ACTIVE.MANY", Role.SETUP, source(POLICY, "_determine_active_policy"))
-def active_policy(policy: str, waiting: int) -> str:
-    """With more than 128 waiting requests, the longest match first becomes first come, first served."""
-    return "fcfs" if policy == "lpm" and waiting > MANY_WAITING else policy
-
-
-@rule("S-LATE.BATCH", Role.ADMIT, source(POLICY, "_compute_prefix_matches"))
+@rule("SG-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches"))
 def waits_for_twin(common: int, threshold: int) -> bool:
     """A request that shares ``threshold`` tokens with an earlier one of the queue, and has no better hit, waits for its
     result."""
     return common >= threshold
 
 
-@rule("S-QUEUE.POLICY", Role.ADMIT, source(POLICY, "calc_priority"))
+@rule("SG-QUEUE.POLICY", Role.CONSULT, source(POLICY, "calc_priority"))
 def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
     """Sorts the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
-    longest answer first, shortest prefill first, or in the order of arrival. Value: their places in the new order."""
+    longest answer first, shortest prefill first, or in the order of arrival. Returns their places."""
     key = ORDERS[policy]
     return Decision(sorted(range(len(waiting)), key=lambda k: key(waiting[k])), {"waiting": len(waiting)})
-
-
-@rule("S-REFRESH.EVERY", Role.MEMORY, source(POLICY, "_touch_waiting_prefixes"))
-def refreshes_waiting(policy: str, eviction: str, passes: int) -> bool:
-    """Without matches of waiting requests, every 32nd pass makes their prefixes recent, so that they are not evicted
-    before they start."""
-    return policy not in AWARE and eviction == "lru" and passes % REFRESH == 0
 
 
 def ceil(n: int, page: int) -> int:
@@ -88,24 +73,24 @@ def ceil(n: int, page: int) -> int:
 
 
 def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -> int:
-    """Return the window slots that a request needs at most at a time: what its chunk allocates beyond a window, a
-    window of prompt and answer, and a page."""
+    """Return the most window slots that a request needs at a time: tokens of its chunk beyond a window, a window of
+    prompt and answer, and a page."""
     return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page
 
 
-@rule("S-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
+@rule("SG-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
 def admission(ask: Candidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
-    pages. Value: tokens of its first chunk, 0 = not now (no budget), None = no slots."""
+    pages. Returns the tokens of its first chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
-    needed, limit = ceil(ask.n, ask.page), ask.chunk
-    if ask.n + min(ask.answer, CLIP) + ask.page >= ask.total:
+    needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
+    if ask.n + answer + ask.page >= ask.total:
         return Decision(None, because)
     if ask.window is not None:
-        need = window_need(needed, min(ask.answer, CLIP), ask.chunk, ask.width, ask.page)
+        need = window_need(needed, answer, ask.chunk, ask.width, ask.page)
         if need >= ask.window:
-            head = window_need(0, min(ask.answer, CLIP), None, ask.width, ask.page)
+            head = window_need(0, answer, None, ask.width, ask.page)
             cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
             if limit is None or not cap:
                 return Decision(None, because)
@@ -118,21 +103,9 @@ def admission(ask: Candidate) -> Decision:
     return Decision(max(0, end - ask.hit), because)
 
 
-@rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
+@rule("SG-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
-    """The next chunk of a prompt has as many tokens as fit. If nothing fits, it goes on anyway, because only its end
-    frees slots; with windows it waits. Value: tokens, 0 = it waits."""
+    """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
+    only its end frees slots; with windows it waits. Returns the tokens, 0 if it waits."""
     fits = min(chunk, int(total)) if window is None else min(chunk, int(total), int(window) - page)
     return fits if fits > 0 else 0 if window is not None else chunk
-
-
-@rule("S-PASS.SPENT", Role.ADMIT, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
-def stops_when_spent(state: str) -> bool:
-    """A pass ends before the next candidate when the budget of prompts or chunks is spent."""
-    return state == OTHER
-
-
-@rule("S-REFRESH.ANY", Role.MEMORY, source(POLICY, "_touch_waiting_prefixes"))
-def refreshes_for_any(policy: str, eviction: str, passes: int) -> bool:
-    """The recorder's loop refreshes waiting prefixes under every eviction policy."""
-    return policy not in AWARE and passes % REFRESH == 0

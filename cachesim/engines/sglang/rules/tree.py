@@ -1,4 +1,4 @@
-"""Rules of the radix tree: how far a prompt matches, what a split and an eviction take with them."""
+"""Rules of the radix tree: how far a prompt matches, what an insertion and an eviction change."""
 
 from __future__ import annotations
 
@@ -6,76 +6,66 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node
-from cachesim.engines.sglang.rules import BATCH, CACHE, CORE, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import CACHE, CORE, STATES, WINDOW, source
 
 
 class Found(NamedTuple):
-    """A match: ``hit`` tokens up to the last node that all parts accept, ``full`` tokens with slots of full attention,
-    of ``n`` that the request has."""
+    """A match of ``n`` tokens: ``hit`` up to the last node that all parts accept, ``full`` with slots of full
+    attention."""
 
     n: int
     hit: int
     full: int
 
 
-@rule("S-LIMIT.LAST", Role.MEMORY, source(BATCH, "Req._compute_max_prefix_len"))
-def match_limit(n: int) -> int:
-    """A request matches at most all of its tokens but the last, whose output it needs."""
-    return max(0, n - 1)
-
-
-@rule("S-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
+@rule("SG-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
 def best_hit(found: Found) -> Decision:
-    """Reuses the tokens up to the deepest matched node that all parts of the memory accept. Value: their number."""
+    """Reuses the tokens up to the deepest matched node that all parts of the memory accept."""
     return Decision(found.hit, found._asdict())
 
 
-@rule("S-ACCEPT.STATE", Role.MEMORY, source(STATES, "create_match_validator"))
-def accept_state(has_state: bool) -> bool:
-    """A node of a model with recurrent layers is a stop if it has a state."""
-    return has_state
+@rule("SG-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator"))
+def accept_node(run: int, node: Node, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+    """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
+    all tokens since the root. Returns the live tokens up to its end, and whether it is a stop."""
+    run = run + len(node.key) if node.value[SWA] is not None else 0
+    live = SWA not in parts or (run >= window and node.value[SWA] is not None)
+    return run, live and (STATE not in parts or node.value[STATE] is not None)
 
 
-@rule("S-ACCEPT.WINDOW", Role.MEMORY, source(WINDOW, "create_match_validator"))
-def accept_window(run: int, live: bool, length: int, window: int) -> tuple[int, bool]:
-    """A node is a stop if the window slots of at least W tokens before its end are live, or of all tokens since the
-    root. Value: live tokens up to its end, and whether it is a stop."""
-    run = run + length if live else 0
-    return run, live and run >= window
-
-
-@rule("S-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core"))
+@rule("SG-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core"))
 def branch_point(found: Found, grid: int) -> int | None:
-    """Where the matched tokens of full attention end, rounded down to the grid, if that is behind the hit: a state or a
-    window there would have given a longer hit. Value: its length, None = none."""
+    """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
+    hit. Returns that length, None if the hit reaches it."""
     aligned = found.full // grid * grid
     return aligned if aligned > found.hit else None
 
 
-@rule("S-RECENT.WINDOW", Role.MEMORY, source(WINDOW, "refresh_lru"))
+@rule("SG-RECENT.WINDOW", Role.MEMORY, source(WINDOW, "refresh_lru"))
 def recent_span(window: int, page: int) -> int:
-    """A match or an insert makes the window slots of its last W + P tokens most recent, and no others."""
+    """A match or an insertion makes the window slots of its last W + P tokens most recent, and no others."""
     return window + page
 
 
-@rule("S-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
+@rule("SG-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
 def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
-    """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer without
-    it. Value: the prompt's length, 0 = no such boundary."""
+    """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
+    Returns the prompt's length, 0 for no such boundary."""
     return prompt if parts == 1 and prompt < inserted else 0
 
 
-@rule("S-REVIVE.WINDOW", Role.MEMORY, source(WINDOW, "_clip_to_window"))
+@rule("SG-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
     """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
-    tombstone. Value: first live position, None = none."""
+    tombstone. Returns the first live position, None if there is none."""
     live = max(start, frontier)
     return live if live < end else None
 
 
-@rule("S-CAP.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock"))
+@rule("SG-CAP.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock"))
 def capped_leaf(length: int, window: int, page: int) -> int:
-    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Value: tokens split off before it."""
+    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Returns the tokens that are split
+    off before it."""
     return max(0, length - -(-window // page) * page)
 
 
@@ -91,46 +81,45 @@ PRIORITIES: Mapping[str, Callable[[Node], Any]] = {
 """Sort key of a leaf by eviction policy: the smallest is evicted first."""
 
 
-@rule("S-EVICT.POLICY", Role.DROP, source("mem_cache/evict_policy.py", "get_priority"))
+@rule("SG-VICTIM.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority"))
 def evict_first(policy: str, node: Node) -> Any:
-    """Leaves are evicted in the order of the policy: least recently used, least frequently used, first in, lowest
-    priority; slru spares nodes that two requests inserted. Value: the sort key."""
+    """Leaves are evicted in the order of the policy; slru spares nodes that two requests inserted. Returns the sort
+    key."""
     return PRIORITIES[policy](node)
 
 
-@rule("S-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components"))
+@rule("SG-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components"))
 def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Full attention is evicted until the allocator has what it needs, even beyond the requested number of tokens;
-    other parts up to the requested number. Value: that number, 0 = the part is not evicted."""
+    other parts up to that number. Returns the most tokens to evict."""
     if part == FULL and asked:
         return max(asked, freed + evictable)
     return asked if freed < asked else 0
 
 
-@rule("S-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
+@rule("SG-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
 def drop_leaf(part: int, node: Node) -> Decision:
-    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Value: its node."""
+    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Returns its number."""
     return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
 
 
-@rule("S-TOMB.RANK", Role.DROP, source(CORE, "_cascade_evict"))
+@rule("SG-TOMB.RANK", Role.DROP, source(CORE, "_cascade_evict"))
 def drop_inside(part: int, node: Node) -> Decision:
     """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
-    else. Value: the parts that go."""
+    else. Returns the lost parts."""
     gone = [kind for kind in ((SWA, STATE) if part == SWA else (STATE,)) if node.value[kind] is not None]
     return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
-@rule("S-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states"))
+@rule("SG-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states"))
 def drop_excess(held: int, cap: int, node: Node) -> Decision:
     """A path holds at most ``cap`` states (below 0: any number). The states nearest to the root are dropped first, but
-    no state at a fork, at a leaf or in use. Value: whether this one is dropped."""
+    no state at a fork, at a leaf or in use."""
     spared = node.lock[STATE] > 0 or len(node.children) != 1
     return Decision(0 <= cap < held and not spared, {"node": node.id, "end": node.end, "held": held, "cap": cap})
 
 
-@rule("S-KEEP.STATE", Role.CREATE, source(STATES, "commit_insert_component_data"))
+@rule("SG-KEEP.STATE", Role.STORE, source(STATES, "commit_insert_component_data"))
 def keep_state(exists: bool, end: int) -> Decision:
-    """A node keeps the state that it has; a second state of the same prefix is freed. Value: whether the new state is
-    kept."""
+    """A node keeps the state that it has; a second state of the same prefix is freed."""
     return Decision(not exists, {"start": end, "exists": exists})

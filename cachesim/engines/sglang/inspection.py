@@ -6,11 +6,11 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
-from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node
 from cachesim.engines.sglang.memory.pools import Slots
 from cachesim.engines.sglang.points import key_of
 from cachesim.engines.sglang.worker import Worker
+from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.model import Rows
 
 
@@ -53,7 +53,7 @@ class Inspected(Worker):
     def _state(self, slot: int | None, n: int) -> StatePart | None:
         if STATE not in self.parts:
             return None
-        held = (self.states.content.get(slot) or {}) if slot is not None else {}
+        held = self.states.content.get(slot, {})
         layers = [i for i, layer in enumerate(self.kind.layers) if layer.recurrence]
         return StatePart(n - 1, {i: held.get(i) for i in layers})
 
