@@ -93,7 +93,7 @@ class TreePoints:
         key = key_of(node, FULL)
         if before is None or (before.start, before.end, before.usable) != (now.start, now.end, now.usable):
             after = key_of(parent, FULL) if parent.parent is not None else None
-            tokens, start = node.key, now.start
+            tokens, start = node.text[now.start : now.end], now.start
             if before is not None and before.start == now.start:
                 tokens, start, after = (), now.end, key
             point = Point(key, now.end, tokens, start, after, *now.usable, self.tree.layout.page)

@@ -194,8 +194,9 @@ class Publication(RequestQueue):
     def _insert(self, row: Row, n: int, state: int | None) -> Any:
         """Insert tokens; in a tree of full attention only, end a node where the prompt ends."""
         tokens, priority = tuple(row.all), int(row.task.request.extra.get("priority", 0))
+        text = tuple(row.identities(0, len(row.all))) if row.key else tokens
         ask = Insertion(tokens, row.space, n, row.buffer[:n].copy(), row.protected, row.evicted, row.inserted, priority,
-                        state)  # fmt: skip
+                        state, text)  # fmt: skip
         done = self.tree.insert(ask)
         self._inserted(ask, done)
         prompt = row.prompt // self.page * self.page
@@ -250,7 +251,7 @@ class Publication(RequestQueue):
         """End a request. ``keep``: the tree takes over what it computed."""
         answer = row.task.answer
         answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens = tuple(row.tokens)
+        answer.slot_tokens = tuple(row.all[: row.computed])
         if row.launched:
             self.emit(log_events.Release(row.id, row.task.id, row.computed, 0))
         self.release(row, keep)

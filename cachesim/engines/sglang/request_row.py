@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.sglang.memory.eviction import Lock
 from cachesim.engines.sglang.memory.nodes import Node
@@ -21,6 +22,7 @@ class Row:
     task: ReceivedRequest
     all: TokenList                          # prompt and answer
     space: Any                              # name space of its prefixes
+    key: int = 0                            # key that its tokens are computed under, 0 = none
     buffer: Slots = field(default_factory=lambda: NO_SLOTS)     # its slots, ``allocated`` of them in use
     allocated: int = 0
     computed: int = 0                       # evaluated tokens
@@ -47,8 +49,12 @@ class Row:
 
     @property
     def tokens(self) -> list[int]:
-        """The evaluated tokens."""
-        return self.all[: self.computed]
+        """The evaluated tokens, with their key."""
+        return self.identities(0, self.computed)
+
+    def identities(self, start: int, stop: int) -> list[int]:
+        """Return tokens start .. stop-1 with the key that they are computed under."""
+        return [token + self.key * IDS for token in self.all[start:stop]] if self.key else self.all[start:stop]
 
     @property
     def prompt(self) -> int:

@@ -7,6 +7,7 @@ scheduler_components/batch_result_processor.py (0.5.23).
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
+from zlib import crc32
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import TokenList, Tokens
@@ -30,8 +31,9 @@ class Server(Inspected):
         while self.queue:
             task = self.queue.popleft()
             space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
-            task.answer.id_slot = len(self.slots)
-            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), space))
+            key = 1 + crc32("\0".join(space).encode()) if any(space) else 0
+            task.answer.id_slot, task.answer.keys = len(self.slots), ((0, key),) if key else ()
+            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), space, key))
             self.waiting.append(self.slots[-1])
 
     def update(self) -> None:
@@ -79,7 +81,7 @@ class Server(Inspected):
         if not parts:
             return
         said = self.forward(parts)
-        self.said = [(part.row.id, tuple(part.row.all[: part.stop]), hidden)
+        self.said = [(part.row.id, tuple(part.row.identities(0, part.stop)), hidden)
                      for part, hidden in zip(parts, said, strict=True)] if self.model is not None else []  # fmt: skip
         for part, hidden in zip(parts, said, strict=True):
             part.row.computed = part.stop

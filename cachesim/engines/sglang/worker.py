@@ -43,7 +43,7 @@ class Worker(Scheduler):
         if self.model is None or not parts:
             return
         content = self.states.content
-        runs = [CellRun(row.id, start, row.all[start:stop], content.get(row.state, {}))
+        runs = [CellRun(row.id, start, row.identities(start, stop), content.get(row.state, {}))
                 for row, start, stop, _, _ in parts.values()]  # fmt: skip
         step = CellStep(self, runs)
         for k, after, hidden in zip(parts, step.after, self.model.forward(step.runs(), step), strict=True):

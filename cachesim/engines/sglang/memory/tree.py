@@ -32,7 +32,7 @@ class Match(NamedTuple):
 class Insertion:
     """``limit`` tokens of a request, with their slots, that the tree takes over. The first ``protected`` belong to the
     tree already; those before ``frontier`` have no window slots; ``counted`` were inserted by the same request
-    before. ``state``: slot of the state after the last token."""
+    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key."""
 
     tokens: Tokens
     space: Any
@@ -42,7 +42,8 @@ class Insertion:
     frontier: int
     counted: int
     priority: int
-    state: int | None = None
+    state: int | None
+    text: Tokens
 
 
 class Inserting(NamedTuple):
@@ -200,7 +201,7 @@ class Tree(EvictableTree):
 
     def _leaf(self, parent: Node, at: int, ask: Insertion) -> Node:
         """Add a leaf for the rest of the tokens; the tokens without window slots become a node of their own."""
-        key, text = ask.tokens[at : ask.limit], ask.tokens
+        key, text = ask.tokens[at : ask.limit], ask.text
         leaf = self._new(parent, key, ask.limit, ask.space, ask.priority, text)
         leaf.value[FULL] = ask.slots[at : ask.limit]
         self.sizes.evictable[FULL] += len(key)
