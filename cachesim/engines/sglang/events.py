@@ -1,7 +1,4 @@
-"""Events of the server: changes of the radix tree, evictions, and the turns of the scheduler.
-
-Their records have the form of the recordings: a list that begins with the kind.
-"""
+"""Events of the server: changes of the radix tree, evictions, and the turns of the scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from cachesim.events import Event, frozen
 
 @frozen
 class TreeEvent(Event, printed=False):
-    """An event that a recording holds as a list of its fields."""
+    """An event that a recording holds as a list: its kind and its fields."""
 
     def row(self) -> list[Any]:
         """Return the event as a recording holds it."""
@@ -23,7 +20,7 @@ class TreeEvent(Event, printed=False):
 @frozen
 class Matched(TreeEvent, ev="match"):
     """The tree was searched for ``limit`` tokens of a request: ``hit`` can be reused, ``full`` have slots of full
-    attention. ``cow``: 1 if the request gets a copy of the state."""
+    attention; a state or a window at a branch would give a longer hit. ``cow``: 1 if the request gets a state."""
 
     request: int
     limit: int
@@ -36,8 +33,8 @@ class Matched(TreeEvent, ev="match"):
 
 @frozen
 class Inserted(TreeEvent, ev="insert"):
-    """``limit`` tokens were inserted; the tree knew ``known`` of them. ``protected``: tokens that the request shares
-    with the tree; ``frontier``: tokens without window slots; ``exists``: 1 if the end had a state."""
+    """``limit`` tokens were inserted, ``known`` of them were there, the first ``protected`` by the same request; those
+    before ``frontier`` have no window slots. ``exists``: 1 if the end had a state."""
 
     limit: int
     protected: int
@@ -48,7 +45,7 @@ class Inserted(TreeEvent, ev="insert"):
 
 @frozen
 class Split(TreeEvent, ev="split"):
-    """The first ``length`` tokens of a node became the new node ``upper``."""
+    """The first ``length`` tokens of a node became the node ``upper``."""
 
     node: int
     upper: int
@@ -82,7 +79,7 @@ class Dropped(TreeEvent, ev="drop"):
 
 @frozen
 class Evicted(TreeEvent, ev="evict_for_alloc"):
-    """An allocation asked for slots by part; ``freed`` were freed."""
+    """An allocation asked for slots by part."""
 
     asked: list[int]
     freed: list[int]
@@ -90,8 +87,7 @@ class Evicted(TreeEvent, ev="evict_for_alloc"):
 
 @frozen
 class Turn(Event, ev="turn", printed=False):
-    """A turn of the scheduler. ``op``: prefill or decode; ``queue``: waiting requests after sorting; ``verdicts`` of
-    the candidates; ``run``: request, first and last position, length of a tracked state if there is one."""
+    """A step of the scheduler: the queue, verdicts of the candidates, parts, requests that ended or were put back."""
 
     op: str
     queue: list[int]
@@ -102,7 +98,7 @@ class Turn(Event, ev="turn", printed=False):
     oom: Sequence[int] = ()
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
-        """Return the fields of the step that are present in a recording."""
+        """Return the fields that a recording has."""
         named = ("queue", "verdicts", "run") if self.op == "prefill" else ("run",)
         more = {name: value for name in ("retracted", "oom", "finished") if (value := getattr(self, name))}
         return {"op": self.op, **{name: getattr(self, name) for name in named}, **more}

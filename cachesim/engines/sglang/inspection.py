@@ -78,10 +78,10 @@ class Inspected(Worker):
             have = [node for node in nodes if node.value[part] is not None]
             free = sum(tree.size(node, part) for node in have if not node.lock[part])
             held = sum(tree.size(node, part) for node in have if node.lock[part])
-            if [free, held] != [tree.sizes.evictable[part], tree.sizes.protected[part]]:
+            if [free, held] != [tree.evictable[part], tree.protected[part]]:
                 raise Crash(f"part {LETTERS[part]}: {free} tokens evictable and {held} protected, counted "
-                            f"{tree.sizes.evictable[part]} and {tree.sizes.protected[part]}")  # fmt: skip
-            if part != FULL and set(have) != set(tree.lists[part].members()):
+                            f"{tree.evictable[part]} and {tree.protected[part]}")  # fmt: skip
+            if part != FULL and any(node not in tree.lists[part] for node in have):
                 raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
         leaves = {node for node in nodes if not node.children and not any(node.lock)}
         if leaves != set(tree.leaves):

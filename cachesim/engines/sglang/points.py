@@ -61,25 +61,25 @@ class TreePoints:
 
     def _lengths(self, node: Node) -> Reported:
         """Return at which lengths of its prefix a node is usable."""
-        layout, start, end = self.tree.layout, node.start, node.end
-        lo, run = start + layout.page, 0
-        if SWA in layout.parts:
+        tree, start, end = self.tree, node.start, node.end
+        lo, run = start + tree.page, 0
+        if SWA in tree.parts:
             before = self._run(node.parent)
             live = node.value[SWA] is not None
-            run = min(before + len(node.key), layout.window) if live else 0
-            missing = max(layout.window - before, layout.page)
-            lo = start + -(-missing // layout.page) * layout.page if live else end + 1
+            run = min(before + len(node.key), tree.window) if live else 0
+            missing = max(tree.window - before, tree.page)
+            lo = start + -(-missing // tree.page) * tree.page if live else end + 1
         usable = (lo, end) if lo <= end else UNUSABLE
-        if STATE not in layout.parts:
+        if STATE not in tree.parts:
             return Reported(start, end, usable, None, run)
         state = None
         if node.value[STATE] is not None:
-            state = (end, end) if SWA not in layout.parts or run >= layout.window else UNUSABLE
+            state = (end, end) if SWA not in tree.parts or run >= tree.window else UNUSABLE
         return Reported(start, end, UNUSABLE, state, run)
 
     def _run(self, node: Node | None) -> int:
         """Return the number of live window tokens before the end of a node, at most the window."""
-        run, window = 0, self.tree.layout.window
+        run, window = 0, self.tree.window
         while node is not None and node.parent is not None:
             if run >= window or node.value[SWA] is None:
                 return min(run, window)
@@ -96,7 +96,7 @@ class TreePoints:
             tokens, start = node.text[now.start : now.end], now.start
             if before is not None and before.start == now.start:
                 tokens, start, after = (), now.end, key
-            point = Point(key, now.end, tokens, start, after, *now.usable, self.tree.layout.page)
+            point = Point(key, now.end, tokens, start, after, *now.usable, self.tree.page)
             self.log.emit(Gained(None, point, cause, rule))
         if now.state is not None and (before is None or before.state != now.state):
             point = Point(key_of(node, STATE), now.end, (), now.end, key, *now.state)

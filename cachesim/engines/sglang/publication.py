@@ -14,7 +14,6 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
-from cachesim.engines.sglang.memory.eviction import Layout
 from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
@@ -43,8 +42,7 @@ class Publication(RequestQueue):
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
-        self.tree = Tree(rules, Layout(self.parts, self.page, self.window, opts.state_grid, opts.radix_eviction_policy,
-                                       opts.mamba_max_states_per_path), self.kv, self.states)  # fmt: skip
+        self.tree = Tree(rules, opts, self.parts, self.window, self.kv, self.states)
         self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.sampler = CountingSampler(sampler, log)
@@ -249,14 +247,9 @@ class Publication(RequestQueue):
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens = tuple(row.all[: row.computed])
-        if row.launched:
-            self.emit(log_events.Release(row.id, row.task.id, row.computed, 0))
+        self.record_end(row, why, cancelled)
         self.release(row, keep)
         for rows in (self.running, self.waiting):
             if row in rows:
                 rows.remove(row)
         self.chunked = None if row is self.chunked else self.chunked
-        answer.done, row.busy = True, False

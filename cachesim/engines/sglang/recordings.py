@@ -77,7 +77,7 @@ class StepPlayer:
 
     def _sizes(self) -> dict[str, list[int]]:
         tree = self.server.tree
-        return {NAMES[part]: [tree.available(part), tree.sizes.evictable[part], tree.sizes.protected[part]]
+        return {NAMES[part]: [tree.available(part), tree.evictable[part], tree.protected[part]]
                 for part in self.server.parts}  # fmt: skip
 
     def _tree(self) -> list[list[Any]]:

@@ -5,27 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.base.keyed_tokens import IDS
-from cachesim.base.tokens import TokenList
 from cachesim.engines.sglang.memory.eviction import Lock
 from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.memory.pools import NO_SLOTS, Slots
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
-from cachesim.engines.shared.request_queue import ReceivedRequest
+from cachesim.engines.shared.request_queue import RequestRow
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class Row(RequestRow):
     """A request. Its tokens up to ``protected`` belong to the tree."""
 
-    id: int
-    task: ReceivedRequest
-    all: TokenList                          # prompt and answer
-    space: Any                              # name space of its prefixes
-    key: int = 0                            # key that its tokens are computed under, 0 = none
+    space: Any = None                       # name space of its prefixes
     buffer: Slots = field(default_factory=lambda: NO_SLOTS)     # its slots, ``allocated`` of them in use
     allocated: int = 0
-    computed: int = 0                       # evaluated tokens
     prefix: int = 0                         # tokens before its next chunk
     stop: int = 0                           # end of its next chunk
     node: Node | None = None                # where its last match ended
@@ -43,33 +36,6 @@ class Row:
     branch: int | None = None               # where a state would have given a longer hit
     window_branch: int | None = None
     steps: int = 0                          # tokens generated since it started
-    launched: bool = False
-    busy: bool = True
-    child: bool = False                     # always False: several completions are not supported
-
-    @property
-    def tokens(self) -> list[int]:
-        """The evaluated tokens, with their key."""
-        return self.identities(0, self.computed)
-
-    def identities(self, start: int, stop: int) -> list[int]:
-        """Return tokens start .. stop-1 with the key that they are computed under."""
-        return [token + self.key * IDS for token in self.all[start:stop]] if self.key else self.all[start:stop]
-
-    @property
-    def prompt(self) -> int:
-        """Length of the prompt [tokens]."""
-        return len(self.task.request.prompt)
-
-    @property
-    def n_gen(self) -> int:
-        """Number of generated tokens."""
-        return self.task.answer.predicted_n
-
-    @property
-    def most(self) -> int:
-        """Most tokens of its answer."""
-        return max(1, self.task.request.n_predict)
 
     def append(self, slots: Slots) -> None:
         """Add slots to the row."""

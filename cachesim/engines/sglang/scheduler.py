@@ -57,7 +57,7 @@ class Scheduler(Publication):
 
     def free_slots(self, part: int) -> int:
         """Return the slots of a part that are free or can be evicted."""
-        return self.tree.available(part) + self.tree.sizes.evictable[part]
+        return self.tree.available(part) + self.tree.evictable[part]
 
     # Queue.
 
@@ -69,7 +69,7 @@ class Scheduler(Publication):
         late = self._match_waiting() if policy in AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
         facts = [Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in AWARE else 0,
-                         row.most - row.n_gen, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
+                         row.left, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
         self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
         if policy not in AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
@@ -123,7 +123,7 @@ class Scheduler(Publication):
             return None
         self.sort_queue()
         budget = Budget(opts.max_prefill_tokens, opts.chunked_prefill_size if opts.chunked_prefill_size > 0 else None)
-        budget.promised = sum(min(row.most - row.n_gen, CLIP) * opts.new_token_ratio for row in self.running)
+        budget.promised = sum(min(row.left, CLIP) * opts.new_token_ratio for row in self.running)
         chosen: list[Row] = []
         if self.chunked is not None:
             self._continue_chunk(self.chunked, budget, chosen)
@@ -171,7 +171,7 @@ class Scheduler(Publication):
             return
         left = len(row.all) - row.prefix
         chosen.append(row)
-        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.most, CLIP))
+        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, CLIP))
         self.chunked = row if left > fits else None
 
     def _admit(self, row: Row, budget: Budget, chosen: list[Row]) -> str:
@@ -180,7 +180,7 @@ class Scheduler(Publication):
         pin = self.tree.lock(row.node)
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
-        total, left = self.free_slots(FULL) - budget.promised, max(row.most - row.n_gen, 0)
+        total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
         ask = Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
                         window, size, self.window, self.page)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
@@ -190,7 +190,7 @@ class Scheduler(Publication):
             cut = n < ask.n
             if cut:
                 self.chunked = row
-            self._reserve(row, budget, n, 0 if cut else min(row.most, CLIP))
+            self._reserve(row, budget, n, 0 if cut else min(row.task.request.n_predict, CLIP))
         self.tree.unlock(pin)
         if not n:
             row.copied = None
@@ -248,7 +248,7 @@ class Scheduler(Publication):
         if self._fits(self.running):
             return
         rows = list(self.running)
-        order = self.decide(self.rules.retract_order([(row.n_gen, row.prompt) for row in rows]), None)
+        order = self.decide(self.rules.retract_order([(row.task.answer.predicted_n, row.prompt) for row in rows]), None)
         first = True
         while len(order) > 1 and (first or not self._fits([rows[k] for k in order])):
             first = False

@@ -7,7 +7,6 @@ scheduler_components/batch_result_processor.py (0.5.23).
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
-from zlib import crc32
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import TokenList, Tokens
@@ -16,7 +15,7 @@ from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.inspection import Inspected
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.scheduler import Part
-from cachesim.events import Aborted, Launch
+from cachesim.engines.shared.request_queue import key_of
 from cachesim.model import Hidden
 
 
@@ -31,9 +30,9 @@ class Server(Inspected):
         while self.queue:
             task = self.queue.popleft()
             space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
-            key = 1 + crc32("\0".join(space).encode()) if any(space) else 0
+            key = key_of(*space)
             task.answer.id_slot, task.answer.keys = len(self.slots), ((0, key),) if key else ()
-            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), space, key))
+            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), key, space=space))
             self.waiting.append(self.slots[-1])
 
     def update(self) -> None:
@@ -44,12 +43,7 @@ class Server(Inspected):
             if not self._prefill() and self.running:
                 self._decode()
         except ProcessAborted as end:
-            self.dead = True
-            self.emit(Aborted(str(end)))
-            for row in self.slots:
-                if row.busy:
-                    row.task.answer.dies(end)
-                    row.busy = False
+            self.record_death(end)
 
     def _prefill(self) -> bool:
         """Run a prefill step; return whether there was one."""
@@ -60,10 +54,7 @@ class Server(Inspected):
         queue = [row.id for row in self.queue_seen]
         parts = self.allocate_prefill(chosen) if chosen else []
         for row in chosen:
-            if not row.launched:
-                answer, row.launched = row.task.answer, True
-                answer.reused, answer.prompt_n = {"node": row.prefix}, row.prompt - row.prefix
-                self.emit(Launch(row.id, row.task.id, 0))
+            self.record_launch(row, "node", row.prefix)
         self._evaluate(parts, self._end_chunk)
         self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
         return bool(parts)
@@ -87,7 +78,7 @@ class Server(Inspected):
             part.row.computed = part.stop
             self.decline_states(part)
             if part.stop == len(part.row.all):
-                self.record_output(part.row.task, part.row.all, hidden)
+                self.record_output(part.row, hidden)
         for row in (part.row for part in parts):
             end(row)
             at = row.task.request.cancel_at
@@ -105,7 +96,7 @@ class Server(Inspected):
 
     def _ends(self, row: Row) -> bool:
         """End the request if its answer is complete."""
-        over = row.n_gen >= row.most or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
+        over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
         if over:
             self.leave(row, "limit")
         return over

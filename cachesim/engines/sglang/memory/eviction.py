@@ -7,58 +7,38 @@ unified_cache/components/ (0.5.23).
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as ev
+from cachesim.engines.sglang.flags import Options
 from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node, Recency
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.events import Decided, Event
 
 
-class Layout(NamedTuple):
-    """Shape of the tree: the ``parts`` of its nodes, page, window, grid of the states [tokens], eviction policy, most
-    states on a path (below 0 = any number)."""
-
-    parts: tuple[int, ...]
-    page: int
-    window: int = 0
-    grid: int = 1
-    policy: str = "lru"
-    most_states: int = -1
-
-
 class Lock(NamedTuple):
-    """A lock on a node and the path before it; ``mark``: boundary of its window, None = the root. ``parts``: the parts
-    that it holds."""
+    """A lock on a node and the path before it; ``mark``: boundary of its window, None = the root."""
 
     node: Node
     mark: int | None
-    parts: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class TreeSizes:
-    """Tokens (or states) with values in the tree, by part: without a lock, and with one."""
-
-    evictable: list[int] = field(default_factory=lambda: [0, 0, 0])
-    protected: list[int] = field(default_factory=lambda: [0, 0, 0])
 
 
 class EvictableTree:
-    """The nodes, their locks, and the order of eviction. ``changes``: events since they were last taken; ``touched``:
-    nodes whose restore points may have changed; ``lost``: parts that went, with the deciding rule."""
+    """The nodes, their locks, and the order of eviction. ``evictable``, ``protected``: tokens or states in the tree by
+    part, without and with a lock; ``changes``: events since they were last taken; ``touched``: nodes whose restore
+    points may have changed; ``lost``: removed parts, with the deciding rule."""
 
-    def __init__(self, rules: Rules, layout: Layout, kv: KvPools, states: StatePool) -> None:
-        self.rules, self.layout, self.kv, self.states = rules, layout, kv, states
+    def __init__(self, rules: Rules, opts: Options, parts: tuple[int, ...], window: int, kv: KvPools,
+                 states: StatePool) -> None:
+        self.rules, self.opts, self.parts, self.window, self.kv, self.states = rules, opts, parts, window, kv, states
+        self.page, self.evictable, self.protected = opts.page_size, [0, 0, 0], [0, 0, 0]
         self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
-        self.lists = {part: Recency(part) for part in layout.parts if part != FULL}
+        self.lists = {part: Recency(part) for part in parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
         self.leaves: dict[Node, None] = {}
-        self.sizes = TreeSizes()
         self.changes: list[Event] = []
         self.touched: dict[Node, None] = {}
         self.lost: list[tuple[Node, int, str]] = []
@@ -88,8 +68,7 @@ class EvictableTree:
 
     def lock(self, node: Node) -> Lock:
         """Lock the path to a node for full attention, its last window, and its state."""
-        parts = self.layout.parts
-        mark, span = None, self.layout.window if SWA in parts else 0
+        mark, span = None, self.window
         for one in node.path():
             self._count(one, FULL, 1)
             self.leaves.pop(one, None)
@@ -101,15 +80,15 @@ class EvictableTree:
                         self.marks += 1
                         one.mark = self.marks
                     mark = one.mark
-        if STATE in parts and node is not self.root:
+        if STATE in self.parts and node is not self.root:
             self._count(node, STATE, 1)
-        return Lock(node, mark, parts)
+        return Lock(node, mark)
 
     def unlock(self, lock: Lock) -> None:
         """Release a lock."""
-        if STATE in lock.parts and lock.node is not self.root:
+        if STATE in self.parts and lock.node is not self.root:
             self._count(lock.node, STATE, -1)
-        inside = SWA in lock.parts
+        inside = SWA in self.parts
         for one in lock.node.path():
             if inside:
                 self._count(one, SWA, -1)
@@ -125,8 +104,8 @@ class EvictableTree:
             raise Crash(f"node {node.id} is unlocked more often than it was locked")
         if before == max(0, -step) and node.value[part] is not None:
             size = self.size(node, part) * step
-            self.sizes.evictable[part] -= size
-            self.sizes.protected[part] += size
+            self.evictable[part] -= size
+            self.protected[part] += size
 
     def update_leaf(self, node: Node) -> None:
         """Keep the set of leaves that can be evicted: no children, no locks, not the root."""
@@ -141,7 +120,7 @@ class EvictableTree:
         """Store the window or the state of a node."""
         node.value[part] = value
         self.lists[part].add(node)
-        (self.sizes.protected if node.lock[part] else self.sizes.evictable)[part] += self.size(node, part)
+        (self.protected if node.lock[part] else self.evictable)[part] += self.size(node, part)
         self.touched[node] = None
 
     def drop(self, node: Node, part: int, rule: str) -> int:
@@ -160,7 +139,7 @@ class EvictableTree:
             node.value[part] = None
             self.lists[part].remove(node)
         size = self.size(node, part)
-        self.sizes.evictable[part] -= size
+        self.evictable[part] -= size
         self.changes.append(ev.Dropped(node.id, LETTERS[part], len(node.key)))
         self.lost.append((node, part, rule))
         self.touched[node] = None
@@ -170,11 +149,11 @@ class EvictableTree:
         """Evict a leaf, whichever part asked for it."""
         decision = self.rules.drop_leaf(part, node)
         self.decide(decision)
-        for kind in self.layout.parts:
+        for kind in self.parts:
             freed[kind] += self.drop(node, kind, decision.rule)
         parent = node.parent
         assert parent is not None
-        del parent.children[node.space, node.key[: self.layout.page]]
+        del parent.children[node.space, node.key[: self.page]]
         node.value[FULL] = None
         del self.arena[node.id]
         self.leaves.pop(node, None)
@@ -194,8 +173,8 @@ class EvictableTree:
         """Evict until this many further slots of each part are available; return the numbers of freed slots."""
         wanted = [self.available(part) + n if n else 0 for part, n in enumerate(asked)]
         freed = [0, 0, 0]
-        for part in self.layout.parts:
-            quota = self.rules.evict_quota(part, asked[part], freed[part], self.sizes.evictable[part])
+        for part in self.parts:
+            quota = self.rules.evict_quota(part, asked[part], freed[part], self.evictable[part])
             if not quota or self.available(part) >= wanted[part]:
                 continue
             victims = self._leaves_by_policy() if part == FULL else self._least_recent(part)
@@ -210,15 +189,15 @@ class EvictableTree:
 
     def _leaves_by_policy(self) -> Iterator[Node]:
         """Yield leaves in the order of the policy; a parent joins when its last child has gone."""
-        heap = [(self.rules.evict_first(self.layout.policy, node), node.access, node.id, node) for node in self.leaves]
+        policy, key = self.opts.radix_eviction_policy, self.rules.evict_first
+        heap = [(key(policy, node), node.access, node.id, node) for node in self.leaves]
         heapq.heapify(heap)
         while heap:
             node = heapq.heappop(heap)[3]
             if node in self.leaves:
                 yield node
-                if (parent := node.parent) in self.leaves and parent is not None:
-                    key = self.rules.evict_first(self.layout.policy, parent)
-                    heapq.heappush(heap, (key, parent.access, parent.id, parent))
+                if (above := node.parent) in self.leaves and above is not None:
+                    heapq.heappush(heap, (key(policy, above), above.access, above.id, above))
 
     def _least_recent(self, part: int) -> Iterator[Node]:
         """Yield unlocked nodes, the least recent first. If an eviction removed the next node, too, begin again."""

@@ -117,13 +117,6 @@ class Recency:
         self.remove(node)
         return self.add(node, newer)
 
-    def members(self) -> Iterator[Node]:
-        """Yield the nodes, the most recent first."""
-        node = self.head.older[self.part]
-        while node is not None and node is not self.tail:
-            yield node
-            node = node.older[self.part]
-
     def unlocked(self, after: Node | None = None) -> Node | None:
         """Return the least recent unlocked node, or the next one more recent than ``after``; None if there is none."""
         node = (after or self.tail).newer[self.part]

@@ -60,36 +60,35 @@ class Tree(EvictableTree):
     # Match.
 
     def _child(self, node: Node, tokens: Tokens, at: int, space: Any) -> Node | None:
-        return node.children.get((space, tokens[at : at + self.layout.page]))
+        return node.children.get((space, tokens[at : at + self.page]))
 
     def match(self, tokens: Tokens, space: Any, limit: int) -> Match:
         """Return the longest usable prefix among the first ``limit`` tokens. It splits a node that the tokens leave,
         and makes the used nodes recent."""
-        rules, layout = self.rules, self.layout
-        most = limit // layout.page * layout.page
+        rules, most = self.rules, limit // self.page * self.page
         node = best = self.root
-        at, run = 0, layout.window
+        at, run = 0, self.window
         while at < most and (child := self._child(node, tokens, at, space)) is not None:
             same = self._common(child, tokens, at, most)
             whole = same == len(child.key)
             node = child if whole else self.split(child, same)
             at += same
-            run, fits = rules.accept_node(run, node, layout.parts, layout.window)
+            run, fits = rules.accept_node(run, node, self.parts, self.window)
             best = node if fits else best
             if not whole:
                 break
         if most:
             self._refresh(best)
         found = Found(limit, best.end, at)
-        state_branch = rules.branch_point(found, layout.grid) if STATE in layout.parts and most else None
-        window_branch = rules.branch_point(found, layout.page) if SWA in layout.parts and most else None
+        state_branch = rules.branch_point(found, self.opts.state_grid) if STATE in self.parts and most else None
+        window_branch = rules.branch_point(found, self.page) if SWA in self.parts and most else None
         return Match(found, best, state_branch, window_branch)
 
     def _common(self, child: Node, tokens: Tokens, at: int, most: int) -> int:
         part = tokens[at : min(most, at + len(child.key))]
         if part == child.key:
             return len(part)
-        return common_prefix(child.key, part) // self.layout.page * self.layout.page
+        return common_prefix(child.key, part) // self.page * self.page
 
     def _refresh(self, best: Node) -> None:
         """Make the node of a match recent: its window, its state, and the path to it."""
@@ -102,9 +101,9 @@ class Tree(EvictableTree):
             time -= 0.00001
 
     def _refresh_window(self, node: Node) -> None:
-        if SWA not in self.layout.parts:
+        if SWA not in self.parts:
             return
-        span, newer, recent = self.rules.recent_span(self.layout.window, self.layout.page), None, self.lists[SWA]
+        span, newer, recent = self.rules.recent_span(self.window, self.page), None, self.lists[SWA]
         for one in node.path():
             if span <= 0:
                 break
@@ -124,7 +123,7 @@ class Tree(EvictableTree):
         self.arena[self.count] = node
         self.count += 1
         node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
-        parent.children[space, key[: self.layout.page]] = node
+        parent.children[space, key[: self.page]] = node
         return node
 
     def split(self, child: Node, n: int) -> Node:
@@ -133,7 +132,7 @@ class Tree(EvictableTree):
         upper = self._new(child.parent, child.key[:n], child.start + n, child.space, child.priority, child.text)
         upper.hits, upper.created = child.hits, child.created
         child.key, child.parent = child.key[n:], upper
-        upper.children[child.space, child.key[: self.layout.page]] = child
+        upper.children[child.space, child.key[: self.page]] = child
         for part in (FULL, SWA):
             upper.lock[part] = child.lock[part]
             if (value := child.value[part]) is not None:
@@ -152,7 +151,7 @@ class Tree(EvictableTree):
         node, at = self.root, 0
         node.access, node.priority = self.tick(), max(node.priority, ask.priority)
         if not ask.limit:
-            return Inserting(node, 0, True if STATE in self.layout.parts else None)
+            return Inserting(node, 0, True if STATE in self.parts else None)
         while at < ask.limit and (child := self._child(node, ask.tokens, at, ask.space)) is not None:
             child.access = self.tick()
             same = self._common(child, ask.tokens, at, ask.limit)
@@ -165,7 +164,7 @@ class Tree(EvictableTree):
         known, fresh = at, at < ask.limit
         if fresh:
             node = self._leaf(node, at, ask)
-        exists = self._keep_state(node, ask.state, fresh) if STATE in self.layout.parts else None
+        exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
         if node is not self.root:
             self._refresh_window(node)
         if fresh and at + len(node.key) > ask.counted:
@@ -175,7 +174,7 @@ class Tree(EvictableTree):
     def _overlap(self, node: Node, at: int, n: int, ask: Insertion) -> None:
         """Free the request's own slots of tokens that a node has, except those that revive its window."""
         taken = n
-        if SWA in self.layout.parts and ask.protected < at + n and node.value[SWA] is None:
+        if SWA in self.parts and ask.protected < at + n and node.value[SWA] is None:
             live = self.rules.live_from(ask.frontier, at, at + n)
             if live is not None:
                 if live > at:
@@ -204,16 +203,16 @@ class Tree(EvictableTree):
         key, text = ask.tokens[at : ask.limit], ask.text
         leaf = self._new(parent, key, ask.limit, ask.space, ask.priority, text)
         leaf.value[FULL] = ask.slots[at : ask.limit]
-        self.sizes.evictable[FULL] += len(key)
+        self.evictable[FULL] += len(key)
         self.changes.append(ev.Grown(leaf.id, parent.id, len(key)))
         self.touched[leaf] = None
         self.update_leaf(leaf)
         self.update_leaf(parent)
-        live = self.rules.live_from(ask.frontier, at, ask.limit) if SWA in self.layout.parts else None
+        live = self.rules.live_from(ask.frontier, at, ask.limit) if SWA in self.parts else None
         if live is not None:
             if live > at:
                 self.split(leaf, live - at)
-            older = self.rules.capped_leaf(len(leaf.key), self.layout.window, self.layout.page)
+            older = self.rules.capped_leaf(len(leaf.key), self.window, self.page)
             for node in ((self.split(leaf, older), leaf) if older else (leaf,)):
                 self.store(node, SWA, self.kv.peer[node.value[FULL]])
         return leaf
@@ -236,9 +235,9 @@ class Tree(EvictableTree):
         holders = [node for node in tail.path() if node.value[STATE] is not None]
         held = len(holders)
         for node in holders[:0:-1]:
-            if held <= self.layout.most_states or self.layout.most_states < 0:
+            if held <= self.opts.mamba_max_states_per_path or self.opts.mamba_max_states_per_path < 0:
                 break
-            decision = self.rules.drop_excess(held, self.layout.most_states, node)
+            decision = self.rules.drop_excess(held, self.opts.mamba_max_states_per_path, node)
             if self.decide(decision):
                 self.drop(node, STATE, decision.rule)
                 held -= 1
