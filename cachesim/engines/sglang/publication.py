@@ -125,12 +125,12 @@ class Publication(RequestQueue):
 
     # Checkpoint and release.
 
-    def release_frontier(self, row: Row, pos: int, interval: int = 1) -> None:
+    def release_frontier(self, row: Row, rule: Callable[..., tuple[int, int]], pos: int, interval: int = 1) -> None:
         """Give back the window slots of a request that lie before its window."""
         if self.window:
             floor = row.tracked - self.window if STATE in self.parts and row.tracked is not None else None
             ask = Window(pos, row.evicted, row.protected, floor, self.window, self.page, interval)
-            start, stop = self.rules.window_frontier(ask)
+            start, stop = rule(ask)
             if stop > start:
                 self.kv.free_window(row.buffer[start:stop])
             row.evicted = max(row.evicted, start, stop)
@@ -140,7 +140,7 @@ class Publication(RequestQueue):
         n, state, kept = self._offer(row, n, finished)
         branched = n == row.window_branch and n > row.protected and STATE not in self.parts
         if not finished:
-            self.release_frontier(row, n - 1)
+            self.release_frontier(row, self.rules.chunk_frontier, n - 1)
         done = None
         if n:
             whole = self.decide(self.rules.publish_pages(n, self.page), row)
@@ -156,7 +156,7 @@ class Publication(RequestQueue):
         if branched:
             row.window_branch = None
             if not finished:
-                self.release_frontier(row, row.stop - 1)
+                self.release_frontier(row, self.rules.chunk_frontier, row.stop - 1)
         if STATE in self.parts:
             self._settle(row, state, kept, finished, done is not None and not done.exists)
 

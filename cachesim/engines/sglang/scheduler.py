@@ -278,8 +278,9 @@ class Scheduler(Publication):
     def _slide_windows(self) -> None:
         """Let generating requests give back the window slots that they no longer read."""
         for row in self.running if self.window else ():
-            if row.steps >= 1:
-                self.release_frontier(row, len(row.all) - 1, self.opts.swa_eviction_interval)
+            if self.rules.slides(row.steps, self.window):
+                self.release_frontier(row, self.rules.window_frontier, len(row.all) - 1,
+                                      self.opts.swa_eviction_interval)  # fmt: skip
 
     def _allocate_decode(self) -> list[Part]:
         """Allocate a slot for each running request and return the parts of the step."""

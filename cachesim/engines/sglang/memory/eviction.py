@@ -146,7 +146,7 @@ class EvictableTree:
         return size
 
     def _remove_leaf(self, node: Node, part: int, freed: list[int]) -> None:
-        """Evict a leaf, whichever part asked for it."""
+        """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it."""
         decision = self.rules.drop_leaf(part, node)
         self.decide(decision)
         for kind in self.parts:
@@ -159,6 +159,8 @@ class EvictableTree:
         self.leaves.pop(node, None)
         self.update_leaf(parent)
         self.changes.append(ev.Gone(node.id))
+        if parent in self.leaves and not self.rules.stays_above(parent, self.parts):
+            self._remove_leaf(parent, part, freed)
 
     # Eviction.
 

@@ -91,25 +91,23 @@ class Tree(EvictableTree):
         return common_prefix(child.key, part) // self.page * self.page
 
     def _refresh(self, best: Node) -> None:
-        """Make the node of a match recent: its window, its state, and the path to it."""
-        self._refresh_window(best)
-        if best.value[STATE] is not None:
-            self.lists[STATE].refresh(best)
+        """Make the node of a match recent, and the path to it."""
+        self._refresh_parts(best, insertion=False)
         time = self.tick()
         for node in (*best.path(), self.root):
             node.access = time
             time -= 0.00001
 
-    def _refresh_window(self, node: Node) -> None:
-        if SWA not in self.parts:
-            return
-        span, newer, recent = self.rules.recent_span(self.window, self.page), None, self.lists[SWA]
-        for one in node.path():
-            if span <= 0:
-                break
-            if one.value[SWA] is not None:
-                newer = recent.refresh(one, newer)
-            span -= len(one.key)
+    def _refresh_parts(self, node: Node, insertion: bool) -> None:
+        """Make windows and states at the end of a path most recent."""
+        for part, recent in self.lists.items():
+            span, newer = self.rules.recent_span(part, insertion, self.window, self.page), None
+            for one in node.path():
+                if span <= 0:
+                    break
+                if one.value[part] is not None:
+                    newer = recent.refresh(one, newer)
+                span -= len(one.key)
 
     def slots(self, node: Node) -> Slots:
         """Return the slots of the path to a node."""
@@ -165,8 +163,7 @@ class Tree(EvictableTree):
         if fresh:
             node = self._leaf(node, at, ask)
         exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
-        if node is not self.root:
-            self._refresh_window(node)
+        self._refresh_parts(node, insertion=True)
         if fresh and at + len(node.key) > ask.counted:
             node.hits += 1
         return Inserting(node, known, exists)
@@ -189,7 +186,7 @@ class Tree(EvictableTree):
 
     def _revive(self, node: Node, fresh: Slots) -> None:
         """Give a tombstone the window slots of a request. An unlocked node takes over its slots of full attention."""
-        if node.lock[FULL]:
+        if not self.rules.revive(node.lock[FULL] > 0):
             window = self.kv.move_window(node.value[FULL], fresh)
             self.kv.full.give_back(fresh)
         else:

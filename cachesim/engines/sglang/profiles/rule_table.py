@@ -29,6 +29,7 @@ class Rules(RuleSet):
     evict_quota: Callable[..., int]
     evict_first: Callable[..., Any]
     drop_leaf: Rule
+    stays_above: Callable[..., bool]
     drop_inside: Rule
     track_prefill: Rule
     track_decode: Rule
@@ -37,7 +38,10 @@ class Rules(RuleSet):
     insert_to_branch: Callable[..., int]
     publish_pages: Rule
     window_frontier: Callable[..., tuple[int, int]]
+    chunk_frontier: Callable[..., tuple[int, int]]
+    slides: Callable[..., bool]
     live_from: Callable[..., int | None]
+    revive: Callable[..., bool]
     capped_leaf: Callable[..., int]
     keep_state: Rule
     drop_excess: Rule

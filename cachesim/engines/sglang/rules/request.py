@@ -6,7 +6,7 @@ from math import lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.rules import BATCH, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, OLD, OLD_WINDOW, STATES, WINDOW, source
 
 
 class Window(NamedTuple):
@@ -34,6 +34,24 @@ def window_frontier(ask: Window) -> tuple[int, int]:
     if ask.floor is not None:
         stop = min(stop, ask.floor)
     return start, max(start, stop) // ask.page * ask.page
+
+
+@rule("SG-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+def no_frontier(ask: Window) -> tuple[int, int]:
+    """At the end of a chunk a request gives back no window slots."""
+    return ask.evicted, ask.evicted
+
+
+@rule("SG-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
+def slides_each_step(steps: int, window: int) -> bool:
+    """Window slots are given back from the second generated token on."""
+    return steps >= 1
+
+
+@rule("SG-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
+def slides_each_window(steps: int, window: int) -> bool:
+    """Window slots are given back once per W generated tokens."""
+    return steps % window == 1 % window
 
 
 @rule("SG-TRACK.PREFILL", Role.CREATE, source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend"))
@@ -78,6 +96,12 @@ def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     """Without states, an insertion ends at the point where a window would have given a longer hit, if that lies beyond
     the request's part of the tree. Returns the number of inserted tokens."""
     return branch if branch is not None and protected < branch <= n else n
+
+
+@rule("SG-INSERT.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+def insert_all(n: int, branch: int | None, protected: int) -> int:
+    """Without states, all tokens are inserted. Returns their number."""
+    return n
 
 
 @rule("SG-PAGES.WHOLE", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))

@@ -6,7 +6,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node
-from cachesim.engines.sglang.rules import CACHE, CORE, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import CACHE, CORE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
 
 
 class Found(NamedTuple):
@@ -41,10 +41,18 @@ def branch_point(found: Found, grid: int) -> int | None:
     return aligned if aligned > found.hit else None
 
 
-@rule("SG-RECENT.WINDOW", Role.MEMORY, source(WINDOW, "refresh_lru"))
-def recent_span(window: int, page: int) -> int:
-    """A match or an insertion makes the window slots of its last W + P tokens most recent, and no others."""
-    return window + page
+@rule("SG-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru"))
+def recent_span(part: int, insertion: bool, window: int, page: int) -> int:
+    """A match or an insertion makes the window slots of its last W + P tokens most recent; a match also its state. It
+    refreshes nothing else on its path. Returns the number of tokens before the end."""
+    return window + page if part == SWA else int(not insertion)
+
+
+@rule("SG-RECENT.PATH", Role.MEMORY, source(OLD_STATES, "_match_post_processor", OLD), until="#31643")
+def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
+    """A match or an insertion makes all windows and states on its path most recent. Returns a span beyond every
+    path."""
+    return 1 << 62
 
 
 @rule("SG-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
@@ -54,12 +62,38 @@ def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
     return prompt if parts == 1 and prompt < inserted else 0
 
 
+@rule("SG-PROMPT.WHOLE", Role.MEMORY, source("mem_cache/radix_cache.py", "cache_finished_req", OLD))
+def no_boundary(prompt: int, inserted: int, parts: int) -> int:
+    """Prompt and answer form one node. Returns 0 for no boundary."""
+    return 0
+
+
 @rule("SG-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
     """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
     tombstone. Returns the first live position, None if there is none."""
     live = max(start, frontier)
     return live if live < end else None
+
+
+@rule("SG-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming"))
+def revive_repointed(locked: bool) -> bool:
+    """A tombstone that becomes live takes over the request's slots, unless a running request reads its own: then only
+    its window slots are replaced. Returns whether it takes over all slots."""
+    return not locked
+
+
+@rule("SG-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+def revive_adopted(locked: bool) -> bool:
+    """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
+    them."""
+    return True
+
+
+@rule("SG-CAP.NONE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+def uncapped_leaf(length: int, window: int, page: int) -> int:
+    """A new leaf has any length. Returns 0: nothing is split off."""
+    return 0
 
 
 @rule("SG-CAP.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock"))
@@ -95,6 +129,24 @@ def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     if part == FULL and asked:
         return max(asked, freed + evictable)
     return asked if freed < asked else 0
+
+
+@rule("SG-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD))
+def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
+    """Every part is evicted up to the requested number of tokens. Returns that number."""
+    return asked if freed < asked else 0
+
+
+@rule("SG-ABOVE.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors"))
+def keeps_above(node: Node, parts: tuple[int, ...]) -> bool:
+    """A node that became a leaf stays, whatever parts it has."""
+    return True
+
+
+@rule("SG-ABOVE.TOMBSTONE", Role.MEMORY, source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD))
+def drops_tombstones_above(node: Node, parts: tuple[int, ...]) -> bool:
+    """A node that became a leaf is removed, too, if it is a tombstone of a part. Returns whether it stays."""
+    return all(node.value[part] is not None for part in parts)
 
 
 @rule("SG-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
