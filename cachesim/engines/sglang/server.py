@@ -23,6 +23,7 @@ class Server(Inspected):
     """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
 
     said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
+    stalled = False
     too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
     def take_tasks(self) -> None:
@@ -40,10 +41,17 @@ class Server(Inspected):
         try:
             for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
                 self.leave(row, "none", cancelled=True)
-            if not self._prefill() and self.running:
+            prefilled = self._prefill()
+            self.stalled = not prefilled and not self.running
+            if not prefilled and self.running:
                 self._decode()
         except ProcessAborted as end:
             self.record_death(end)
+
+    @property
+    def stuck(self) -> bool:
+        """True if the waiting requests never get the slots that they need."""
+        return self.stalled and not self.queue
 
     def _prefill(self) -> bool:
         """Run a prefill step; return whether there was one."""

@@ -19,8 +19,8 @@ V0_5_23 = Rules(
     give_at_end=r.give_at_end, insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
-    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary, retract_order=r.retract_order,
-    kept_order=r.kept_in_order,
+    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary, 
+    retract_order=r.retract_order, kept_order=r.kept_in_order,
 )  # fmt: skip
 
 RECORDED = replace(
