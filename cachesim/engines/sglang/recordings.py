@@ -28,7 +28,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     """Return model and options of a recording. Its environment set the thresholds of the queue, and gave window slots
     back at every token."""
     parts = config["kind"].split("_")
-    layers = [{"full": "A", "swa": f"W{config['window']}", "mamba": "G"}[part] for part in parts]
+    layers = [{"full": "A", "swa": f"W{config.get('window')}", "mamba": "G"}[part] for part in parts]
     flags = {ours: config[name] for name, ours in SAME.items() if config.get(name) is not None}
     flags.setdefault("chunked_prefill_size", -1)
     return " ".join(reversed(layers)), {**flags, "in_batch_threshold": 8, "swa_eviction_interval": 1}

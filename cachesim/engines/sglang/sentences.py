@@ -28,7 +28,6 @@ def _inside(value: Any, b: Because) -> str:
 
 
 SENTENCES = Sentences({
-    "SG-LIMIT": lambda v, b: "", "SG-ACCEPT": lambda v, b: "", "SG-BRANCH": lambda v, b: "",
     "SG-HIT": _hit,
     "SG-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
     "SG-ADMIT": _admit,
@@ -38,6 +37,7 @@ SENTENCES = Sentences({
               else NoEffect(f"the state after {b['end']} tokens stays"),
     "SG-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
+    "SG-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
     "SG-TRACK": _track,
     "SG-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
 })  # fmt: skip
