@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import AbstractSet, Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
 from cachesim.engines.inspection import Excess, Key, MemorySizes, Stored, StoredBytes
+from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
@@ -221,25 +222,6 @@ def copy_server(server: Server, *shared: object) -> Any:
     return copy.deepcopy(server, {id(x): x for x in (server.model, *shared, *server.log.events)})
 
 
-class Played(NamedTuple):
-    """What a server did in a step of a recording: fields with the values that the recording should have, and answers to
-    judge, each with the number of its request."""
-
-    fields: Mapping[str, Any]
-    said: Sequence[tuple[int, Request, Answer]] = ()
-
-
-class ClassRecording(NamedTuple):
-    """Recordings of the classes of a real server, driven step by step without a model. ``setup`` returns model and
-    options from a header's ``config``; ``play`` returns a function that performs a step of the recording on a server;
-    ``wrong`` returns the requests that a step of the recording marks as wrong."""
-
-    setup: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Option]]]
-    play: Callable[[Server, Mapping[str, Any]], Callable[[Mapping[str, Any]], Played]]
-    wrong: Callable[[Mapping[str, Any]], AbstractSet[int]]
-    undecided: Callable[[Mapping[str, Any]], str] = lambda header: ""  # why answers cannot be judged, "" = they can
-
-
 @dataclass(frozen=True)
 class RecordingFormat:
     """Recordings of an engine's real servers."""
@@ -308,5 +290,5 @@ class Engine:
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 
 
-__all__ = ["ClassRecording", "CommandLine", "Engine", "Event", "Played", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
+__all__ = ["CommandLine", "Engine", "Event", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
            "copy_server"]  # fmt: skip

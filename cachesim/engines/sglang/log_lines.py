@@ -18,7 +18,7 @@ MEANINGS = {
     "prefill_batch": Meaning(
         "a step evaluates `new` tokens of `seqs` prompts; `cached` tokens of them were in the tree",
         causes=("another prompt", "an eviction", "no window or state where the tokens ended"),
-        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("SG-HIT", "SG-ADMIT"),
+        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("S-HIT", "S-ADMIT"),
     ),
     "decode_batch": Meaning(
         "`running` requests generate; `held` slots are in use, without those that can be evicted",
@@ -27,12 +27,12 @@ MEANINGS = {
     "retracted": Meaning(
         "the pool has no slots for the next tokens: requests are put back and evaluated again later",
         causes=("answers were longer than admission reserved for them",),
-        flags=("--max-total-tokens", "--schedule-conservativeness"), rules=("SG-RETRACT",),
+        flags=("--max-total-tokens", "--schedule-conservativeness"), rules=("S-RETRACT",),
     ),
     "flushed": Meaning("the tree was emptied"),
 }
 
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("Prefill batch", "#cached-token"), warnings=frozenset({"retracted"}),
-    unlogged={"SG-": "not logged: in the number of cached tokens of a batch"},
+    unlogged={"S-": "not logged: in the number of cached tokens of a batch"},
 )  # fmt: skip

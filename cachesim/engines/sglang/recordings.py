@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import ClassRecording, Played
-from cachesim.engines.contract import Server as AnyServer
 from cachesim.engines.sglang.events import TreeEvent, Turn
 from cachesim.engines.sglang.memory.nodes import LETTERS, STATE
 from cachesim.engines.sglang.server import Server
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
 from cachesim.model import Hidden
 
 NAMES = ("full", "swa", "mamba")
@@ -38,22 +36,20 @@ class StepPlayer:
     """Performs the steps of a recording. A turn of the server that starts no prefill step continues with a decode step;
     the recording has two steps then."""
 
-    def __init__(self, server: AnyServer, data: Mapping[str, Any]) -> None:
-        if not isinstance(server, Server):
-            raise BadInput("not a server of this engine")
+    def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
         self.server, self.requests = server, data["requests"]
         self.turns: list[dict[str, Any]] = []
 
-    def __call__(self, step: Mapping[str, Any]) -> Played:
+    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""
         server, op, first = self.server, step["op"], len(self.server.log.events)
         if op == "final":
-            return Played({"tree": self._tree(), "sizes": self._sizes()})
+            return PlayedStep({"tree": self._tree(), "sizes": self._sizes()})
         if op == "add":
-            return Played(self._add(self.requests[str(step["req"])]))
+            return PlayedStep(self._add(self.requests[str(step["req"])]))
         if op == "abort":
             server.leave(server.slots[step["req"]], "none", cancelled=True)
-            return Played({"ev": self._rows(first, len(server.log.events))})
+            return PlayedStep({"ev": self._rows(first, len(server.log.events))})
         said: list[tuple[int, Request, Answer]] = []
         if not self.turns:
             server.update()
@@ -63,7 +59,7 @@ class StepPlayer:
             said = [_said(*one) for one in server.said]
         fields = self.turns.pop(0) if self.turns else {"op": "idle"}
         more = {"sizes": self._sizes, "tree": self._tree}
-        return Played({**fields, **{name: make() for name, make in more.items() if name in step}}, said)
+        return PlayedStep({**fields, **{name: make() for name, make in more.items() if name in step}}, said)
 
     def _add(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         extra = {ours: sent[name] for name, ours in FIELDS.items() if name in sent}

@@ -28,16 +28,16 @@ def _inside(value: Any, b: Because) -> str:
 
 
 SENTENCES = Sentences({
-    "SG-HIT": _hit,
-    "SG-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
-    "SG-ADMIT": _admit,
-    "SG-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
-    "SG-TOMB": _inside,
-    "SG-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
+    "S-HIT": _hit,
+    "S-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
+    "S-ADMIT": _admit,
+    "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
+    "S-TOMB": _inside,
+    "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),
-    "SG-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
+    "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
-    "SG-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
-    "SG-TRACK": _track,
-    "SG-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
+    "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
+    "S-TRACK": _track,
+    "S-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
 })  # fmt: skip

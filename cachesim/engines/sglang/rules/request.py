@@ -23,7 +23,7 @@ class Window(NamedTuple):
     interval: int
 
 
-@rule("SG-FRONTIER.WINDOW", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots"))
+@rule("S-FRONTIER.WINDOW", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots"))
 def window_frontier(ask: Window) -> tuple[int, int]:
     """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
     not those of the tree, and not the window before a tracked state. Returns first and last position."""
@@ -36,25 +36,25 @@ def window_frontier(ask: Window) -> tuple[int, int]:
     return start, max(start, stop) // ask.page * ask.page
 
 
-@rule("SG-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+@rule("S-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))
 def no_frontier(ask: Window) -> tuple[int, int]:
     """At the end of a chunk a request gives back no window slots."""
     return ask.evicted, ask.evicted
 
 
-@rule("SG-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
+@rule("S-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
 def slides_each_step(steps: int, window: int) -> bool:
     """Window slots are given back from the second generated token on."""
     return steps >= 1
 
 
-@rule("SG-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
+@rule("S-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
 def slides_each_window(steps: int, window: int) -> bool:
     """Window slots are given back once per W generated tokens."""
     return steps % window == 1 % window
 
 
-@rule("SG-TRACK.PREFILL", Role.CREATE, source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend"))
+@rule("S-TRACK.PREFILL", Role.CREATE, source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend"))
 def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decision:
     """A chunk of at least G tokens keeps the state after its last multiple of G tokens, counted from its start. A
     branching point inside, on the same grid, takes its place. Returns the length of the state, None for no state."""
@@ -66,21 +66,21 @@ def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decis
     return Decision(end, {"start": end, "grid": grid})
 
 
-@rule("SG-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode"))
+@rule("S-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode"))
 def track_decode(n: int, grid: int, interval: int) -> Decision:
     """While a request generates, it keeps the state at multiples of the grid and the tracking interval. Returns the
     length of the state, None for no state."""
     return Decision(None if n % lcm(grid, interval) else n, {"start": n, "grid": lcm(grid, interval)})
 
 
-@rule("SG-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))
+@rule("S-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))
 def give_at_chunk(n: int, tracked: int | None, buffered: bool) -> int:
     """At the end of a chunk the tree gets a state: with extra buffer the tracked one, and only the tokens up to it;
     without, a copy of the running state. Returns the number of inserted tokens."""
     return min(n, tracked or 0) if buffered else n
 
 
-@rule("SG-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint"))
+@rule("S-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint"))
 def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: bool) -> int:
     """At its end a request hands its state to the tree: with extra buffer the tracked one, or the one before it if that
     lies beyond the tokens to keep. Returns the number of inserted tokens."""
@@ -91,26 +91,26 @@ def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: boo
     return previous if previous is not None and previous <= n else 0
 
 
-@rule("SG-INSERT.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req"))
+@rule("S-INSERT.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req"))
 def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     """Without states, an insertion ends at the point where a window would have given a longer hit, if that lies beyond
     the request's part of the tree. Returns the number of inserted tokens."""
     return branch if branch is not None and protected < branch <= n else n
 
 
-@rule("SG-INSERT.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+@rule("S-INSERT.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD))
 def insert_all(n: int, branch: int | None, protected: int) -> int:
     """Without states, all tokens are inserted. Returns their number."""
     return n
 
 
-@rule("SG-PAGES.WHOLE", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))
+@rule("S-PAGES.WHOLE", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))
 def publish_pages(n: int, page: int) -> Decision:
     """The tree takes over whole pages. Returns the number of tokens."""
     return Decision(n // page * page, {"n": n, "page": page})
 
 
-@rule("SG-RETRACT.ORDER", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order"))
+@rule("S-RETRACT.ORDER", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order"))
 def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     """Requests with more generated tokens are kept longer, then those with shorter prompts; ``running`` holds both
     numbers. Returns the places of the requests, the first to retract at the end."""
@@ -118,13 +118,13 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     return Decision(order, {"running": len(running)})
 
 
-@rule("SG-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))
+@rule("S-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))
 def kept_in_order(order: Sequence[int]) -> Sequence[int]:
     """After a retraction the batch has the order in which its requests are kept."""
     return order
 
 
-@rule("SG-KEPT.SAME", Role.MEMORY, source(BATCH, "filter_batch"))
+@rule("S-KEPT.SAME", Role.MEMORY, source(BATCH, "filter_batch"))
 def kept_in_place(order: Sequence[int]) -> Sequence[int]:
     """The recorder's loop does not change the order of the batch."""
     return sorted(order)

@@ -52,14 +52,14 @@ AWARE = frozenset({"lpm", "dfs-weight", "shortest-prefill-first"})
 """Policies that match all waiting requests first."""
 
 
-@rule("SG-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches"))
+@rule("S-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches"))
 def waits_for_twin(common: int, threshold: int) -> bool:
     """A request that shares ``threshold`` tokens with an earlier one of the queue, and has no better hit, waits for its
     result."""
     return common >= threshold
 
 
-@rule("SG-QUEUE.POLICY", Role.CONSULT, source(POLICY, "calc_priority"))
+@rule("S-QUEUE.POLICY", Role.CONSULT, source(POLICY, "calc_priority"))
 def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
     """Sorts the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
     longest answer first, shortest prefill first, or in the order of arrival. Returns their places."""
@@ -78,7 +78,7 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
     return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page
 
 
-@rule("SG-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
+@rule("S-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
 def admission(ask: Candidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
@@ -103,7 +103,7 @@ def admission(ask: Candidate) -> Decision:
     return Decision(max(0, end - ask.hit), because)
 
 
-@rule("SG-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
+@rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
     """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
     only its end frees slots; with windows it waits. Returns the tokens, 0 if it waits."""
