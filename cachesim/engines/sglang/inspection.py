@@ -6,11 +6,11 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
-from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node
-from cachesim.engines.sglang.memory.pools import Slots
-from cachesim.engines.sglang.points import key_of
+from cachesim.engines.sglang.memory.nodes import LETTERS, Node
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
 from cachesim.model import Rows
 
 
@@ -23,27 +23,23 @@ class Inspected(Worker):
         if kind == "slot":
             row = self.slots[owner]
             n = min(row.computed, row.allocated)
-            rows = self._row_parts(row.buffer[:n], max(n - self.window, 0)) if n else ()
+            slots, first = row.buffer[:n], max(n - self.window, 0)
+            cells = self.kv.peer[slots[first:]] if self.window else None
+            rows = self._rows(slots, 0, cells, first, self.window) if n else ()
             return Stored("slot", owner, (), n, rows, self._state(row.state, n))
         node = self.tree.arena[owner]
         if kind == "state":
             return Stored(kind, owner, node.text[: node.end], node.end, (), self._state(node.value[STATE], node.end))
+        rows = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
         text = node.text if node.start else node.text[: node.end]
-        return Stored(kind, owner, text, node.end, self._node_rows(node), None, node.start)
+        return Stored(kind, owner, text, node.end, rows, None, node.start)
 
-    def _node_rows(self, node: Node) -> tuple[RowsPart, ...]:
-        """Return the rows of a node. Those of a live window are compared whole: a match may end inside the node."""
-        parts = [RowsPart(0, np.arange(node.start, node.end), self._read(node.value[FULL], window=False))]
-        if node.value[SWA] is not None:
-            parts.append(RowsPart(0, np.arange(node.start, node.end), self._read(node.value[SWA], window=True)))
-        return tuple(part for part in parts if part.rows)
-
-    def _row_parts(self, slots: Slots, first: int) -> tuple[RowsPart, ...]:
-        """Return the rows of a request, those of windows from position ``first`` on."""
-        parts = [RowsPart(0, np.arange(len(slots)), self._read(slots, window=False))]
-        if self.window:
-            cells = self.kv.peer[slots[first:]]
-            parts.append(RowsPart(self.window, np.arange(first, len(slots)), self._read(cells, window=True)))
+    def _rows(self, slots: Slots, start: int, cells: Slots | None, first: int, window: int) -> tuple[RowsPart, ...]:
+        """Return the rows in slots of positions from ``start`` on, and those in window cells from ``first`` on. The
+        window of a node is compared whole (0): a match may end inside the node."""
+        parts = [RowsPart(0, np.arange(start, start + len(slots)), self._read(slots, window=False))]
+        if cells is not None:
+            parts.append(RowsPart(window, np.arange(first, first + len(cells)), self._read(cells, window=True)))
         return tuple(part for part in parts if part.rows)
 
     def _read(self, cells: Slots, window: bool) -> dict[int, Rows]:

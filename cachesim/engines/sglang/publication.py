@@ -1,7 +1,4 @@
 """Exchange between requests and the tree: match, checkpoint, release, allocation.
-
-Source: sgl-project/sglang python/sglang/srt/mem_cache/common.py, allocation.py, unified_radix_cache.py
-checkpoint_into_tree (0.5.23).
 """
 
 from __future__ import annotations
@@ -14,15 +11,14 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
-from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
-from cachesim.engines.sglang.points import TreePoints
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
@@ -137,7 +133,7 @@ class Publication(RequestQueue):
 
     def checkpoint(self, row: Row, n: int, finished: bool = False) -> None:
         """Insert the first ``n`` tokens of a request into the tree, and move its lock to where they end."""
-        n, state, kept = self._offer(row, n, finished)
+        n, state = self._offer(row, n, finished)
         branched = n == row.window_branch and n > row.protected and STATE not in self.parts
         if not finished:
             self.release_frontier(row, self.rules.chunk_frontier, n - 1)
@@ -151,43 +147,42 @@ class Publication(RequestQueue):
             self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
             row.inserted = max(row.inserted, n)
             row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
-            self.unlock(row)
+            self.tree.unlock(row.lock)
             row.lock, row.node, row.protected = self.tree.lock(done.node), done.node, n
         if branched:
             row.window_branch = None
             if not finished:
                 self.release_frontier(row, self.rules.chunk_frontier, row.stop - 1)
         if STATE in self.parts:
-            self._settle(row, state, kept, finished, done is not None and not done.exists)
+            taken = done is not None and not done.exists
+            if taken and finished:
+                row.state = None if row.state == state else row.state
+                row.track = row.track and [slot for slot in row.track if slot != state]
+            self._settle(row, None if taken else state, finished)
 
     def decline(self, row: Row, n: int, rule: Callable[..., Any] | None) -> None:
         """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
         if rule is not None and n < row.computed:
             self.emit(log_events.Declined(row.id, n + 1, rule_id(rule)))
 
-    def _offer(self, row: Row, n: int, finished: bool) -> tuple[int, int | None, int | None]:
-        """Return the number of tokens to insert, the slot of the state for the tree, and its place among the tracked
-        slots."""
+    def _offer(self, row: Row, n: int, finished: bool) -> tuple[int, int | None]:
+        """Return the number of tokens to insert, and the slot of the state for the tree."""
+        rules, track = self.rules, row.track
         if STATE not in self.parts:
-            return self.rules.insert_to_branch(n, row.window_branch, row.protected), None, None
+            return rules.insert_to_branch(n, row.window_branch, row.protected), None
         if finished:
-            n = self.rules.give_at_end(n, row.tracked, row.tracked_before, self.buffered)
-            if not self.buffered:
-                return n, row.state, None
-            assert row.track is not None
-            kept = row.last_track if n == (row.tracked or 0) else 1 - row.last_track
-            return n, row.track[kept], kept
-        n = self.rules.give_at_chunk(n, row.tracked, self.buffered)
+            n = rules.give_at_end(n, row.tracked, row.tracked_before, self.buffered)
+            last = n == (row.tracked or 0)
+            return n, row.state if track is None else track[row.last_track if last else 1 - row.last_track]
+        n = rules.give_at_chunk(n, row.tracked, self.buffered)
         if self.buffered and row.tracked is None:
-            return 0, None, None
+            return 0, None
         slot = self.take_state()
-        if not self.buffered:
-            assert row.state is not None
+        if track is None:
             self.states.content[slot] = self.states.content.get(row.state, {})
-            return n, slot, None
-        assert row.track is not None
-        given, row.track[row.last_track] = row.track[row.last_track], slot
-        return n, given, None
+            return n, slot
+        given, track[row.last_track] = track[row.last_track], slot
+        return n, given
 
     def _insert(self, row: Row, n: int, state: int | None) -> Any:
         """Insert tokens; in a tree of full attention only, end a node where the prompt ends."""
@@ -208,24 +203,15 @@ class Publication(RequestQueue):
         exists = None if done.exists is None else int(done.exists)
         self.report(ev.Inserted(ask.limit, ask.protected, ask.frontier, done.known, exists))
 
-    def _settle(self, row: Row, state: int | None, kept: int | None, finished: bool, given: bool) -> None:
-        """Free the states of a request that the tree did not take."""
+    def _settle(self, row: Row, state: int | None, finished: bool) -> None:
+        """Free the states of a request; ``state``: one that the tree did not take, or None. A finished request keeps
+        none."""
+        for slot in (row.state, *(row.track or ())) if finished else (state,):
+            if slot is not None:
+                self.states.give_back(slot)
         if finished:
-            free = [row.state, *(row.track or ())]
-            for slot in free:
-                if slot is not None and not (given and slot == state):
-                    self.states.give_back(slot)
             row.state = row.track = None
-        else:
-            if state is not None and not given:
-                self.states.give_back(state)
-            row.tracked = row.tracked_before = None
-
-    def unlock(self, row: Row) -> None:
-        """Release a request's lock on the tree."""
-        if row.lock is not None:
-            self.tree.unlock(row.lock)
-            row.lock = None
+        row.tracked = row.tracked_before = None
 
     def release(self, row: Row, keep: bool) -> None:
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
@@ -240,9 +226,9 @@ class Publication(RequestQueue):
         low, high = row.protected, max(row.evicted, row.protected)
         self.kv.full.give_back(row.buffer[low : min(high, n)])
         self.kv.free(row.buffer[min(high, n) : n])
-        self.unlock(row)
+        self.tree.unlock(row.lock)
         if not keep and STATE in self.parts:
-            self._settle(row, None, None, True, False)
+            self._settle(row, None, finished=True)
         row.allocated = 0
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:

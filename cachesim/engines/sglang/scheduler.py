@@ -1,7 +1,4 @@
 """Scheduler: order of the queue, admission, chunks, retraction.
-
-Source: sgl-project/sglang python/sglang/srt/managers/scheduler.py get_next_batch_to_run, schedule_policy.py,
-schedule_batch.py retract_decode, mem_cache/prefill_budget.py (0.5.23).
 """
 
 from __future__ import annotations
@@ -10,20 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA, Node
+from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
-from cachesim.engines.sglang.rules.schedule import (
-    AWARE,
-    CLIP,
-    CONTINUE,
-    NO_TOKEN,
-    OTHER,
-    Candidate,
-    Waiting,
-    ceil,
-    window_need,
-)  # fmt: skip
+from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Part(NamedTuple):
@@ -66,12 +54,12 @@ class Scheduler(Publication):
         rules, opts, rows = self.rules, self.opts, self.waiting
         many = opts.schedule_policy == "lpm" and len(rows) > rules.many_waiting
         policy = "fcfs" if many else opts.schedule_policy
-        late = self._match_waiting() if policy in AWARE else set()
+        late = self._match_waiting() if policy in s.AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
-        facts = [Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in AWARE else 0,
+        facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
                          row.left, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
         self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
-        if policy not in AWARE and self.waiting:
+        if policy not in s.AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
                 for row in self.waiting[::-1]:
                     self.tree.match(tuple(row.all), row.space, len(row.all))
@@ -123,19 +111,19 @@ class Scheduler(Publication):
             return None
         self.sort_queue()
         budget = Budget(opts.max_prefill_tokens, opts.chunked_prefill_size if opts.chunked_prefill_size > 0 else None)
-        budget.promised = sum(min(row.left, CLIP) * opts.new_token_ratio for row in self.running)
+        budget.promised = sum(min(row.left, s.CLIP) * opts.new_token_ratio for row in self.running)
         chosen: list[Row] = []
         if self.chunked is not None:
             self._continue_chunk(self.chunked, budget, chosen)
         held -= len(chosen)
         for row in self.waiting:
-            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == OTHER:
+            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
                 break
             self.match(row, len(row.all) - 1, True)
             row.protected = row.prefix
             verdict = self._admit(row, budget, chosen)
             verdicts.append([row.id, verdict])
-            if verdict != CONTINUE:
+            if verdict != s.CONTINUE:
                 break
         self.queue_seen = self.waiting
         self.waiting = [row for row in self.waiting if row not in chosen]
@@ -145,18 +133,18 @@ class Scheduler(Publication):
         """Return whether further requests can be admitted."""
         free = self.free_slots(FULL)
         if free - budget.promised <= 0 or free - budget.now <= 0:
-            return NO_TOKEN
+            return s.NO_TOKEN
         if self.window and self.free_slots(SWA) - budget.window <= 0:
-            return NO_TOKEN
-        return OTHER if budget.input <= 0 or (budget.chunk is not None and budget.chunk <= 0) else CONTINUE
+            return s.NO_TOKEN
+        return s.OTHER if budget.input <= 0 or (budget.chunk is not None and budget.chunk <= 0) else s.CONTINUE
 
     def _reserve(self, row: Row, budget: Budget, n: int, answer: int) -> None:
         """Charge an admitted chunk to the budgets."""
-        tokens = ceil(n, self.page)
+        tokens = s.ceil(n, self.page)
         budget.promised += tokens + self.page + answer
         budget.now += tokens + self.page
         if self.window:
-            budget.window += window_need(tokens, answer, budget.chunk, self.window, self.page)
+            budget.window += s.window_need(tokens, answer, budget.chunk, self.window, self.page)
         budget.input -= tokens
         if budget.chunk is not None:
             budget.chunk -= tokens
@@ -171,7 +159,7 @@ class Scheduler(Publication):
             return
         left = len(row.all) - row.prefix
         chosen.append(row)
-        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, CLIP))
+        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
         self.chunked = row if left > fits else None
 
     def _admit(self, row: Row, budget: Budget, chosen: list[Row]) -> str:
@@ -181,7 +169,7 @@ class Scheduler(Publication):
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
-        ask = Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
+        ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
                         window, size, self.window, self.page)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
         if n:
@@ -190,14 +178,14 @@ class Scheduler(Publication):
             cut = n < ask.n
             if cut:
                 self.chunked = row
-            self._reserve(row, budget, n, 0 if cut else min(row.task.request.n_predict, CLIP))
+            self._reserve(row, budget, n, 0 if cut else min(row.task.request.n_predict, s.CLIP))
         self.tree.unlock(pin)
         if not n:
             row.copied = None
             if row.state is not None:
                 self.states.give_back(row.state)
                 row.state = None
-            return NO_TOKEN if n is None else OTHER
+            return s.NO_TOKEN if n is None else s.OTHER
         return self._spent(budget)
 
     def allocate_prefill(self, chosen: list[Row]) -> list[Part]:
@@ -225,7 +213,7 @@ class Scheduler(Publication):
         if not (self.buffered and STATE in self.parts):
             return Part(row, row.prefix, row.stop, None, None)
         assert row.track is not None
-        grid = ceil(self.opts.state_grid, self.page)
+        grid = s.ceil(self.opts.state_grid, self.page)
         end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
         if end is None:
             return Part(row, row.prefix, row.stop, None, None)
@@ -295,7 +283,7 @@ class Scheduler(Publication):
     def _decode_part(self, row: Row) -> Part:
         n, end = row.computed + 1, None
         if self.buffered and STATE in self.parts:
-            end = self.decide(self.rules.track_decode(n, ceil(self.opts.state_grid, self.page),
+            end = self.decide(self.rules.track_decode(n, s.ceil(self.opts.state_grid, self.page),
                                                       self.opts.mamba_track_interval), row)  # fmt: skip
         if end is None or row.track is None:
             return Part(row, n - 1, n, None, None)

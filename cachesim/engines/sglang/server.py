@@ -1,7 +1,4 @@
 """The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones.
-
-Source: sgl-project/sglang python/sglang/srt/managers/scheduler.py get_next_batch_to_run,
-scheduler_components/batch_result_processor.py (0.5.23).
 """
 
 from __future__ import annotations

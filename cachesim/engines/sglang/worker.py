@@ -1,17 +1,15 @@
 """Evaluation of a step: rows and states in their slots.
-
-Source: sgl-project/sglang python/sglang/srt/model_executor/ (0.5.23).
 """
 
 from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.sglang.memory.nodes import STATE
-from cachesim.engines.sglang.memory.pools import Slots
 from cachesim.engines.sglang.scheduler import Part, Scheduler
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
 

@@ -1,7 +1,4 @@
 """Locks, sizes and evictions of the radix tree.
-
-Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_radix_cache.py _evict_components and
-unified_cache/components/ (0.5.23).
 """
 
 from __future__ import annotations
@@ -13,9 +10,11 @@ from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options
-from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node, Recency
+from cachesim.engines.sglang.memory.nodes import LETTERS, Node
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.shared.recency_list import Recency
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.events import Decided, Event
 
 
@@ -36,7 +35,7 @@ class EvictableTree:
         self.rules, self.opts, self.parts, self.window, self.kv, self.states = rules, opts, parts, window, kv, states
         self.page, self.evictable, self.protected = opts.page_size, [0, 0, 0], [0, 0, 0]
         self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
-        self.lists = {part: Recency(part) for part in parts if part != FULL}
+        self.lists = {part: Recency(part, lambda: Node(-1)) for part in parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
         self.leaves: dict[Node, None] = {}
         self.changes: list[Event] = []
@@ -84,8 +83,10 @@ class EvictableTree:
             self._count(node, STATE, 1)
         return Lock(node, mark)
 
-    def unlock(self, lock: Lock) -> None:
-        """Release a lock."""
+    def unlock(self, lock: Lock | None) -> None:
+        """Release a lock; do nothing without one."""
+        if lock is None:
+            return
         if STATE in self.parts and lock.node is not self.root:
             self._count(lock.node, STATE, -1)
         inside = SWA in self.parts

@@ -1,9 +1,9 @@
-"""Nodes of the radix tree, and recency lists over them.
+"""Nodes of the radix tree.
 
 A node holds up to three parts: slots of full attention, slots of the window pool for the same tokens, and one recurrent
 state after its last token. A node without the value of a part is a tombstone of that part.
-Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeNode,
-UnifiedLRUList (0.5.23).
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeNode
+(0.5.23).
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any, Iterator
 
 from cachesim.base.tokens import Tokens
 
-FULL, SWA, STATE = 0, 1, 2
-"""Parts of a node: full attention, window, recurrent state. A lower number outranks a higher number at eviction."""
 LETTERS = "FSM"
 
 
@@ -84,42 +82,3 @@ class Node:
             twin.newer = [other and twins[id(other)][1] for other in node.newer]
             twin.value, twin.lock = list(node.value), list(node.lock)
         return twins[id(self)][1]
-
-
-class Recency:
-    """Nodes with a value of a part, in a linked list from the most recent to the least recent."""
-
-    def __init__(self, part: int) -> None:
-        self.part, self.head, self.tail = part, Node(-1), Node(-2)
-        self.head.older[part], self.tail.newer[part] = self.tail, self.head
-
-    def __contains__(self, node: Node) -> bool:
-        return node.older[self.part] is not None
-
-    def add(self, node: Node, newer: Node | None = None) -> Node:
-        """Add a node directly behind the ``newer`` node, by default as the most recent; return it."""
-        newer = newer or self.head
-        older = newer.older[self.part]
-        assert older is not None
-        node.newer[self.part], node.older[self.part] = newer, older
-        newer.older[self.part] = older.newer[self.part] = node
-        return node
-
-    def remove(self, node: Node) -> None:
-        """Remove a node."""
-        newer, older = node.newer[self.part], node.older[self.part]
-        assert newer is not None and older is not None
-        newer.older[self.part], older.newer[self.part] = older, newer
-        node.newer[self.part] = node.older[self.part] = None
-
-    def refresh(self, node: Node, newer: Node | None = None) -> Node:
-        """Move a node directly behind the ``newer`` node, by default to the front; return it."""
-        self.remove(node)
-        return self.add(node, newer)
-
-    def unlocked(self, after: Node | None = None) -> Node | None:
-        """Return the least recent unlocked node, or the next one more recent than ``after``; None if there is none."""
-        node = (after or self.tail).newer[self.part]
-        while node is not None and node.lock[self.part]:
-            node = node.newer[self.part]
-        return None if node is self.head else node

@@ -1,7 +1,4 @@
 """Pools of slots: K/V slots in pages, the window slots paired with them, and slots of recurrent states.
-
-Freed pages join the end of the free list, and pages are taken from its front. Page 0 is padding.
-Source: sgl-project/sglang python/sglang/srt/mem_cache/allocator/{token,paged,swa,mamba}.py (0.5.23).
 """
 
 from __future__ import annotations
@@ -9,41 +6,12 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
+from cachesim.engines.shared.page_pool import PagePool, Slots
 from cachesim.model import LayerState
 
-Slots = npt.NDArray[np.int64]
 NO_SLOTS: Slots = np.zeros(0, np.int64)
-
-
-class PagePool:
-    """Free pages of a pool of ``size`` slots."""
-
-    def __init__(self, size: int, page: int) -> None:
-        self.size, self.page = size, page
-        self.free = deque(range(1, size // page + 1))
-
-    @property
-    def available(self) -> int:
-        """Number of free slots."""
-        return len(self.free) * self.page
-
-    def extend(self, last: int, start: int, stop: int) -> Slots:
-        """Take slots for positions start .. stop-1 of a request whose previous slot is ``last``. The caller has checked
-        that enough pages are free."""
-        page = self.page
-        if page == 1:
-            return np.array([self.free.popleft() for _ in range(stop - start)], np.int64)
-        here = min(stop, -(-start // page) * page) - start
-        fresh = np.array([self.free.popleft() for _ in range(-(-(stop - start - here) // page))], np.int64)
-        slots = (fresh[:, None] * page + np.arange(page)).ravel()[: stop - start - here]
-        return np.concatenate((np.arange(last + 1, last + 1 + here), slots)) if here else slots
-
-    def give_back(self, slots: Slots) -> None:
-        """Free the pages of slots that begin at a page."""
-        self.free.extend((slots[:: self.page] // self.page).tolist())
 
 
 class KvPools:

@@ -1,6 +1,4 @@
 """Radix tree over prefixes: match, insert, split, lock.
-
-Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py and components/ (0.5.23).
 """
 
 from __future__ import annotations
@@ -13,9 +11,11 @@ import numpy as np
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.memory.eviction import EvictableTree
-from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA, Node
-from cachesim.engines.sglang.memory.pools import NO_SLOTS, Slots
+from cachesim.engines.sglang.memory.nodes import Node
+from cachesim.engines.sglang.memory.pools import NO_SLOTS
 from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Match(NamedTuple):
@@ -59,16 +59,13 @@ class Tree(EvictableTree):
 
     # Match.
 
-    def _child(self, node: Node, tokens: Tokens, at: int, space: Any) -> Node | None:
-        return node.children.get((space, tokens[at : at + self.page]))
-
     def match(self, tokens: Tokens, space: Any, limit: int) -> Match:
         """Return the longest usable prefix among the first ``limit`` tokens. It splits a node that the tokens leave,
         and makes the used nodes recent."""
         rules, most = self.rules, limit // self.page * self.page
         node = best = self.root
         at, run = 0, self.window
-        while at < most and (child := self._child(node, tokens, at, space)) is not None:
+        while at < most and (child := node.children.get((space, tokens[at : at + self.page]))):
             same = self._common(child, tokens, at, most)
             whole = same == len(child.key)
             node = child if whole else self.split(child, same)
@@ -150,7 +147,7 @@ class Tree(EvictableTree):
         node.access, node.priority = self.tick(), max(node.priority, ask.priority)
         if not ask.limit:
             return Inserting(node, 0, True if STATE in self.parts else None)
-        while at < ask.limit and (child := self._child(node, ask.tokens, at, ask.space)) is not None:
+        while at < ask.limit and (child := node.children.get((ask.space, ask.tokens[at : at + self.page]))):
             child.access = self.tick()
             same = self._common(child, ask.tokens, at, ask.limit)
             node = child if same == len(child.key) else self.split(child, same)

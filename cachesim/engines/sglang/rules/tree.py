@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.memory.nodes import FULL, LETTERS, STATE, SWA, Node
+from cachesim.engines.sglang.memory.nodes import LETTERS, Node
 from cachesim.engines.sglang.rules import CACHE, CORE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Found(NamedTuple):

@@ -7,10 +7,10 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Tree
 from cachesim.engines.sglang.profiles import PROFILES
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 NEW, OLD = PROFILES["sglang@0.5.23"], PROFILES["sglang@0.5.9"]
 

@@ -1,18 +1,20 @@
-"""Restore points of the radix tree: its nodes, and the states at their ends.
+"""Restore points of a radix tree: its nodes, and the states at their ends.
 
-A node stands for its whole prefix, of which it holds the last tokens. So a split changes no restore point: the lower
-half keeps its key and its usable lengths, the upper half is a further point.
+A node has up to three parts: the rows of full attention of its tokens, their rows of a window, and a recurrent state
+after its last token. It stands for its whole prefix, of which it holds the last tokens. So a split changes no restore
+point: the lower half keeps its key and its usable lengths, the upper half is a further point.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Key, Point
-from cachesim.engines.sglang.memory.nodes import FULL, STATE, SWA, Node
-from cachesim.engines.sglang.memory.tree import Tree
 from cachesim.events import Gained, Log, Lost
 
+FULL, SWA, STATE = 0, 1, 2
+"""Parts of a node: full attention, window, recurrent state."""
 Lengths = tuple[int, int]
 UNUSABLE: Lengths = 1, 0
 
@@ -26,10 +28,37 @@ class Reported(NamedTuple):
     live: int
 
 
-class TreePoints:
-    """Reports restore points to the log while somebody listens."""
+class PointNode(Protocol):
+    """A node: tokens ``start`` .. ``end`` - 1 of ``text``; ``value``: its parts, None = the node lacks it."""
 
-    def __init__(self, tree: Tree, log: Log) -> None:
+    id: int
+    end: int
+    text: Tokens
+    value: list[Any]
+    parent: Any
+    children: dict[Any, Any]
+
+    @property
+    def start(self) -> int:
+        """Length of the prefix before the node [tokens]."""
+        ...
+
+
+class PointTree(Protocol):
+    """A tree: the ``parts`` of its nodes, page and window [tokens], changed nodes, and removed parts with the deciding
+    rule."""
+
+    parts: tuple[int, ...]
+    page: int
+    window: int
+    touched: dict[Any, None]
+    lost: list[tuple[Any, int, str]]
+
+
+class TreePoints:
+    """Reports restore points to the log while it has a listener."""
+
+    def __init__(self, tree: PointTree, log: Log) -> None:
         self.tree, self.log = tree, log
         self.known: dict[int, Reported] = {}
 
@@ -49,7 +78,7 @@ class TreePoints:
         tree.touched.clear()
         tree.lost.clear()
 
-    def _report(self, node: Node, rule: str) -> None:
+    def _report(self, node: PointNode, rule: str) -> None:
         todo = [node]
         while todo:
             node = todo.pop()
@@ -60,7 +89,7 @@ class TreePoints:
             if before is not None and before.live != now.live:
                 todo += [child for child in node.children.values() if child.id in self.known]
 
-    def _lengths(self, node: Node) -> Reported:
+    def _lengths(self, node: PointNode) -> Reported:
         """Return at which lengths the prefix of a node is usable."""
         tree, page, end, live = self.tree, self.tree.page, node.end, 0
         if SWA in tree.parts:
@@ -73,7 +102,7 @@ class TreePoints:
         state = None if node.value[STATE] is None else (end, end) if lo <= end else UNUSABLE
         return Reported(UNUSABLE, state, live)
 
-    def _emit(self, node: Node, before: Reported | None, now: Reported, rule: str) -> None:
+    def _emit(self, node: PointNode, before: Reported | None, now: Reported, rule: str) -> None:
         parent, cause = node.parent, "evicted" if rule else "stored"
         assert parent is not None
         key = key_of(node, FULL)
@@ -88,6 +117,6 @@ class TreePoints:
             self.log.emit(Gained(None, point, cause, rule))
 
 
-def key_of(node: Node, part: int) -> Key:
+def key_of(node: PointNode, part: int) -> Key:
     """Return the key of a node's restore point, or of that of its state."""
     return "state" if part == STATE else "node", node.id, 0
