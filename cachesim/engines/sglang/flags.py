@@ -55,7 +55,7 @@ class Options:
     in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
-    disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing.")
+    disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 
 FLAGS = flags_of(Options)

@@ -29,7 +29,7 @@ def _inside(value: Any, b: Because) -> str:
 
 SENTENCES = Sentences({
     "S-HIT": _hit,
-    "S-QUEUE": lambda v, b: f"sorts {b['waiting']} waiting requests",
+    "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
     "S-ADMIT": _admit,
     "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
     "S-TOMB": _inside,
