@@ -126,7 +126,7 @@ def _classes(path: Path, data: dict[str, Any]) -> Trace:
     engine = recorded_as(data["engine"])
     if (form := engine.recorded.classes) is None:
         raise BadInput(f"recordings of the classes of {engine.name} are not replayed")
-    name = f"{engine.name}@{data['version']}"
+    name = engine.recorded.commits.get(data["version"], f"{engine.name}@{data['version']}")
     why = "" if name in engine.profiles else f"rule set {name} is not in this build"
     with bad_shape():
         model, flags = form.setup(data["config"])

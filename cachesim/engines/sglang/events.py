@@ -1,0 +1,104 @@
+"""Events of the server: changes of the radix tree, evictions, and the turns of the scheduler."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from cachesim.events import Event, frozen
+
+
+@frozen
+class TreeEvent(Event, printed=False):
+    """An event that a recording holds as a list: its kind and its fields."""
+
+    def row(self) -> list[Any]:
+        """Return the event as a recording holds it."""
+        names: tuple[str, ...] = self.__match_args__
+        return [self.ev, *(getattr(self, name) for name in names)]
+
+
+@frozen
+class Matched(TreeEvent, ev="match"):
+    """The tree was searched for ``limit`` tokens of a request: ``hit`` can be reused, ``full`` have slots of full
+    attention; a state or a window at a branch would give a longer hit. ``cow``: 1 if the request gets a state."""
+
+    request: int
+    limit: int
+    hit: int
+    full: int
+    state_branch: int | None
+    window_branch: int | None
+    cow: int
+
+
+@frozen
+class Inserted(TreeEvent, ev="insert"):
+    """``limit`` tokens were inserted, ``known`` of them were there, the first ``protected`` by the same request; those
+    before ``frontier`` have no window slots. ``exists``: 1 if the end had a state."""
+
+    limit: int
+    protected: int
+    frontier: int
+    known: int
+    exists: int | None
+
+
+@frozen
+class Split(TreeEvent, ev="split"):
+    """The first ``length`` tokens of a node became the node ``upper``."""
+
+    node: int
+    upper: int
+    length: int
+
+
+@frozen
+class Grown(TreeEvent, ev="new"):
+    """A node was added."""
+
+    node: int
+    parent: int
+    length: int
+
+
+@frozen
+class Gone(TreeEvent, ev="gone"):
+    """A node was removed."""
+
+    node: int
+
+
+@frozen
+class Dropped(TreeEvent, ev="drop"):
+    """A node of so many tokens lost a part: F, S or M."""
+
+    node: int
+    part: str
+    tokens: int
+
+
+@frozen
+class Evicted(TreeEvent, ev="evict_for_alloc"):
+    """An allocation asked for slots by part."""
+
+    asked: list[int]
+    freed: list[int]
+
+
+@frozen
+class Turn(Event, ev="turn", printed=False):
+    """A step of the scheduler: the queue, verdicts of the candidates, parts, requests that ended or were put back."""
+
+    op: str
+    queue: list[int]
+    verdicts: list[list[Any]]
+    run: list[list[int]]
+    finished: list[int]
+    retracted: Sequence[int] = ()
+    oom: Sequence[int] = ()
+
+    def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
+        """Return the fields that a recording has."""
+        named = ("queue", "verdicts", "run") if self.op == "prefill" else ("run",)
+        more = {name: value for name in ("retracted", "oom", "finished") if (value := getattr(self, name))}
+        return {"op": self.op, **{name: getattr(self, name) for name in named}, **more}

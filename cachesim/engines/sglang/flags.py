@@ -1,0 +1,81 @@
+"""Options of the server.
+
+Source: SGLang 0.5.23 python/sglang/srt/server_args.py, environ.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.sglang.rules.schedule import ORDERS
+from cachesim.engines.sglang.rules.tree import PRIORITIES
+from cachesim.engines.shared.flags import flag, flags_of, options_of
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options by the long names of their flags. ``max_total_tokens`` is derived from free memory in the real server,
+    ``state_grid`` from the model."""
+
+    page_size: int = flag(1, "--page-size", least=1, tokens=True, governs="S-PAGES",
+        help="Tokens of a page: prefixes end at its multiples.")
+    max_total_tokens: int = flag(4096, "--max-total-tokens", least=4, tokens=True, affects="S-LEAF S-ADMIT",
+        help="Slots of full attention.")
+    swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="S-TOMB S-ADMIT",
+        help="Simulator setting: slots of the window pool; 0 = --swa-full-tokens-ratio times --max-total-tokens.")
+    swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio",
+        help="Slots of the window pool per slot of full attention.")
+    max_mamba_cache_size: int = flag(64, "--max-mamba-cache-size", least=4, affects="S-TOMB S-PATH",
+        help="Slots of recurrent states.")
+    max_running_requests: int = flag(8, "--max-running-requests", least=1, help="Requests that run at a time.")
+    chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="S-CHUNK",
+        help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
+    max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
+        help="Most tokens of prompts that one step evaluates.")
+    schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="S-QUEUE",
+        help="Order of the waiting requests.")
+    radix_eviction_policy: str = flag("lru", "--radix-eviction-policy", choices=tuple(PRIORITIES),
+        governs="S-VICTIM", help="Order in which leaves are evicted.")
+    new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
+        "for running requests (the server lowers it as it runs).")
+    mamba_scheduler_strategy: str = flag("no_buffer", "--mamba-scheduler-strategy",
+        choices=("no_buffer", "extra_buffer"), governs="S-GIVE S-TRACK",
+        help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
+    mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="S-TRACK",
+        help="Distance of the states that a generating request tracks, with extra_buffer.")
+    mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="S-PATH",
+        help="Most states on a path of the tree; -1 = any number.")
+    state_grid: int = flag(64, least=1, tokens=True, affects="S-BRANCH",
+        help="Simulator setting: chunk of the model's recurrent kernel, the grid of tracked states.")
+    swa_eviction_interval: int = flag(128, least=1, tokens=True, governs="S-FRONTIER",
+        help="Tokens that leave the window before a generating request gives their slots back "
+             "(SGLANG_SWA_EVICTION_INTERVAL).")
+    in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
+        help="Tokens in common with a waiting request for which a later one waits "
+             "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
+    disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
+
+
+FLAGS = flags_of(Options)
+
+IGNORED: Mapping[str, int] = {
+    "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
+    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
+}  # fmt: skip
+"""Flags without influence on the modelled decisions, and the number of values that follow each."""
+
+
+def options(flags: Mapping[str, Any]) -> Options:
+    """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""
+    made = options_of(Options, flags)
+    if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
+        raise BadInput("state_grid must be a multiple of page_size")
+    return made
+
+
+def window_slots(opts: Options) -> int:
+    """Return the size of the window pool, in whole pages."""
+    size = opts.swa_tokens or int(opts.max_total_tokens * opts.swa_full_tokens_ratio)
+    return size // opts.page_size * opts.page_size

@@ -1,0 +1,108 @@
+"""Inspection of the server: contents of nodes and requests, invariants of the tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cachesim.base.errors import Crash
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.sglang.memory.nodes import LETTERS, Node
+from cachesim.engines.sglang.worker import Worker
+from cachesim.engines.shared.kv_rows import read_rows
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
+from cachesim.model import Rows
+
+
+class Inspected(Worker):
+    """Inspection part of the server contract."""
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """Return the content of a node or its state; for a slot, the content of a request's row."""
+        kind, owner, _ = key
+        if kind == "slot":
+            row = self.slots[owner]
+            n = min(row.computed, row.allocated)
+            slots, first = row.buffer[:n], max(n - self.window, 0)
+            cells = self.kv.peer[slots[first:]] if self.window else None
+            rows = self._rows(slots, 0, cells, first, self.window) if n else ()
+            return Stored("slot", owner, (), n, rows, self._state(row.state, n))
+        node = self.tree.arena[owner]
+        if kind == "state":
+            return Stored(kind, owner, node.text[: node.end], node.end, (), self._state(node.value[STATE], node.end))
+        rows = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
+        text = node.text if node.start else node.text[: node.end]
+        return Stored(kind, owner, text, node.end, rows, None, node.start)
+
+    def _rows(self, slots: Slots, start: int, cells: Slots | None, first: int, window: int) -> tuple[RowsPart, ...]:
+        """Return the rows in slots of positions from ``start`` on, and those in window cells from ``first`` on. The
+        window of a node is compared whole (0): a match may end inside the node."""
+        parts = [RowsPart(0, np.arange(start, start + len(slots)), self._read(slots, window=False))]
+        if cells is not None:
+            parts.append(RowsPart(window, np.arange(first, first + len(cells)), self._read(cells, window=True)))
+        return tuple(part for part in parts if part.rows)
+
+    def _read(self, cells: Slots, window: bool) -> dict[int, Rows]:
+        layers = self.kind.layers
+        return {i: read_rows(kept, cells) for i, kept in self.rows.items() if bool(layers[i].window) == window}
+
+    def _state(self, slot: int | None, n: int) -> StatePart | None:
+        if STATE not in self.parts:
+            return None
+        held = self.states.content.get(slot, {})
+        layers = [i for i, layer in enumerate(self.kind.layers) if layer.recurrence]
+        return StatePart(n - 1, {i: held.get(i) for i in layers})
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all nodes and states."""
+        return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
+                if node.value[part] is not None]  # fmt: skip
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Return the lengths of all states, ascending: requests share them."""
+        return sorted(node.end for node in self.tree.nodes() if node.value[STATE] is not None)
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        n, most = len(self.running) + (self.chunked is not None), self.opts.max_running_requests
+        return [Excess("running requests", n, most)] if n > most else []
+
+    def check(self) -> None:
+        """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes."""
+        tree, nodes = self.tree, list(self.tree.nodes())
+        for part in self.parts:
+            have = [node for node in nodes if node.value[part] is not None]
+            free = sum(tree.size(node, part) for node in have if not node.lock[part])
+            held = sum(tree.size(node, part) for node in have if node.lock[part])
+            if [free, held] != [tree.evictable[part], tree.protected[part]]:
+                raise Crash(f"part {LETTERS[part]}: {free} tokens evictable and {held} protected, counted "
+                            f"{tree.evictable[part]} and {tree.protected[part]}")  # fmt: skip
+            if part != FULL and any(node not in tree.lists[part] for node in have):
+                raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
+        leaves = {node for node in nodes if not node.children and not any(node.lock)}
+        if leaves != set(tree.leaves):
+            raise Crash("the set of evictable leaves is not that of the tree")
+        for node in nodes:
+            self._check_node(node)
+        self._check_slots(nodes)
+
+    def _check_node(self, node: Node) -> None:
+        page, above = self.page, node.parent
+        if len(node.key) % page or above is None or above.end != node.start or not node.key:
+            raise Crash(f"node {node.id} does not continue its parent by whole pages")
+        if above.parent is not None and above.lock[FULL] < node.lock[FULL]:
+            raise Crash(f"node {node.id} has more locks than its parent")
+
+    def _check_slots(self, nodes: list[Node]) -> None:
+        """Every slot is free, in the tree, or in one request's own part of its row."""
+        rows = [row for row in self.slots if row.allocated]
+        own = [row.buffer[row.protected : row.allocated] for row in rows]
+        used = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)]) // self.page
+        pages = np.concatenate((np.unique(used), np.array(self.kv.full.free, np.int64)))
+        if len(np.unique(pages)) != len(pages) or len(pages) != self.kv.full.size // self.page:
+            raise Crash(f"{len(pages)} pages are free or in use, of {self.kv.full.size // self.page}")
+        if STATE in self.parts:
+            states = [node.value[STATE] for node in nodes if node.value[STATE] is not None] + list(self.states.free)
+            states += [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]
+            if sorted(states) != list(range(1, self.states.size + 1)):
+                raise Crash("slots of states are lost or used twice")

@@ -1,0 +1,1 @@
+"""Memory of the server: slot pools and the radix tree over them."""

@@ -1,0 +1,237 @@
+"""Radix tree over prefixes: match, insert, split, lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cachesim.base.tokens import Tokens, common_prefix
+from cachesim.engines.sglang import events as ev
+from cachesim.engines.sglang.memory.eviction import EvictableTree
+from cachesim.engines.sglang.memory.nodes import Node
+from cachesim.engines.sglang.memory.pools import NO_SLOTS
+from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+
+
+class Match(NamedTuple):
+    """Result of a match: how many tokens, the node that they end at, and where a state or a window would have given a
+    longer hit."""
+
+    found: Found
+    node: Node
+    state_branch: int | None
+    window_branch: int | None
+
+
+@dataclass(slots=True)
+class Insertion:
+    """``limit`` tokens of a request, with their slots, that the tree takes over. The first ``protected`` belong to the
+    tree already; those before ``frontier`` have no window slots; ``counted`` were inserted by the same request
+    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key."""
+
+    tokens: Tokens
+    space: Any
+    limit: int
+    slots: Slots
+    protected: int
+    frontier: int
+    counted: int
+    priority: int
+    state: int | None
+    text: Tokens
+
+
+class Inserting(NamedTuple):
+    """Result of an insertion: the node where it ends, tokens that were there before, whether a state was."""
+
+    node: Node
+    known: int
+    exists: bool | None
+
+
+class Tree(EvictableTree):
+    """The radix tree."""
+
+    # Match.
+
+    def match(self, tokens: Tokens, space: Any, limit: int) -> Match:
+        """Return the longest usable prefix among the first ``limit`` tokens. It splits a node that the tokens leave,
+        and makes the used nodes recent."""
+        rules, most = self.rules, limit // self.page * self.page
+        node = best = self.root
+        at, run = 0, self.window
+        while at < most and (child := node.children.get((space, tokens[at : at + self.page]))):
+            same = self._common(child, tokens, at, most)
+            whole = same == len(child.key)
+            node = child if whole else self.split(child, same)
+            at += same
+            run, fits = rules.accept_node(run, node, self.parts, self.window)
+            best = node if fits else best
+            if not whole:
+                break
+        if most:
+            self._refresh(best)
+        found = Found(limit, best.end, at)
+        state_branch = rules.branch_point(found, self.opts.state_grid) if STATE in self.parts and most else None
+        window_branch = rules.branch_point(found, self.page) if SWA in self.parts and most else None
+        return Match(found, best, state_branch, window_branch)
+
+    def _common(self, child: Node, tokens: Tokens, at: int, most: int) -> int:
+        part = tokens[at : min(most, at + len(child.key))]
+        if part == child.key:
+            return len(part)
+        return common_prefix(child.key, part) // self.page * self.page
+
+    def _refresh(self, best: Node) -> None:
+        """Make the node of a match recent, and the path to it."""
+        self._refresh_parts(best, insertion=False)
+        time = self.tick()
+        for node in (*best.path(), self.root):
+            node.access = time
+            time -= 0.00001
+
+    def _refresh_parts(self, node: Node, insertion: bool) -> None:
+        """Make windows and states at the end of a path most recent."""
+        for part, recent in self.lists.items():
+            span, newer = self.rules.recent_span(part, insertion, self.window, self.page), None
+            for one in node.path():
+                if span <= 0:
+                    break
+                if one.value[part] is not None:
+                    newer = recent.refresh(one, newer)
+                span -= len(one.key)
+
+    def slots(self, node: Node) -> Slots:
+        """Return the slots of the path to a node."""
+        parts = [one.value[FULL] for one in node.path()]
+        return np.concatenate(parts[::-1]) if parts else NO_SLOTS
+
+    # Split and insert.
+
+    def _new(self, parent: Node, key: Tokens, end: int, space: Any, priority: int, text: Tokens) -> Node:
+        node = Node(self.count, self.tick(), self.tick(), priority)
+        self.arena[self.count] = node
+        self.count += 1
+        node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
+        parent.children[space, key[: self.page]] = node
+        return node
+
+    def split(self, child: Node, n: int) -> Node:
+        """Split a node after its first ``n`` tokens; return the new node that holds them."""
+        assert child.parent is not None
+        upper = self._new(child.parent, child.key[:n], child.start + n, child.space, child.priority, child.text)
+        upper.hits, upper.created = child.hits, child.created
+        child.key, child.parent = child.key[n:], upper
+        upper.children[child.space, child.key[: self.page]] = child
+        for part in (FULL, SWA):
+            upper.lock[part] = child.lock[part]
+            if (value := child.value[part]) is not None:
+                upper.value[part], child.value[part] = value[:n], value[n:]
+        upper.mark, child.mark = child.mark, None
+        if upper.value[SWA] is not None:
+            self.lists[SWA].add(upper, child)
+        child.access = self.tick()
+        self.update_leaf(child)
+        self.changes.append(ev.Split(child.id, upper.id, n))
+        self.touched[upper] = self.touched[child] = None
+        return upper
+
+    def insert(self, ask: Insertion) -> Inserting:
+        """Insert the tokens of a request. Slots of tokens that the tree had before are freed."""
+        node, at = self.root, 0
+        node.access, node.priority = self.tick(), max(node.priority, ask.priority)
+        if not ask.limit:
+            return Inserting(node, 0, True if STATE in self.parts else None)
+        while at < ask.limit and (child := node.children.get((ask.space, ask.tokens[at : at + self.page]))):
+            child.access = self.tick()
+            same = self._common(child, ask.tokens, at, ask.limit)
+            node = child if same == len(child.key) else self.split(child, same)
+            node.priority = max(node.priority, ask.priority)
+            self._overlap(node, at, same, ask)
+            at += same
+            if at > ask.counted:
+                node.hits += 1
+        known, fresh = at, at < ask.limit
+        if fresh:
+            node = self._leaf(node, at, ask)
+        exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
+        self._refresh_parts(node, insertion=True)
+        if fresh and at + len(node.key) > ask.counted:
+            node.hits += 1
+        return Inserting(node, known, exists)
+
+    def _overlap(self, node: Node, at: int, n: int, ask: Insertion) -> None:
+        """Free the request's own slots of tokens that a node has, except those that revive its window."""
+        taken = n
+        if SWA in self.parts and ask.protected < at + n and node.value[SWA] is None:
+            live = self.rules.live_from(ask.frontier, at, at + n)
+            if live is not None:
+                if live > at:
+                    self.split(node, live - at)
+                self._revive(node, ask.slots[live : at + n])
+                taken = live - at
+        first = max(0, ask.protected - at)
+        if first < taken:
+            dead = min(max(ask.frontier - at - first, 0), taken - first)
+            self.kv.full.give_back(ask.slots[at + first : at + first + dead])
+            self.kv.free(ask.slots[at + first + dead : at + taken])
+
+    def _revive(self, node: Node, fresh: Slots) -> None:
+        """Give a tombstone the window slots of a request. An unlocked node takes over its slots of full attention."""
+        if not self.rules.revive(node.lock[FULL] > 0):
+            window = self.kv.move_window(node.value[FULL], fresh)
+            self.kv.full.give_back(fresh)
+        else:
+            self.kv.full.give_back(node.value[FULL])
+            node.value[FULL] = fresh
+            window = self.kv.peer[fresh]
+        self.store(node, SWA, window)
+
+    def _leaf(self, parent: Node, at: int, ask: Insertion) -> Node:
+        """Add a leaf for the rest of the tokens; the tokens without window slots become a node of their own."""
+        key, text = ask.tokens[at : ask.limit], ask.text
+        leaf = self._new(parent, key, ask.limit, ask.space, ask.priority, text)
+        leaf.value[FULL] = ask.slots[at : ask.limit]
+        self.evictable[FULL] += len(key)
+        self.changes.append(ev.Grown(leaf.id, parent.id, len(key)))
+        self.touched[leaf] = None
+        self.update_leaf(leaf)
+        self.update_leaf(parent)
+        live = self.rules.live_from(ask.frontier, at, ask.limit) if SWA in self.parts else None
+        if live is not None:
+            if live > at:
+                self.split(leaf, live - at)
+            older = self.rules.capped_leaf(len(leaf.key), self.window, self.page)
+            for node in ((self.split(leaf, older), leaf) if older else (leaf,)):
+                self.store(node, SWA, self.kv.peer[node.value[FULL]])
+        return leaf
+
+    def _keep_state(self, node: Node, state: int | None, fresh: bool) -> bool:
+        """Store the request's state in a node without one; return whether it had one."""
+        kept = self.decide(self.rules.keep_state(node.value[STATE] is not None, node.end))
+        if kept:
+            self.store(node, STATE, state)
+        else:
+            self.lists[STATE].refresh(node)
+        if not fresh:
+            node.access = self.tick()
+        if kept:
+            self._drop_excess(node)
+        return not kept
+
+    def _drop_excess(self, tail: Node) -> None:
+        """Drop the states of a path beyond the limit, the shallowest first."""
+        holders = [node for node in tail.path() if node.value[STATE] is not None]
+        held = len(holders)
+        for node in holders[:0:-1]:
+            if held <= self.opts.mamba_max_states_per_path or self.opts.mamba_max_states_per_path < 0:
+                break
+            decision = self.rules.drop_excess(held, self.opts.mamba_max_states_per_path, node)
+            if self.decide(decision):
+                self.drop(node, STATE, decision.rule)
+                held -= 1

@@ -1,0 +1,42 @@
+"""Versions, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping
+
+from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules import request as r
+from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.sglang.rules import tree as t
+
+V0_5_23 = Rules(
+    name="sglang@0.5.23", build="0.5.23", source="SGLang 0.5.23 (PyPI)",
+    waits_for_twin=s.waits_for_twin, queue_order=s.queue_order, accept_node=t.accept_node, best_hit=t.best_hit,
+    branch_point=t.branch_point, recent_span=t.recent_span, admission=s.admission, next_chunk=s.next_chunk,
+    evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
+    track_prefill=r.track_prefill, track_decode=r.track_decode, give_at_chunk=r.give_at_chunk,
+    give_at_end=r.give_at_end, insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
+    window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
+    revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
+    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary, 
+    retract_order=r.retract_order, kept_order=r.kept_in_order,
+)  # fmt: skip
+
+RECORDED = replace(
+    V0_5_23, name="sglang@0.5.23-recorded", source="the loop around SGLang 0.5.23 (PyPI) in the recordings",
+    refreshed=frozenset(t.PRIORITIES), decode_pages=0, decode_order=("slide_windows", "retract"),
+    kept_order=r.kept_in_place,
+)  # fmt: skip
+
+V0_5_9 = replace(
+    V0_5_23, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
+    recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
+    insert_to_branch=r.insert_all, chunk_frontier=r.no_frontier, slides=r.slides_each_window, revive=t.revive_adopted,
+    capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary, refreshed=frozenset(),
+    inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
+)  # fmt: skip
+
+PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED, V0_5_9)}
+LINE = ("sglang@0.5.9", "sglang@0.5.23")
+BESIDE = {"sglang@0.5.23-recorded": "sglang@0.5.23"}

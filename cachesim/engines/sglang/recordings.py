@@ -1,0 +1,98 @@
+"""Recordings of SGLang's classes: their header as options, their steps on our server."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.capabilities import Option
+from cachesim.engines.sglang.events import TreeEvent, Turn
+from cachesim.engines.sglang.memory.nodes import LETTERS
+from cachesim.engines.sglang.server import Server
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
+from cachesim.engines.shared.tree_points import STATE
+from cachesim.model import Hidden
+
+NAMES = ("full", "swa", "mamba")
+SAME = {"page_size": "page_size", "tokens": "max_total_tokens", "swa_tokens": "swa_tokens",
+        "states": "max_mamba_cache_size", "max_running": "max_running_requests",
+        "chunked_prefill_size": "chunked_prefill_size", "max_prefill_tokens": "max_prefill_tokens",
+        "schedule_policy": "schedule_policy", "eviction_policy": "radix_eviction_policy",
+        "new_token_ratio": "new_token_ratio", "strategy": "mamba_scheduler_strategy", "grid": "state_grid",
+        "track_interval": "mamba_track_interval", "max_states_per_path": "mamba_max_states_per_path"}  # fmt: skip
+FIELDS = {"extra_key": "extra_key", "salt": "cache_salt", "priority": "priority"}
+
+
+def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
+    """Return model and options of a recording. Its environment set the thresholds of the queue, and gave window slots
+    back at every token."""
+    parts = config["kind"].split("_")
+    layers = [{"full": "A", "swa": f"W{config.get('window')}", "mamba": "G"}[part] for part in parts]
+    flags = {ours: config[name] for name, ours in SAME.items() if config.get(name) is not None}
+    flags.setdefault("chunked_prefill_size", -1)
+    return " ".join(reversed(layers)), {**flags, "in_batch_threshold": 8, "swa_eviction_interval": 1}
+
+
+class StepPlayer:
+    """Performs the steps of a recording. A turn of the server that starts no prefill step continues with a decode step;
+    the recording has two steps then."""
+
+    def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
+        self.server, self.requests = server, data["requests"]
+        self.turns: list[dict[str, Any]] = []
+
+    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
+        """Perform a step."""
+        server, op, first = self.server, step["op"], len(self.server.log.events)
+        if op == "final":
+            return PlayedStep({"tree": self._tree(), "sizes": self._sizes()})
+        if op == "add":
+            return PlayedStep(self._add(self.requests[str(step["req"])]))
+        if op == "abort":
+            server.leave(server.slots[step["req"]], "none", cancelled=True)
+            return PlayedStep({"ev": self._rows(first, len(server.log.events))})
+        said: list[tuple[int, Request, Answer]] = []
+        if not self.turns:
+            server.update()
+            for at in [at for at, event in enumerate(server.log.events[first:], first) if isinstance(event, Turn)]:
+                self.turns.append({**server.log.events[at].record(), "ev": self._rows(first, at)})
+                first = at
+            said = [_said(*one) for one in server.said]
+        fields = self.turns.pop(0) if self.turns else {"op": "idle"}
+        more = {"sizes": self._sizes, "tree": self._tree}
+        return PlayedStep({**fields, **{name: make() for name, make in more.items() if name in step}}, said)
+
+    def _add(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        extra = {ours: sent[name] for name, ours in FIELDS.items() if name in sent}
+        answer = tuple(sent["answer"])
+        self.server.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, extra=extra))
+        self.server.take_tasks()
+        return {"req": self.server.slots[-1].id}
+
+    def _rows(self, start: int, stop: int) -> list[list[Any]]:
+        return [event.row() for event in self.server.log.events[start:stop] if isinstance(event, TreeEvent)]
+
+    def _sizes(self) -> dict[str, list[int]]:
+        tree = self.server.tree
+        return {NAMES[part]: [tree.available(part), tree.evictable[part], tree.protected[part]]
+                for part in self.server.parts}  # fmt: skip
+
+    def _tree(self) -> list[list[Any]]:
+        rows: list[list[Any]] = []
+        for node in self.server.tree.nodes():
+            present = "".join(letter for letter, value in zip(LETTERS, node.value, strict=True) if value is not None)
+            above = node.parent.id if node.parent is not None else 0
+            locks = [node.lock[part] for part in self.server.parts]
+            state = [node.end] if node.value[STATE] is not None else []
+            rows.append([node.id, above, node.start, node.end, present, locks, *state])
+        return rows
+
+
+def _said(number: int, held: tuple[int, ...], hidden: Hidden | None) -> tuple[int, Request, Answer]:
+    """Return the outputs of a request in a step as an answer to be judged."""
+    digests = [] if hidden is None else [int(digest) for digest in hidden.digest]
+    outputs = [Output(len(held) - len(digests) + k, digest, None) for k, digest in enumerate(digests)]
+    return number, Request(held), Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs)
+
+
+CLASSES = ClassRecording(setup, StepPlayer, lambda step: {int(request) for request in step.get("bad", {})})

@@ -1,0 +1,53 @@
+"""Request in progress: its tokens, its row of slots, its lock on the tree, its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachesim.engines.sglang.memory.eviction import Lock
+from cachesim.engines.sglang.memory.nodes import Node
+from cachesim.engines.sglang.memory.pools import NO_SLOTS
+from cachesim.engines.shared.kv_rows import extend_array, grown_size
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.request_queue import RequestRow
+
+
+@dataclass(slots=True, eq=False)
+class Row(RequestRow):
+    """A request. Its tokens up to ``protected`` belong to the tree."""
+
+    space: Any = None                       # name space of its prefixes
+    buffer: Slots = field(default_factory=lambda: NO_SLOTS)     # its slots, ``allocated`` of them in use
+    allocated: int = 0
+    prefix: int = 0                         # tokens before its next chunk
+    stop: int = 0                           # end of its next chunk
+    node: Node | None = None                # where its last match ended
+    lock: Lock | None = None
+    protected: int = 0
+    inserted: int = 0                       # tokens that it has inserted
+    evicted: int = 0                        # tokens before this have no window slots of its own
+    state: int | None = None                # slot of its running state
+    copied: int | None = None               # slot of the state that its running state is copied from
+    track: list[int] | None = None          # slots of tracked states
+    next_track: int = 0                     # place in ``track`` of the next state
+    last_track: int = 1
+    tracked: int | None = None              # length of the last tracked state
+    tracked_before: int | None = None       # length of the other one
+    branch: int | None = None               # where a state would have given a longer hit
+    window_branch: int | None = None
+    steps: int = 0                          # tokens generated since it started
+
+    def append(self, slots: Slots) -> None:
+        """Add slots to the row."""
+        n = self.allocated + len(slots)
+        if n > len(self.buffer):
+            self.buffer = extend_array(self.buffer, grown_size(len(self.buffer), n))
+        self.buffer[self.allocated : n] = slots
+        self.allocated = n
+
+    def restart(self) -> None:
+        """Begin again after a retraction, with the answer so far as part of the prompt."""
+        self.allocated = self.computed = self.prefix = self.protected = self.inserted = self.evicted = self.steps = 0
+        self.node = self.lock = self.state = self.copied = self.track = None
+        self.tracked = self.tracked_before = self.branch = self.window_branch = None

@@ -1,0 +1,130 @@
+"""Rules of a running request: window slots that it gives back, states that it tracks and gives to the tree."""
+
+from __future__ import annotations
+
+from math import lcm
+from typing import NamedTuple, Sequence
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.rules import BATCH, OLD, OLD_WINDOW, STATES, WINDOW, source
+
+
+class Window(NamedTuple):
+    """Window of a request: the next key has ``pos`` tokens, the first ``evicted`` have no window slots of the request,
+    the first ``protected`` belong to the tree; the window before a tracked state begins at ``floor`` (None = no state);
+    ``interval``: fewest tokens to give back."""
+
+    pos: int
+    evicted: int
+    protected: int
+    floor: int | None
+    window: int
+    page: int
+    interval: int
+
+
+@rule("S-FRONTIER.WINDOW", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots"))
+def window_frontier(ask: Window) -> tuple[int, int]:
+    """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
+    not those of the tree, and not the window before a tracked state. Returns first and last position."""
+    if ask.pos - ask.window < ask.evicted + ask.interval:
+        return ask.evicted, ask.evicted
+    start = max(ask.evicted, ask.protected)
+    stop = ask.pos - -(-max(ask.window, ask.page) // ask.page) * ask.page
+    if ask.floor is not None:
+        stop = min(stop, ask.floor)
+    return start, max(start, stop) // ask.page * ask.page
+
+
+@rule("S-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+def no_frontier(ask: Window) -> tuple[int, int]:
+    """At the end of a chunk a request gives back no window slots."""
+    return ask.evicted, ask.evicted
+
+
+@rule("S-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
+def slides_each_step(steps: int, window: int) -> bool:
+    """A request frees window slots from its second generated token on."""
+    return steps >= 1
+
+
+@rule("S-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
+def slides_each_window(steps: int, window: int) -> bool:
+    """A request frees window slots once per W generated tokens."""
+    return steps % window == 1 % window
+
+
+@rule("S-TRACK.PREFILL", Role.CREATE, source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend"))
+def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decision:
+    """A chunk of at least G tokens keeps the state after its last multiple of G tokens, counted from its start. A
+    branching point inside, on the same grid, takes its place. Returns the length of the state, None for no state."""
+    if stop - start < grid:
+        return Decision(None, {"start": stop, "grid": grid})
+    end = start + (stop - start) // grid * grid
+    if branch is not None and start < branch < stop and (branch - start) % grid == 0:
+        end = branch
+    return Decision(end, {"start": end, "grid": grid})
+
+
+@rule("S-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode"))
+def track_decode(n: int, grid: int, interval: int) -> Decision:
+    """While a request generates, it keeps the state at multiples of the grid and the tracking interval. Returns the
+    length of the state, None for no state."""
+    return Decision(None if n % lcm(grid, interval) else n, {"start": n, "grid": lcm(grid, interval)})
+
+
+@rule("S-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))
+def give_at_chunk(n: int, tracked: int | None, buffered: bool) -> int:
+    """At the end of a chunk the tree gets a state: with extra buffer the tracked one, and only the tokens up to it;
+    without, a copy of the running state. Returns the number of inserted tokens."""
+    return min(n, tracked or 0) if buffered else n
+
+
+@rule("S-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint"))
+def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: bool) -> int:
+    """At its end a request hands its state to the tree: with extra buffer the tracked one, or the one before it if that
+    lies beyond the tokens to keep. Returns the number of inserted tokens."""
+    if not buffered:
+        return n
+    if (tracked or 0) <= n:
+        return tracked or 0
+    return previous if previous is not None and previous <= n else 0
+
+
+@rule("S-INSERT.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req"))
+def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
+    """Without states, an insertion ends at the point where a window would have given a longer hit, if that lies beyond
+    the request's part of the tree. Returns the number of inserted tokens."""
+    return branch if branch is not None and protected < branch <= n else n
+
+
+@rule("S-INSERT.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+def insert_all(n: int, branch: int | None, protected: int) -> int:
+    """Without states, all tokens are inserted. Returns their number."""
+    return n
+
+
+@rule("S-PAGES.WHOLE", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))
+def publish_pages(n: int, page: int) -> Decision:
+    """The tree takes over whole pages. Returns the number of tokens."""
+    return Decision(n // page * page, {"n": n, "page": page})
+
+
+@rule("S-RETRACT.ORDER", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order"))
+def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
+    """Requests with more generated tokens are kept longer, then those with shorter prompts; ``running`` holds both
+    numbers. Returns the places of the requests, the first to retract at the end."""
+    order = sorted(range(len(running)), key=lambda k: (running[k][0], -running[k][1]), reverse=True)
+    return Decision(order, {"running": len(running)})
+
+
+@rule("S-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))
+def kept_in_order(order: Sequence[int]) -> Sequence[int]:
+    """After a retraction the batch has the order in which its requests are kept."""
+    return order
+
+
+@rule("S-KEPT.SAME", Role.MEMORY, source(BATCH, "filter_batch"))
+def kept_in_place(order: Sequence[int]) -> Sequence[int]:
+    """The recorder's loop does not change the order of the batch."""
+    return sorted(order)

@@ -1,0 +1,111 @@
+"""Rules of the queue and of admission."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.rules import POLICY, source
+
+CLIP = 4096                  # most tokens of an answer that admission reserves
+CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
+
+
+class Waiting(NamedTuple):
+    """A waiting request: tokens of prompt and answer so far, matched tokens, answer still to come; ``late``: it waits
+    for a request with the same beginning; ``place`` in the depth-first order of the tree."""
+
+    n: int
+    hit: int
+    left: int
+    late: bool
+    place: int
+
+
+class Candidate(NamedTuple):
+    """A request that could start: tokens to evaluate, hit, most further tokens of its answer; ``first`` of the batch;
+    ``input`` and ``chunk`` are the rests of the budgets (None = unlimited), ``total`` and ``window`` the free and
+    evictable slots without those promised to others (window None = no windows), ``size`` of the window pool."""
+
+    n: int
+    hit: int
+    answer: int
+    first: bool
+    input: int
+    chunk: int | None
+    total: float
+    window: float | None
+    size: int
+    width: int
+    page: int
+
+
+ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
+    "lpm": lambda one: float("inf") if one.late else -one.hit,
+    "dfs-weight": lambda one: one.place,
+    "lof": lambda one: -one.left,
+    "shortest-prefill-first": lambda one: (one.late, max(1, one.n - one.hit)),
+    "fcfs": lambda one: 0,
+}
+"""Sort key of a waiting request by policy; equal keys keep their order."""
+AWARE = frozenset({"lpm", "dfs-weight", "shortest-prefill-first"})
+"""Policies that match all waiting requests first."""
+
+
+@rule("S-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches"))
+def waits_for_twin(common: int, threshold: int) -> bool:
+    """A request that shares ``threshold`` tokens with an earlier one of the queue, and has no better hit, waits for its
+    result."""
+    return common >= threshold
+
+
+@rule("S-QUEUE.POLICY", Role.CONSULT, source(POLICY, "calc_priority"))
+def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
+    """Sorts the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
+    longest answer first, shortest prefill first, or in the order of arrival. Returns their places."""
+    key = ORDERS[policy]
+    return Decision(sorted(range(len(waiting)), key=lambda k: key(waiting[k])), {"waiting": len(waiting)})
+
+
+def ceil(n: int, page: int) -> int:
+    """Return ``n`` rounded up to pages."""
+    return -(-n // page) * page
+
+
+def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -> int:
+    """Return the most window slots that a request needs at a time: tokens of its chunk beyond a window, a window of
+    prompt and answer, and a page."""
+    return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page
+
+
+@rule("S-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
+def admission(ask: Candidate) -> Decision:
+    """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
+    promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
+    pages. Returns the tokens of its first chunk, 0 for no budget, None for no slots."""
+    because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
+    needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
+    if ask.n + answer + ask.page >= ask.total:
+        return Decision(None, because)
+    if ask.window is not None:
+        need = window_need(needed, answer, ask.chunk, ask.width, ask.page)
+        if need >= ask.window:
+            head = window_need(0, answer, None, ask.width, ask.page)
+            cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
+            if limit is None or not cap:
+                return Decision(None, because)
+            limit = min(limit, cap)
+    if limit is None:
+        return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
+    if needed <= limit:
+        return Decision(ask.n, because)
+    end = (ask.hit + limit // ask.page * ask.page) // ask.page * ask.page
+    return Decision(max(0, end - ask.hit), because)
+
+
+@rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
+def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
+    """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
+    only its end frees slots; with windows it waits. Returns the tokens, 0 if it waits."""
+    fits = min(chunk, int(total)) if window is None else min(chunk, int(total), int(window) - page)
+    return fits if fits > 0 else 0 if window is not None else chunk

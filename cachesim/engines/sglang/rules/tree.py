@@ -1,0 +1,178 @@
+"""Rules of the radix tree: how far a prompt matches, what an insertion and an eviction change."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.memory.nodes import LETTERS, Node
+from cachesim.engines.sglang.rules import CACHE, CORE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+
+
+class Found(NamedTuple):
+    """A match of ``n`` tokens: ``hit`` up to the last node that all parts accept, ``full`` with slots of full
+    attention."""
+
+    n: int
+    hit: int
+    full: int
+
+
+@rule("S-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
+def best_hit(found: Found) -> Decision:
+    """Reuses the tokens up to the deepest matched node that all parts of the memory accept."""
+    return Decision(found.hit, found._asdict())
+
+
+@rule("S-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator"))
+def accept_node(run: int, node: Node, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+    """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
+    all tokens since the root. Returns the live tokens up to its end, and whether it is a stop."""
+    run = run + len(node.key) if node.value[SWA] is not None else 0
+    live = SWA not in parts or (run >= window and node.value[SWA] is not None)
+    return run, live and (STATE not in parts or node.value[STATE] is not None)
+
+
+@rule("S-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core"))
+def branch_point(found: Found, grid: int) -> int | None:
+    """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
+    hit. Returns that length, None if the hit reaches it."""
+    aligned = found.full // grid * grid
+    return aligned if aligned > found.hit else None
+
+
+@rule("S-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru"))
+def recent_span(part: int, insertion: bool, window: int, page: int) -> int:
+    """A match or an insertion makes the window slots of its last W + P tokens most recent; a match also its state. It
+    refreshes nothing else on its path. Returns the number of tokens before the end."""
+    return window + page if part == SWA else int(not insertion)
+
+
+@rule("S-RECENT.PATH", Role.MEMORY, source(OLD_STATES, "_match_post_processor", OLD), until="#31643")
+def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
+    """A match or an insertion makes all windows and states on its path most recent. Returns a span beyond every
+    path."""
+    return 1 << 62
+
+
+@rule("S-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
+def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
+    """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
+    Returns the prompt's length, 0 for no such boundary."""
+    return prompt if parts == 1 and prompt < inserted else 0
+
+
+@rule("S-PROMPT.WHOLE", Role.MEMORY, source("mem_cache/radix_cache.py", "cache_finished_req", OLD))
+def no_boundary(prompt: int, inserted: int, parts: int) -> int:
+    """Prompt and answer form one node. Returns 0 for no boundary."""
+    return 0
+
+
+@rule("S-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window"))
+def live_from(frontier: int, start: int, end: int) -> int | None:
+    """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
+    tombstone. Returns the first live position, None if there is none."""
+    live = max(start, frontier)
+    return live if live < end else None
+
+
+@rule("S-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming"))
+def revive_repointed(locked: bool) -> bool:
+    """A tombstone that becomes live takes over the request's slots, unless a running request reads its own: then only
+    its window slots are replaced. Returns whether it takes over all slots."""
+    return not locked
+
+
+@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+def revive_adopted(locked: bool) -> bool:
+    """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
+    them."""
+    return True
+
+
+@rule("S-CAP.NONE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+def uncapped_leaf(length: int, window: int, page: int) -> int:
+    """A new leaf has any length. Returns 0: nothing is split off."""
+    return 0
+
+
+@rule("S-CAP.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock"))
+def capped_leaf(length: int, window: int, page: int) -> int:
+    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Returns the tokens that are split
+    off before it."""
+    return max(0, length - -(-window // page) * page)
+
+
+PRIORITIES: Mapping[str, Callable[[Node], Any]] = {
+    "lru": lambda node: node.access,
+    "lfu": lambda node: (node.hits, node.access),
+    "fifo": lambda node: node.created,
+    "mru": lambda node: -node.access,
+    "filo": lambda node: -node.created,
+    "priority": lambda node: (node.priority, node.access),
+    "slru": lambda node: (node.hits >= 2, node.access),
+}
+"""Sort key of a leaf by eviction policy: the smallest is evicted first."""
+
+
+@rule("S-VICTIM.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority"))
+def evict_first(policy: str, node: Node) -> Any:
+    """Leaves are evicted in the order of the policy; slru spares nodes that two requests inserted. Returns the sort
+    key."""
+    return PRIORITIES[policy](node)
+
+
+@rule("S-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components"))
+def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
+    """Full attention is evicted until the allocator has what it needs, even beyond the requested number of tokens;
+    other parts up to that number. Returns the most tokens to evict."""
+    if part == FULL and asked:
+        return max(asked, freed + evictable)
+    return asked if freed < asked else 0
+
+
+@rule("S-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD))
+def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
+    """Every part is evicted up to the requested number of tokens. Returns that number."""
+    return asked if freed < asked else 0
+
+
+@rule("S-ABOVE.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors"))
+def keeps_above(node: Node, parts: tuple[int, ...]) -> bool:
+    """A node that became a leaf stays, whatever parts it has."""
+    return True
+
+
+@rule("S-ABOVE.TOMBSTONE", Role.MEMORY, source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD))
+def drops_tombstones_above(node: Node, parts: tuple[int, ...]) -> bool:
+    """A node that became a leaf is removed, too, if it is a tombstone of a part. Returns whether it stays."""
+    return all(node.value[part] is not None for part in parts)
+
+
+@rule("S-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
+def drop_leaf(part: int, node: Node) -> Decision:
+    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Returns its number."""
+    return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
+
+
+@rule("S-TOMB.RANK", Role.DROP, source(CORE, "_cascade_evict"))
+def drop_inside(part: int, node: Node) -> Decision:
+    """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
+    else. Returns the lost parts."""
+    gone = [kind for kind in ((SWA, STATE) if part == SWA else (STATE,)) if node.value[kind] is not None]
+    return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
+
+
+@rule("S-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states"))
+def drop_excess(held: int, cap: int, node: Node) -> Decision:
+    """A path holds at most ``cap`` states (below 0: any number). The states nearest to the root are dropped first, but
+    no state at a fork, at a leaf or in use."""
+    spared = node.lock[STATE] > 0 or len(node.children) != 1
+    return Decision(0 <= cap < held and not spared, {"node": node.id, "end": node.end, "held": held, "cap": cap})
+
+
+@rule("S-KEEP.STATE", Role.STORE, source(STATES, "commit_insert_component_data"))
+def keep_state(exists: bool, end: int) -> Decision:
+    """A node keeps the state that it has; a second state of the same prefix is freed."""
+    return Decision(not exists, {"start": end, "exists": exists})

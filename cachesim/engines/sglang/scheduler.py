@@ -1,0 +1,292 @@
+"""Scheduler: order of the queue, admission, chunks, retraction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from cachesim.base.tokens import common_prefix
+from cachesim.engines.sglang.memory.nodes import Node
+from cachesim.engines.sglang.publication import Publication
+from cachesim.engines.sglang.request_row import Row
+from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+
+
+class Part(NamedTuple):
+    """Tokens start .. stop-1 of a request that a step evaluates; ``track``: length of the state to keep, None = none;
+    ``slot`` for it."""
+
+    row: Row
+    start: int
+    stop: int
+    track: int | None
+    slot: int | None
+
+
+@dataclass(slots=True)
+class Budget:
+    """Rest of the budgets of a prefill step: tokens of prompts, tokens of chunks (None = unlimited); slots promised to
+    admitted and running requests: in all, now, and of the window."""
+
+    input: int
+    chunk: int | None
+    promised: float = 0
+    now: int = 0
+    window: int = 0
+
+
+class Scheduler(Publication):
+    """Choice of the requests of a step."""
+
+    passes = 0               # passes over the queue
+    queue_seen: list[Row]    # the queue as the policy sorted it last
+
+    def free_slots(self, part: int) -> int:
+        """Return the slots of a part that are free or can be evicted."""
+        return self.tree.available(part) + self.tree.evictable[part]
+
+    # Queue.
+
+    def sort_queue(self) -> None:
+        """Sort the waiting requests by the policy."""
+        rules, opts, rows = self.rules, self.opts, self.waiting
+        many = opts.schedule_policy == "lpm" and len(rows) > rules.many_waiting
+        policy = "fcfs" if many else opts.schedule_policy
+        late = self._match_waiting() if policy in s.AWARE else set()
+        places = self._tree_places() if policy == "dfs-weight" else {}
+        facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
+                         row.left, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
+        self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
+        if policy not in s.AWARE and self.waiting:
+            if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
+                for row in self.waiting[::-1]:
+                    self.tree.match(tuple(row.all), row.space, len(row.all))
+                    self.report()
+            self.passes += 1
+
+    def _match_waiting(self) -> set[int]:
+        """Match all waiting requests; return those that should wait for another request of the queue."""
+        late, twins = set[int](), list[Row]()
+        for row in self.waiting:
+            self.match(row, len(row.all), False)
+            if row.prefix > self.opts.in_batch_threshold:
+                continue
+            common = max((common_prefix(row.all, twin.all) for twin in twins if twin.space == row.space), default=0)
+            if self.rules.waits_for_twin(common, self.opts.in_batch_threshold):
+                late.add(row.id)
+            else:
+                twins.append(row)
+        return late
+
+    def _tree_places(self) -> dict[int, int]:
+        """Return the place of each waiting request in a depth-first walk that visits the child with most waiting
+        requests below it first, and a node after its children."""
+        ends: dict[Node, list[Row]] = {}
+        for row in self.waiting:
+            if row.node is not None:
+                ends.setdefault(row.node, []).append(row)
+        weight: dict[Node, int] = {}
+        for node, rows in ends.items():
+            for one in (*node.path(), self.tree.root):
+                weight[one] = weight.get(one, 0) + len(rows)
+        order, todo = list[Row](), [(self.tree.root, False)]
+        while todo:
+            node, done = todo.pop()
+            if done:
+                order += ends.get(node, ())
+                continue
+            near = sorted((c for c in node.children.values() if c in weight), key=lambda c: -weight[c])
+            todo += [(node, True), *((child, False) for child in reversed(near))]
+        return {row.id: place for place, row in enumerate(order)}
+
+    # Prefill.
+
+    def choose_prefill(self, verdicts: list[list[Any]]) -> list[Row] | None:
+        """Return the requests of a prefill step; None if the server does not try one."""
+        opts = self.opts
+        held = len(self.running) + (self.chunked is not None)
+        if not (self.waiting or self.chunked) or (held >= opts.max_running_requests and self.chunked is None):
+            return None
+        self.sort_queue()
+        budget = Budget(opts.max_prefill_tokens, opts.chunked_prefill_size if opts.chunked_prefill_size > 0 else None)
+        budget.promised = sum(min(row.left, s.CLIP) * opts.new_token_ratio for row in self.running)
+        chosen: list[Row] = []
+        if self.chunked is not None:
+            self._continue_chunk(self.chunked, budget, chosen)
+        held -= len(chosen)
+        for row in self.waiting:
+            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
+                break
+            self.match(row, len(row.all) - 1, True)
+            row.protected = row.prefix
+            verdict = self._admit(row, budget, chosen)
+            verdicts.append([row.id, verdict])
+            if verdict != s.CONTINUE:
+                break
+        self.queue_seen = self.waiting
+        self.waiting = [row for row in self.waiting if row not in chosen]
+        return chosen
+
+    def _spent(self, budget: Budget) -> str:
+        """Return whether further requests can be admitted."""
+        free = self.free_slots(FULL)
+        if free - budget.promised <= 0 or free - budget.now <= 0:
+            return s.NO_TOKEN
+        if self.window and self.free_slots(SWA) - budget.window <= 0:
+            return s.NO_TOKEN
+        return s.OTHER if budget.input <= 0 or (budget.chunk is not None and budget.chunk <= 0) else s.CONTINUE
+
+    def _reserve(self, row: Row, budget: Budget, n: int, answer: int) -> None:
+        """Charge an admitted chunk to the budgets."""
+        tokens = s.ceil(n, self.page)
+        budget.promised += tokens + self.page + answer
+        budget.now += tokens + self.page
+        if self.window:
+            budget.window += s.window_need(tokens, answer, budget.chunk, self.window, self.page)
+        budget.input -= tokens
+        if budget.chunk is not None:
+            budget.chunk -= tokens
+        row.stop = row.prefix + n
+
+    def _continue_chunk(self, row: Row, budget: Budget, chosen: list[Row]) -> None:
+        """Add the next chunk of the request whose prompt is being evaluated."""
+        assert budget.chunk is not None
+        window = self.free_slots(SWA) - budget.window if self.window else None
+        fits = self.rules.next_chunk(budget.chunk, self.free_slots(FULL) - budget.promised, window, self.page)
+        if not fits:
+            return
+        left = len(row.all) - row.prefix
+        chosen.append(row)
+        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
+        self.chunked = row if left > fits else None
+
+    def _admit(self, row: Row, budget: Budget, chosen: list[Row]) -> str:
+        """Admit a request if there is room; return the verdict."""
+        assert row.node is not None
+        pin = self.tree.lock(row.node)
+        window = self.free_slots(SWA) - budget.window if self.window else None
+        size = 0 if self.kv.window is None else self.kv.window.size
+        total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
+        ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
+                        window, size, self.window, self.page)  # fmt: skip
+        n = self.decide(self.rules.admission(ask), row)
+        if n:
+            row.lock = self.tree.lock(row.node)
+            chosen.append(row)
+            cut = n < ask.n
+            if cut:
+                self.chunked = row
+            self._reserve(row, budget, n, 0 if cut else min(row.task.request.n_predict, s.CLIP))
+        self.tree.unlock(pin)
+        if not n:
+            row.copied = None
+            if row.state is not None:
+                self.states.give_back(row.state)
+                row.state = None
+            return s.NO_TOKEN if n is None else s.OTHER
+        return self._spent(budget)
+
+    def allocate_prefill(self, chosen: list[Row]) -> list[Part]:
+        """Allocate the slots of a prefill step and return its parts."""
+        if STATE in self.parts:
+            tracks = 2 if self.buffered else 0
+            needed = sum((row.state is None) + (row.track is None) * tracks for row in chosen)
+            self.evict(0, 0, max(0, needed - self.states.available))
+            for row in chosen:
+                row.state = self.take_state() if row.state is None else row.state
+                if self.buffered and row.track is None:
+                    row.track, row.next_track, row.last_track = [self.take_state(), self.take_state()], 0, 1
+        total = sum(row.stop - row.prefix for row in chosen)
+        prefixes = [self.tree.slots(row.node) if not row.allocated and row.node is not None else None for row in chosen]
+        spare = self.rules.spare_pages * self.page * len(chosen) if self.page > 1 else 0
+        self.make_room(total + spare)
+        for row, prefix in zip(chosen, prefixes, strict=True):
+            if prefix is not None:
+                row.append(prefix)
+            self.allocate(row, row.stop)
+        return [self._tracked_part(row) for row in chosen]
+
+    def _tracked_part(self, row: Row) -> Part:
+        """Return the chunk of a request, with the state that it keeps."""
+        if not (self.buffered and STATE in self.parts):
+            return Part(row, row.prefix, row.stop, None, None)
+        assert row.track is not None
+        grid = s.ceil(self.opts.state_grid, self.page)
+        end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
+        if end is None:
+            return Part(row, row.prefix, row.stop, None, None)
+        row.last_track, row.next_track, row.tracked = row.next_track, 1 - row.next_track, end
+        return Part(row, row.prefix, row.stop, end, row.track[row.last_track])
+
+    # Decode.
+
+    def prepare_decode(self, retracted: list[int], oom: list[int]) -> list[Part]:
+        """Return the parts of a decode step, after retracting requests if it does not fit."""
+        for name in self.rules.decode_order:
+            if name == "retract":
+                self._retract(retracted, oom)
+            else:
+                self._slide_windows()
+        return self._allocate_decode() if self.running else []
+
+    def _retract(self, retracted: list[int], oom: list[int]) -> None:
+        """Retract running requests until the next step fits."""
+        if self._fits(self.running):
+            return
+        rows = list(self.running)
+        order = self.decide(self.rules.retract_order([(row.task.answer.predicted_n, row.prompt) for row in rows]), None)
+        first = True
+        while len(order) > 1 and (first or not self._fits([rows[k] for k in order])):
+            first = False
+            self._put_back(rows[order.pop()], len(order), retracted)
+        if len(order) <= 1 and not self._fits([rows[k] for k in order]):
+            row = rows[order.pop()]
+            oom.append(row.id)
+            row.task.answer.fails(500, "Out of memory even after retracting all other requests in the decode batch. "
+                                  "Aborting the last request.", "no-room")  # fmt: skip
+            self.leave(row, "none", keep=False)
+        self.running = [rows[k] for k in self.rules.kept_order(order)]
+
+    def _fits(self, rows: list[Row]) -> bool:
+        need = self.page * sum(row.computed % self.page == 0 for row in rows)
+        self.make_room(need)
+        return self.kv.available >= need
+
+    def _put_back(self, row: Row, remaining: int, retracted: list[int]) -> None:
+        """Return a request to the queue. Nothing of it is inserted."""
+        retracted.append(row.id)
+        self.decline(row, row.protected, self.rules.retract_order)
+        self.release(row, keep=False)
+        self.make_room(self.rules.retract_steps * remaining)
+        row.restart()
+        self.waiting.append(row)
+
+    def _slide_windows(self) -> None:
+        """Let generating requests give back the window slots that they no longer read."""
+        for row in self.running if self.window else ():
+            if self.rules.slides(row.steps, self.window):
+                self.release_frontier(row, self.rules.window_frontier, len(row.all) - 1,
+                                      self.opts.swa_eviction_interval)  # fmt: skip
+
+    def _allocate_decode(self) -> list[Part]:
+        """Allocate a slot for each running request and return the parts of the step."""
+        self.make_room(self.rules.decode_pages * self.page * len(self.running))
+        parts = []
+        for row in self.running:
+            self.allocate(row, row.computed + 1)
+            row.steps += 1
+            parts.append(self._decode_part(row))
+        return parts
+
+    def _decode_part(self, row: Row) -> Part:
+        n, end = row.computed + 1, None
+        if self.buffered and STATE in self.parts:
+            end = self.decide(self.rules.track_decode(n, s.ceil(self.opts.state_grid, self.page),
+                                                      self.opts.mamba_track_interval), row)  # fmt: skip
+        if end is None or row.track is None:
+            return Part(row, n - 1, n, None, None)
+        row.tracked_before, row.tracked = row.tracked, end
+        row.last_track, row.next_track = row.next_track, 1 - row.next_track
+        return Part(row, n - 1, n, end, row.track[row.last_track])

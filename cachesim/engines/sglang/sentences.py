@@ -1,0 +1,43 @@
+"""Sentences that describe the decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
+
+
+def _hit(value: int, b: Because) -> str:
+    more = f"; {b['full']} are in the tree" if b["full"] > b["hit"] else ""
+    return f"{value} of {b['n']} tokens are reused{more}"
+
+
+def _admit(value: int | None, b: Because) -> str:
+    if value is None:
+        return f"waits: {b['free']} slots are free for {b['n']} tokens and the answer"
+    return f"starts with {value} of {b['n']} tokens" if value else "waits for the next step"
+
+
+def _track(value: int | None, b: Because) -> str:
+    return f"keeps the state after {value} tokens" if value else NoEffect("keeps no state here")
+
+
+def _inside(value: Any, b: Because) -> str:
+    parts = " and ".join("window" if one == "S" else "state" for one in value)
+    return f"node {b['node']}, which ends after {b['end']} tokens, loses its {parts}"
+
+
+SENTENCES = Sentences({
+    "S-HIT": _hit,
+    "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
+    "S-ADMIT": _admit,
+    "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
+    "S-TOMB": _inside,
+    "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
+              else NoEffect(f"the state after {b['end']} tokens stays"),
+    "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
+              else NoEffect(f"the tree has a state after {b['start']} tokens"),
+    "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
+    "S-TRACK": _track,
+    "S-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
+})  # fmt: skip

@@ -1,0 +1,113 @@
+"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from cachesim.base.errors import ProcessAborted
+from cachesim.base.tokens import TokenList, Tokens
+from cachesim.engines.base import BEFORE_A_SLOT
+from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.inspection import Inspected
+from cachesim.engines.sglang.request_row import Row
+from cachesim.engines.sglang.scheduler import Part
+from cachesim.engines.shared.request_queue import key_of
+from cachesim.model import Hidden
+
+
+class Server(Inspected):
+    """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
+
+    said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
+    stalled = False
+    too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
+
+    def take_tasks(self) -> None:
+        """Run the first half of a round: move the received requests to the waiting queue."""
+        while self.queue:
+            task = self.queue.popleft()
+            space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
+            key = key_of(*space)
+            task.answer.id_slot, task.answer.keys = len(self.slots), ((0, key),) if key else ()
+            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), key, space=space))
+            self.waiting.append(self.slots[-1])
+
+    def update(self) -> None:
+        """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
+        try:
+            for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
+                self.leave(row, "none", cancelled=True)
+            prefilled = self._prefill()
+            self.stalled = not prefilled and not self.running
+            if not prefilled and self.running:
+                self._decode()
+        except ProcessAborted as end:
+            self.record_death(end)
+
+    @property
+    def stuck(self) -> bool:
+        """True if the waiting requests never get the slots that they need."""
+        return self.stalled and not self.queue
+
+    def _prefill(self) -> bool:
+        """Run a prefill step; return whether there was one."""
+        verdicts: list[list[Any]] = []
+        chosen = self.choose_prefill(verdicts)
+        if chosen is None:
+            return False
+        queue = [row.id for row in self.queue_seen]
+        parts = self.allocate_prefill(chosen) if chosen else []
+        for row in chosen:
+            self.record_launch(row, "node", row.prefix)
+        self._evaluate(parts, self._end_chunk)
+        self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
+        return bool(parts)
+
+    def _decode(self) -> None:
+        """Run a decode step."""
+        retracted: list[int] = []
+        oom: list[int] = []
+        parts = self.prepare_decode(retracted, oom)
+        self._evaluate(parts, self._ends)
+        self.emit(Turn("decode", [], [], *_run(parts), retracted, oom))
+
+    def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
+        """Evaluate the parts of a step, then end each."""
+        if not parts:
+            return
+        said = self.forward(parts)
+        self.said = [(part.row.id, tuple(part.row.identities(0, part.stop)), hidden)
+                     for part, hidden in zip(parts, said, strict=True)] if self.model is not None else []  # fmt: skip
+        for part, hidden in zip(parts, said, strict=True):
+            part.row.computed = part.stop
+            self.decline_states(part)
+            if part.stop == len(part.row.all):
+                self.record_output(part.row, hidden)
+        for row in (part.row for part in parts):
+            end(row)
+            at = row.task.request.cancel_at
+            if row.busy and at is not None and row.computed >= at:
+                self.leave(row, "none", cancelled=True)
+
+    def _end_chunk(self, row: Row) -> None:
+        """Insert what a chunk has computed; after the last chunk the request generates."""
+        if row is not self.chunked:
+            self.running.append(row)
+            if self._ends(row):
+                return
+        self.checkpoint(row, row.stop)
+        row.prefix = row.stop
+
+    def _ends(self, row: Row) -> bool:
+        """End the request if its answer is complete."""
+        over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
+        if over:
+            self.leave(row, "limit")
+        return over
+
+
+def _run(parts: list[Part]) -> tuple[list[list[int]], list[int]]:
+    """Return the parts of a step as a recording holds them, and the requests that it ended."""
+    run = [[part.row.id, part.start, part.stop, *([] if part.track is None else [part.track])] for part in parts]
+    return run, [part.row.id for part in parts if not part.row.busy]

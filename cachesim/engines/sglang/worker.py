@@ -1,0 +1,65 @@
+"""Evaluation of a step: rows and states in their slots.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from cachesim.engines.sglang.scheduler import Part, Scheduler
+from cachesim.engines.shared.cell_step import CellRun, CellStep
+from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.tree_points import STATE
+from cachesim.model import Hidden
+
+
+class Worker(Scheduler):
+    """Model and contents of the slots."""
+
+    def forward(self, parts: list[Part]) -> Sequence[Hidden | None]:
+        """Evaluate the parts of a step; a part with a tracked state inside is evaluated in two pieces."""
+        n = sum(part.stop - part.start for part in parts)
+        self.log.spend(*cost_of(self.model, n, n, sum(part.stop * (part.stop - part.start) for part in parts)))
+        content = self.states.content
+        for row in (part.row for part in parts if part.row.state is not None):
+            if row.copied is not None:
+                content[row.state] = content.get(row.copied, {})
+            elif not row.computed:
+                content[row.state] = {}
+            row.copied = None
+        said: list[Hidden | None] = [None] * len(parts)
+        self._pass({k: part if part.track is None else part._replace(stop=part.track) for k, part in enumerate(parts)},
+                   said)  # fmt: skip
+        for part in parts:
+            if part.slot is not None:
+                content[part.slot] = content.get(part.row.state, {})
+        self._pass({k: part._replace(start=part.track) for k, part in enumerate(parts)
+                    if part.track is not None and part.track < part.stop}, said)  # fmt: skip
+        return said
+
+    def _pass(self, parts: dict[int, Part], said: list[Hidden | None]) -> None:
+        if self.model is None or not parts:
+            return
+        content = self.states.content
+        runs = [CellRun(row.id, start, row.identities(start, stop), content.get(row.state, {}))
+                for row, start, stop, _, _ in parts.values()]  # fmt: skip
+        step = CellStep(self, runs)
+        for k, after, hidden in zip(parts, step.after, self.model.forward(step.runs(), step), strict=True):
+            said[k] = hidden
+            content[parts[k].row.state] = after
+
+    def cells(self, layer: int, request: int, start: int, stop: int) -> Slots:
+        """Return the slots of a layer for positions start .. stop-1 of a request."""
+        slots = self.slots[request].buffer[start:stop]
+        return self.kv.peer[slots] if self.kind.layers[layer].window else slots
+
+    def first_read(self, part: str, start: int) -> int:
+        """Return the first position that a token at ``start`` reads in this part of the memory."""
+        return max(0, start - self.window + 1) if part == "swa" else 0
+
+    def decline_states(self, part: Part) -> None:
+        """Log that an evaluated part made no state: at its tokens but the last, and behind the state that it keeps."""
+        if STATE in self.parts and part.stop - part.start > 1:
+            rule = self.rules.track_prefill if self.buffered else self.rules.give_at_chunk
+            for n in {part.start, part.track or part.start}:
+                self.decline(part.row, n, rule)

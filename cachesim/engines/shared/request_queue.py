@@ -1,0 +1,143 @@
+"""Base of servers without slots, which batch requests: receive requests, and record generated tokens."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+from zlib import crc32
+
+from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.keyed_tokens import IDS
+from cachesim.base.tokens import TokenList
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.vocab import CountingSampler
+from cachesim.events import Aborted, Event, Launch, Release
+from cachesim.model import Hidden, Model
+
+
+@dataclass(slots=True, eq=False)
+class ReceivedRequest:
+    """A received request and its answer."""
+
+    id: int
+    request: Request
+    answer: Answer
+
+
+@dataclass(slots=True, eq=False)
+class RequestRow:
+    """A request in progress. ``all``: its tokens, prompt and answer, the first ``computed`` of which are evaluated;
+    ``key``: what they are computed under, 0 = nothing; ``child`` is always False: several completions are not
+    supported."""
+
+    id: int
+    task: ReceivedRequest
+    all: TokenList
+    key: int = 0
+    computed: int = 0
+    launched: bool = False
+    busy: bool = True
+    child: bool = False
+
+    @property
+    def tokens(self) -> list[int]:
+        """The evaluated tokens, with their key."""
+        return self.identities(0, self.computed)
+
+    def identities(self, start: int, stop: int) -> list[int]:
+        """Return tokens start .. stop-1 with the key that they are computed under."""
+        return [token + self.key * IDS for token in self.all[start:stop]] if self.key else self.all[start:stop]
+
+    @property
+    def prompt(self) -> int:
+        """Length of the prompt [tokens]."""
+        return len(self.task.request.prompt)
+
+    @property
+    def left(self) -> int:
+        """Most tokens of its answer that are not generated yet."""
+        return max(1, self.task.request.n_predict) - self.task.answer.predicted_n
+
+
+def key_of(*names: str) -> int:
+    """Return the key of tokens that are computed under these names; 0 if all are empty."""
+    return 1 + crc32("\0".join(names).encode()) if any(names) else 0
+
+
+class RequestQueue(Driver):
+    """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
+    text of the refusal of a longer one, with {n} and {most}."""
+
+    queue: deque[ReceivedRequest]
+    emit: Callable[[Event], None]
+    sampler: CountingSampler
+    model: Model | None
+    longest: int
+    too_long: str
+
+    def submit(self, request: Request) -> Answer:
+        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
+        request."""
+        if request.kind != "completion" or request.n_cmpl != 1:
+            raise BadInput("only single completions are modelled for this engine")
+        if not request.prompt:
+            raise BadInput("an empty prompt is not modelled for this engine")
+        answer, n = Answer(self.log.mark()), len(request.prompt)
+        if n >= self.longest:
+            answer.fails(400, self.too_long.format(n=n, most=self.longest), "prompt-too-long", prompt=n,
+                         most=self.longest)  # fmt: skip
+            answer.done = True
+        else:
+            self.queue.append(ReceivedRequest(answer.request, request, answer))
+        return answer
+
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+        """Raise BadInput: this server does not have slots to save."""
+        raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    @property
+    def n_ctx_slot(self) -> int:
+        """Length of the longest request [tokens]."""
+        return self.longest
+
+    def record_launch(self, row: RequestRow, source: str, reused: int) -> None:
+        """Record how many tokens a request reuses from this source when it starts for the first time."""
+        if not row.launched:
+            answer, row.launched = row.task.answer, True
+            answer.reused, answer.prompt_n = {source: reused}, row.prompt - reused
+            self.emit(Launch(row.id, row.task.id, 0))
+
+    def record_end(self, row: RequestRow, why: str, cancelled: bool) -> None:
+        """Record the end of a request while the memory still holds what it computed."""
+        answer = row.task.answer
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
+        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
+        if row.launched:
+            self.emit(Release(row.id, row.task.id, row.computed, 0))
+        row.busy = False
+
+    def record_death(self, end: ProcessAborted) -> None:
+        """Record that the process ended: no request that works or waits is answered."""
+        self.dead = True
+        self.emit(Aborted(str(end)))
+        for task in self.queue:
+            task.answer.dies(end)
+        for row in self.slots:
+            if row.busy and row.task is not None:
+                row.task.answer.dies(end)
+
+    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens, and append the next token."""
+        task, tokens, digest, logits = row.task, row.all, 0, None
+        answer = task.answer
+        if hidden is not None and self.model is not None:
+            digest = int(hidden.digest[-1])
+            logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
+        answer.outputs.append(Output(len(tokens) - 1, digest, logits))
+        token = self.sampler(tokens, task.request, answer.predicted_n)
+        tokens.append(token)
+        answer.tokens.append(token)
+        answer.predicted_n += 1

@@ -1,0 +1,179 @@
+"""Random operations on the released tree of SGLang 0.5.23 and on ours: every result and every slot is compared.
+
+    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0
+
+FOLDER: an unpacked wheel of sglang 0.5.23, beside the package msgspec.
+"""
+
+import argparse
+import random
+from array import array
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from cachesim.engines.sglang import PROFILES
+from cachesim.engines.sglang.flags import options
+from cachesim.engines.sglang.memory.pools import KvPools, StatePool
+from cachesim.engines.sglang.memory.tree import Insertion, Tree
+from tests.peers import sglang_source as source
+
+LENGTH = 100                   # operations on a tree
+
+
+class Trees:
+    """The released tree and ours, with equal pools."""
+
+    def __init__(self, real, parts, page, window, size, states, policy, cap, grid):
+        self.real, self.parts, self.page, self.locks = real, parts, page, []
+        self.slots, self.states = source.Allocator(size, page, 1 in parts), source.StateSlots(states)
+        self.names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
+        self.cache = self._cache(window, policy, cap, grid)
+        opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
+                        "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip
+        self.kv, self.pool = KvPools(page, size, size if 1 in parts else None), StatePool(states)
+        self.tree = Tree(PROFILES["sglang@0.5.23"], opts, parts, window, self.kv, self.pool)
+
+    def _cache(self, window, policy, cap, grid):
+        real, rows = self.real, source.Rows(mamba_allocator=self.states)
+        real.parts.mamba.mamba_cache_chunk_size = lambda: grid
+        real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
+        mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=False)
+        real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
+        kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
+        cache = object.__new__(real.cache)
+        params = SimpleNamespace(
+            page_size=self.page, is_eagle=False, enable_session_radix_cache=False, eviction_policy=policy,
+            eviction_policy_config=None, token_to_kv_pool_allocator=self.slots, req_to_token_pool=rows,
+            enable_kv_cache_events=False, dynamo_kv_event_format=False, kv_event_lora_names=None,
+            sliding_window_size=window, swa_retain_window=window, swa_gates_prefix_match=True,
+            enable_mamba_extra_buffer=True, disable=False,
+        )  # fmt: skip
+        vars(cache).update(
+            req_to_token_pool=rows, token_to_kv_pool_allocator=self.slots, disable=False, linker=None,
+            enable_session_radix_cache=False, buffer_pipeline=None, cache_controller=None, metrics_collector=None,
+            is_swa_enabled=1 in self.parts, is_mamba_enabled=2 in self.parts, host_memory_mode="cache",
+            _sliding_window_size=window, tree_components=tuple(self.names[part] for part in self.parts),
+            session=SimpleNamespace(try_match_prefix=lambda params: None), update_eviction_metrics=lambda *args: None,
+        )  # fmt: skip
+        cache.components = {self.names[part]: kinds[part](cache, params) for part in self.parts}
+        cache._components_tuple = tuple(cache.components.values())
+        cache.tree_core = real.core(params, cache.components)
+        return cache
+
+    def evict(self, *asked):
+        params = self.real.params.EvictParams(num_tokens=asked[0], swa_num_tokens=asked[1], mamba_num=asked[2])
+        theirs = self.cache.evict_for_alloc(params)
+        freed = [theirs.num_tokens_evicted, theirs.swa_num_tokens_evicted, theirs.mamba_num_evicted]
+        assert freed == self.tree.evict(asked)
+
+    def match(self, tokens, limit, space):
+        key = self.real.key(array("q", tokens), space, limit=limit)
+        theirs, ours = self.cache.match_prefix(self.real.params.MatchPrefixParams(key=key)), \
+            self.tree.match(tokens, space, limit)
+        assert (theirs.device_prefix_len, theirs.full_kv_hit_length) == ours.found[1:]
+        assert 1 not in self.parts or theirs.swa_branching_seqlen == ours.window_branch
+        assert 2 not in self.parts or theirs.mamba_branching_seqlen == ours.state_branch
+        return theirs.last_device_node, ours.node
+
+    def insert(self, tokens, frontier, space, priority):
+        n = len(tokens) // self.page * self.page
+        short = [max(0, n - self.kv.full.available), max(0, n - self.kv.available)]
+        self.evict(short[0], short[1] if 1 in self.parts else 0, int(2 in self.parts and not self.pool.available))
+        if self.kv.available < n or (2 in self.parts and not self.pool.available):
+            return None
+        theirs, ours = self.slots.take(n), self.kv.extend(-1, 0, n)
+        states = (self.states.alloc(1), self.pool.take()) if 2 in self.parts else (None, None)
+        frontier = frontier if 1 in self.parts else 0
+        self.slots.free_swa_segment(theirs[:frontier])
+        self.kv.free_window(ours[:frontier])
+        params = self.real.params.InsertParams(
+            key=self.real.key(array("q", tokens[:n]), space), value=theirs, priority=priority, mamba_value=states[0])
+        params.set_evicted_seqlen(self.names[1], frontier)
+        one = self.cache.insert(params)
+        other = self.tree.insert(Insertion(tokens, space, n, ours, 0, frontier, 0, priority, states[1], tokens))
+        assert one.prefix_len == other.known and (2 not in self.parts or bool(one.mamba_exist) == other.exists)
+        if other.exists:
+            self.states.free(states[0])
+            self.pool.give_back(states[1])
+        return one.last_device_node, other.node
+
+    def check(self):
+        """Compare all nodes, sizes and free lists."""
+        core, tree = self.cache.tree_core, self.tree
+        for part in self.parts:
+            name = self.names[part]
+            assert core.component_evictable_size_[name] == tree.evictable[part]
+            assert core.component_protected_size_[name] == tree.protected[part]
+        assert self.slots.full == list(self.kv.full.free) and self.states.slots == list(self.pool.free)
+        assert 1 not in self.parts or self.slots.swa == list(self.kv.window.free)
+        assert len(core.evictable_device_leaves) == len(tree.leaves)
+        todo = [(core.root_node, tree.root)]
+        while todo:
+            one, other = todo.pop()
+            assert len(one.children) == len(other.children)
+            for pair in zip(one.children.values(), other.children.values(), strict=True):
+                self._check_node(*pair)
+                todo.append(pair)
+        tree.changes.clear()
+
+    def _check_node(self, one, other):
+        assert tuple(one.key.token_ids) == other.key
+        assert (one.hit_count, one.priority) == (other.hits, other.priority)
+        for part in self.parts:
+            data, value = one.component_data[self.names[part]], other.value[part]
+            assert data.lock_ref == other.lock[part]
+            theirs = None if data.value is None else np.asarray(data.value).tolist()
+            assert theirs == (None if value is None else [value] if part == 2 else value.tolist())
+
+
+def campaign(real, seed, tried):
+    """Perform random operations on a pair of trees."""
+    draw = random.Random(seed)
+    parts, page = draw.choice([(0,), (0, 1), (0, 2), (0, 1, 2)]), draw.choice([1, 1, 2, 4])
+    trees = Trees(real, parts, page, draw.choice([2, 3, 5, 8]) if 1 in parts else 0, draw.choice([48, 96, 200]),
+                  draw.choice([4, 8, 30]), draw.choice(list(source.POLICIES)), draw.choice([-1, -1, 1, 2]),
+                  page * draw.choice([1, 2]))  # fmt: skip
+    texts = [tuple(draw.randrange(4) for _ in range(40)) for _ in range(3)]
+    for _ in range(LENGTH):
+        tokens = draw.choice(texts)[: draw.randrange(41)] + tuple(draw.randrange(4) for _ in range(draw.randrange(5)))
+        space, kind, end = draw.choice([None, None, None, "k"]), draw.choice("mmmmiiiiue"), None
+        if kind == "m":
+            end = trees.match(tokens, draw.randrange(len(tokens) + 1), space)
+        elif kind == "i" and tokens:
+            frontier = draw.choice([0, draw.randrange(len(tokens) + 1) // page * page])
+            end = trees.insert(tokens, frontier, space, draw.randrange(3))
+        elif kind == "u" and trees.locks:
+            theirs, ours = trees.locks.pop(draw.randrange(len(trees.locks)))
+            trees.cache.unlock(theirs)
+            trees.tree.unlock(ours)
+        else:
+            window, states = draw.choice([0, 1, 7]), draw.choice([0, 1])
+            trees.evict(draw.choice([0, 1, 7, 20]), window * (1 in parts), states * (2 in parts))
+        if end is not None and draw.random() < 0.3:
+            trees.locks.append((trees.cache.lock(end[0]), trees.tree.lock(end[1])))
+        trees.check()
+        tried[kind] += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--ops", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    real, tried = source.load(args.folder), Counter()
+    for number in range(-(-args.ops // LENGTH)):
+        try:
+            campaign(real, args.seed + number, tried)
+        except AssertionError as error:
+            raise AssertionError(f"campaign {args.seed + number}") from error
+    names = {"m": "match", "i": "insert", "u": "unlock", "e": "evict"}
+    kinds = ", ".join(f"{n} {names[kind]}" for kind, n in tried.most_common())
+    print(f"{tried.total()} operations ({kinds}), 0 mismatches")
+
+
+if __name__ == "__main__":
+    main()

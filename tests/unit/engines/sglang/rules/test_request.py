@@ -1,0 +1,54 @@
+"""Window slots that a request gives back, and states that it keeps."""
+
+import pytest
+
+from cachesim.engines.sglang.rules import request as r
+
+
+@pytest.mark.parametrize(("ask", "span"), [
+    (r.Window(19, 0, 0, None, 8, 1, 1), (0, 11)),
+    (r.Window(19, 0, 5, None, 8, 1, 1), (5, 11)),
+    (r.Window(19, 0, 0, 6, 8, 1, 1), (0, 6)),
+    (r.Window(19, 9, 0, None, 8, 1, 4), (9, 9)),
+    (r.Window(19, 0, 0, None, 6, 4, 1), (0, 8)),
+    (r.Window(19, 0, 0, None, 2, 8, 1), (0, 8)),
+])  # fmt: skip
+def test_the_frontier_leaves_a_window_of_pages(ask, span):
+    assert r.window_frontier(ask) == span
+
+
+@pytest.mark.parametrize(("start", "stop", "branch", "end"), [
+    (0, 3, None, None), (0, 4, None, 4), (0, 11, None, 8), (3, 12, None, 11), (0, 11, 4, 4), (0, 11, 6, 8),
+    (0, 8, 8, 8), (4, 12, 4, 12),
+])  # fmt: skip
+def test_a_chunk_keeps_one_state(start, stop, branch, end):
+    assert r.track_prefill(start, stop, branch, 4).value == end
+
+
+def test_decode_keeps_states_at_a_common_multiple():
+    assert [n for n in range(1, 25) if r.track_decode(n, 4, 6).value] == [12, 24]
+
+
+@pytest.mark.parametrize(("tracked", "previous", "n"), [
+    (8, 4, 8), (12, 4, 4), (12, None, 0), (None, None, 0), (12, 11, 0),
+])  # fmt: skip
+def test_the_last_state_within_the_key_is_given(tracked, previous, n):
+    assert r.give_at_end(10, tracked, previous, True) == n and r.give_at_end(10, tracked, previous, False) == 10
+
+
+def test_a_chunk_gives_up_to_its_tracked_state():
+    assert (r.give_at_chunk(10, 8, True), r.give_at_chunk(10, None, True), r.give_at_chunk(10, 8, False)) == (8, 0, 10)
+
+
+@pytest.mark.parametrize(("branch", "n"), [(None, 10), (6, 6), (4, 10), (10, 10), (11, 10)])
+def test_an_insertion_ends_at_a_branch_beyond_the_own_part(branch, n):
+    assert r.insert_to_branch(10, branch, 4) == n
+
+
+def test_pages_and_steps():
+    assert r.publish_pages(11, 4).value == 8
+    assert [n for n in range(10) if r.slides_each_window(n, 4)] == [1, 5, 9]
+
+
+def test_the_request_with_the_shortest_answer_is_retracted_first():
+    assert r.retract_order([(5, 9), (2, 9), (5, 3), (2, 3)]).value == [2, 0, 3, 1]

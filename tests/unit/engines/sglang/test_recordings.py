@@ -1,0 +1,39 @@
+"""Recordings of SGLang's classes: options of the header, steps of the server."""
+
+import pytest
+
+from cachesim.engines.sglang.recordings import CLASSES, setup
+
+CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, "swa_tokens": 128, "states": 24,
+          "max_running": 4, "chunked_prefill_size": None, "schedule_policy": "lpm", "eviction_policy": "slru",
+          "strategy": "extra_buffer", "grid": 4, "track_interval": 8, "max_states_per_path": 2}  # fmt: skip
+
+
+def test_a_header_names_model_and_options():
+    model, flags = setup(CONFIG)
+    assert model == "G W6 A" and flags["chunked_prefill_size"] == -1 and flags["radix_eviction_policy"] == "slru"
+    assert (flags["in_batch_threshold"], flags["swa_eviction_interval"]) == (8, 1)
+
+
+def test_a_turn_without_prefill_has_two_steps(engine):
+    model, flags = setup({"kind": "full", "tokens": 30, "max_running": 2, "max_prefill_tokens": 64})
+    server = engine.start("sglang@0.5.23-recorded", model, flags, "provenance")
+    request = {"prompt": list(range(9)), "answer": [1, 2, 3, 4]}
+    play = CLASSES.play(server, {"requests": {"0": request, "1": {**request, "prompt": list(range(20, 40))}}})
+    assert play({"op": "add", "req": 0}).fields == {"req": 0}
+    first = play({"op": "prefill", "sizes": {}, "tree": []})
+    assert first.fields["run"] == [[0, 0, 9]] and first.fields["sizes"] == {"full": [21, 0, 9]}
+    assert first.fields["tree"] == [[1, 0, 0, 9, "F", [1]]] and len(first.said) == 1
+    play({"op": "add", "req": 1})
+    assert play({"op": "prefill"}).fields["verdicts"] == [[1, "NO_TOKEN"]]
+    assert play({"op": "decode"}).fields["run"] == [[0, 9, 10]]
+    assert play({"op": "abort", "req": 0}).fields["ev"][0] == ["insert", 10, 9, 0, 9, None]
+
+
+def test_marks_of_wrong_reads():
+    assert CLASSES.wrong({"bad": {"3": {}}}) == {3} and CLASSES.wrong({}) == set()
+
+
+@pytest.mark.parametrize("kind", ["full", "full_swa"])
+def test_a_model_has_the_layers_of_its_kind(kind):
+    assert setup({"kind": kind, "window": 8})[0] == {"full": "A", "full_swa": "W8 A"}[kind]

@@ -1,0 +1,112 @@
+"""The server: turns, chunks, retraction, cancelled requests, key of a name space, invariants."""
+
+import pytest
+
+from cachesim.base.errors import BadInput, Crash
+from cachesim.engines.base import BEFORE_A_SLOT, Request
+from cachesim.engines.sglang.events import Turn
+from cachesim.engines.shared.tree_points import FULL
+
+A, B = tuple(range(100, 120)), tuple(range(200, 220))
+
+
+def start(engine, model="A", mode="none", profile="sglang@0.5.23", **flags):
+    return engine.start(profile, model, flags, mode)
+
+
+def turns(server):
+    return [event.record() for event in server.log.events if isinstance(event, Turn)]
+
+
+def test_a_prompt_is_evaluated_in_chunks(engine):
+    server = start(engine, chunked_prefill_size=8)
+    answer = server.complete(Request(A, 2))
+    assert [turn["run"] for turn in turns(server)] == [[[0, 0, 8]], [[0, 8, 16]], [[0, 16, 20]], [[0, 20, 21]]]
+    assert (answer.prompt_n, answer.predicted_n, answer.tokens_cached) == (20, 2, 21)
+
+
+def test_requests_that_do_not_fit_wait_and_are_put_back(engine):
+    server = start(engine, max_total_tokens=64, new_token_ratio=0.0)
+    answers = [server.submit(Request(prompt, 20)) for prompt in (A, B)]
+    while server.working:
+        server.iterate()
+        server.check()
+    assert [turn["retracted"] for turn in turns(server) if "retracted" in turn] == [[1]]
+    assert all(answer.done and answer.predicted_n == 20 for answer in answers)
+    assert server.tree.protected == [0, 0, 0]
+
+
+def test_a_request_beyond_the_pool_is_aborted(engine):
+    server = start(engine, max_total_tokens=64)
+    assert server.complete(Request(A * 4, 1)).status == 400
+    server = start(engine, "W8 A", max_total_tokens=400, swa_tokens=40)
+    answer = server.complete(Request(A, 60))
+    assert (answer.status, answer.error_kind) == (500, "no-room") and not server.running
+    server.check()
+
+
+def test_a_request_that_never_fits_is_stuck(engine):
+    server = start(engine, max_total_tokens=64)
+    answer = server.complete(Request(A, 60))
+    assert server.stuck and not server.working and not answer.done
+
+
+@pytest.mark.parametrize(("at", "kept"), [(22, 22), (8, 8), (BEFORE_A_SLOT, 0)])
+def test_a_cancelled_request_leaves_what_it_computed(engine, at, kept):
+    server = start(engine, chunked_prefill_size=8)
+    answer = server.complete(Request(A, 9, cancel_at=at))
+    assert answer.cancelled and sum(len(node.key) for node in server.tree.nodes()) == kept
+    server.check()
+
+
+def test_other_name_spaces_share_nothing(engine):
+    server = start(engine, mode="provenance")
+    spaces = {}, {"cache_salt": "x"}, {"extra_key": "x"}, {}
+    answers = [server.complete(Request(A, 1, extra=extra)) for extra in spaces]
+    assert [answer.cache_n for answer in answers] == [0, 0, 0, 19]
+    digests = [answer.outputs[0].digest for answer in answers]
+    assert digests[0] == digests[3] and len(set(digests)) == 3
+
+
+def test_a_copy_continues_alone(engine):
+    server = start(engine, "W4 A G", max_total_tokens=200, swa_eviction_interval=1)
+    server.complete(Request(A, 8))
+    twin = server.fork()
+    assert twin.complete(Request((*A, 1), 1)).cache_n == server.complete(Request((*A, 1), 1)).cache_n
+    twin.complete(Request(B, 1))
+    assert len(list(twin.tree.nodes())) > len(list(server.tree.nodes()))
+    server.check()
+    twin.check()
+
+
+def test_check_finds_lost_slots_and_wrong_sizes(engine):
+    server = start(engine)
+    server.complete(Request(A, 1))
+    server.kv.full.free.pop()
+    with pytest.raises(Crash, match="pages are free or in use"):
+        server.check()
+    server.tree.evictable[FULL] += 1
+    with pytest.raises(Crash, match="evictable"):
+        server.check()
+
+
+@pytest.mark.parametrize("request_", [Request((), 1), Request(A, 1, n_cmpl=2), Request(A, 1, kind="infill")])
+def test_unsupported_requests_are_refused(engine, request_):
+    with pytest.raises(BadInput):
+        start(engine).submit(request_)
+    with pytest.raises(BadInput, match="windows only"):
+        start(engine, "W8")
+    with pytest.raises(BadInput, match="no slots"):
+        start(engine).slot("save", 0)
+
+
+def test_a_wrong_row_is_seen(engine):
+    """A request that reads slots of another one gives another answer: the arithmetic is behind the slots."""
+    answers = []
+    for damage in (False, True):
+        server = start(engine, mode="provenance")
+        server.complete(Request(A, 1))
+        if damage:
+            server.rows[0].digest[3] += 1
+        answers.append(server.complete(Request((*A, 1), 1)).outputs[0].digest)
+    assert answers[0] != answers[1]
