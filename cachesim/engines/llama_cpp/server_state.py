@@ -52,6 +52,7 @@ class Core(SlotDriver):
         self.settings = settings(opts, kind, rules)
         traits = [
             rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
+            rules.kv_shared(),
         ]  # fmt: skip
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
