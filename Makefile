@@ -26,7 +26,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay grades docs coverage peers peers-vllm adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed hostile rediscover replay grades docs coverage peers peers-vllm adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -40,6 +40,7 @@ help:
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
 	@echo 'make fuzz     search all engines for new failures   make fuzz MINUTES=60 JOBS=2'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
+	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
@@ -99,6 +100,15 @@ fuzz: $(VENV)/.run
 million: $(VENV)/.run
 	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703 $(ARGS)
 	$(BIN)/cachesim $(MILLION) --model A --model W --set cache_reuse=0 --examples 300000 --seed 2704 $(ARGS)
+
+# 100,000 conversations under other adapters, with images, and with both, as `make million`; errors 500 count, too.
+KEYED = $(subst /million,/keyed,$(MILLION)) --property answered
+keyed: $(VENV)/.run
+	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --model R --model H --model HW --examples 20000 --seed 2705 $(ARGS)
+	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --model A --model W --set cache_reuse=0 --examples 15000 --seed 2706 $(ARGS)
+	$(BIN)/cachesim $(KEYED) --set mmproj=causal --examples 20000 --seed 2707 $(ARGS)
+	$(BIN)/cachesim $(KEYED) --set lora_scaled=0@M,0 --set mmproj=gemma3 --examples 10000 --seed 2708 $(ARGS)
+	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --set mmproj=causal --examples 35000 --seed 2709 $(ARGS)
 
 # Resumes where it stopped; START= skips the first cases, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run

@@ -32,6 +32,7 @@ SMALLEST = {
     "meta": "ARGS='-k transcripts' JOBS=1",
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",
+    "keyed": "ARGS='--examples 20' JOBS=1",
     "hostile": "N=20 JOBS=1",
     "rediscover": "ARGS='--seeds 1 7.1' JOBS=1",
     "replay": "TRACES=tests/data/llama_cpp JOBS=1",

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     PROCESS_ENDED = "process-ended"
     # Undecided.
     COLD_ERROR = "error-in-cold-too"
+    CROWDED = "needs-more-than-the-context"
     REFUSED = "refused-in-cold-too"
     NEVER_ANSWERED = "never-answered"
     NOTHING_COMPUTED = "nothing-computed"
@@ -53,6 +54,7 @@ SENTENCES: Mapping[Kind, str] = {
     Kind.WARM_ERROR: "error {status} where a cold run answers: {error}",
     Kind.PROCESS_ENDED: "the server stopped: {error}",
     Kind.COLD_ERROR: "REFUSED ({status}), on an empty server too: {error}",
+    Kind.CROWDED: "REFUSED ({status}), requests sent together need {needs} tokens of {room}: {error}",
     Kind.REFUSED: "REFUSED ({status}): {error}",
     Kind.NEVER_ANSWERED: "the request was never answered",
     Kind.NOTHING_COMPUTED: "nothing was computed in this mode",

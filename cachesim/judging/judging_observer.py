@@ -9,11 +9,9 @@ the status.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput
 from cachesim.base.keyed_tokens import plain, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
@@ -21,6 +19,7 @@ from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
+from cachesim.judging.cold_repetition import error_verdict
 from cachesim.judging.compare_answer import Judge, RequestVerdict, undecided_by
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import evaluated
@@ -28,49 +27,8 @@ from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
-from cachesim.scenarios.runner import Silent, groups, play
+from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action, Scenario, Step
-
-
-def error_verdict(
-    scenario: Scenario, number: int, answer: Answer, profile: str, table: RuleSet | None = None
-) -> Verdict:
-    """Return the verdict about a step that ended with a status other than 200, under a profile or a ``table`` of rules:
-    broken at level "error", or undecided. A step that the scenario does not list cannot be repeated."""
-    listed = number < len(scenario.steps) and scenario.steps[number].action is None
-    if listed and cold_status(scenario, number, profile, table) == 200:
-        return broken("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
-    kind = Kind.REFUSED if answer.status < 500 else Kind.COLD_ERROR
-    return undecided(kind, **answer.error_numbers, status=answer.status, error=answer.error)
-
-
-def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | None = None) -> int:
-    """Return the HTTP status that a fresh server gives the request; 0 if its process ends or the request cannot be
-    run."""
-    first, group = next((i, steps) for i, steps in groups(scenario.steps) if i <= number < i + len(steps))
-    options = dict(scenario.server)
-    for step in scenario.steps[:first]:
-        if step.action is not None and step.action.do == "restart":
-            options |= step.action.server
-    alone = replace(scenario, server=options, steps=(group[0].alone(), *group[1:]))
-    observer = _StatusObserver(number - first)
-    try:
-        play(alone, profile, "none", observer, table)
-    except BadInput:
-        return 0
-    return observer.status
-
-
-class _StatusObserver(Silent):
-    """Keeps the status of a step."""
-
-    def __init__(self, number: int) -> None:
-        self.number, self.status = number, 0
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None:
-        if number == self.number and answer.done and not answer.died:
-            self.status = answer.status
-
 
 OBSERVED_EVENTS: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
 """The events that an ``AnswerObserver`` needs."""

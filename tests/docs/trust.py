@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.replay.test_full import RECORDED as FULL
 from tests.replay.test_history import RECORDED as OLDER
 
-MILLION = Path(__file__).parents[1] / "fuzz" / "million"
-"""Results of `make million`."""
+CAMPAIGNS = Path(__file__).parents[1] / "fuzz"
+"""Folder with the results of `make million` and `make keyed`, in folders of these names."""
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
@@ -78,9 +78,9 @@ def builds(server: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def searched() -> int:
-    """Return the number of conversations that ``make million`` has run under the repaired rules."""
-    return sum(json.loads(file.read_text())["played"] for file in sorted(MILLION.glob("campaign-*.json")))
+def searched(target: str) -> int:
+    """Return the number of conversations that a target of the Makefile has run under the repaired rules."""
+    return sum(json.loads(file.read_text())["played"] for file in sorted((CAMPAIGNS / target).glob("campaign-*.json")))
 
 
 NAMES = {
@@ -90,6 +90,7 @@ NAMES = {
     "llama_cpp_builds": len(builds("llama.cpp")),
     "oldest": builds("llama.cpp")[-1],
     "newest": builds("llama.cpp")[0],
-    "searched": searched(),
+    "searched": searched("million"),
+    "keyed": searched("keyed"),
 }
 """Names that fields of README and pages may use."""

@@ -51,8 +51,10 @@ def log_cut_off(difference, recording, runs):
 
 
 def _cause(text):
-    """Return a last message without the address of an issue, and without what only the simulator adds."""
-    return re.split(r": https?:| \(slot ", text)[0]
+    """Return the reason that an assertion quotes; another last message without the address of an issue, and without
+    what only the simulator adds."""
+    quoted = re.search(r'"([^"]+)"', text)
+    return quoted[1] if quoted else re.split(r": https?:| \(slot ", text)[0]
 
 
 def _verdict(difference):

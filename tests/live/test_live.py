@@ -254,6 +254,9 @@ def test_a_log_that_is_cut_off():
     assert name_of(missing, {"steps": [{"i": 3, "died": {"fatal": []}}]}) == "log cut off"     # an exception
     assert name_of(missing._replace(ended="Chunk not found"), recording) == ""                 # of another cause
     assert name_of(missing._replace(ended=""), recording) == ""            # ours goes on
+    quoted = {"steps": [{"i": 3, "died": {"fatal": ['a.cpp:7: GGML_ASSERT(ok && "large enough") failed']}}]}
+    assert name_of(missing._replace(ended="GGML_ASSERT(large enough) failed"), quoted) == "log cut off"
+    assert name_of(missing._replace(ended="GGML_ASSERT(ok) failed"), quoted) == ""
     linked = {"steps": [{"i": 3, "died": {"fatal": ["a.cpp:7: pos_min == -1: https://github.com/x"]}}]}
     assert name_of(missing._replace(ended="pos_min == -1 (slot 0, n_past 1)"), linked) == "log cut off"
     assert name_of(missing._replace(recorded={"ev": "batch"}), recording) == ""

@@ -83,7 +83,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-CKPT-TOLD.NEWEST": (3, [0]),
     "LC-CKPT-TOLD.NEXT": (3, [0]),
     "LC-CKPT-UNREAD.ABORT": (1,),
-    **dict.fromkeys(("LC-SPEC-UNREAD.SIZE", "LC-SPEC-UNREAD.ASSERT", "LC-SPEC-UNREAD.ERROR"), (False,)),
+    **dict.fromkeys(("LC-SPEC-UNREAD.SIZE", "LC-SPEC-UNREAD.ASSERT"), (False,)),
     "LC-CKPT-UNREAD.FILE": (1,),
     "LC-CKPT-UNREAD.RESET": (1,),
     "LC-IDLE-PURGE.NONE": (False,),

@@ -29,7 +29,7 @@ KEPT: Mapping[str, Mapping[str, str]] = {
         "draft_max": "llama-repair-draft-length",
         "kv_copy": "llama-repair-late-copy", "kv_undo": "llama-repair-batch-undo", "kv_full": "llama-repair-swa-full",
         "kv_shift": "llama-repair-shift-without-layers",
-        "spec_unread": "llama-repair-draft-undo",
+        "kv_shared": "llama-repair-draft-undo",
     },
     "ik_llama@main-repaired": {
         "pc_failed": "ik-repair-failed-load", "refused": "ik-repair-refused-prompt",
@@ -58,7 +58,8 @@ ADAPTERS = {
 CHEAPER = {"adapters.save", "adapters.start"}
 """Changes for adapters that save tokens; no answer is wrong without them."""
 ADDED = {
-    "adapters.wait": "llama-lora-cells-of-waiting-slot",
+    "waiting": "llama-waiting-request-holds-cells", "children_at": "llama-completion-copied-early-mrope",
+    "file_empty": "llama-empty-slot-file-keeps-cells",
     "media.adapters": "llama-media-image-under-previous-adapter", "media.last": "llama-media-prompt-ends-with-image",
     "media.size": "llama-media-image-exceeds-ubatch", "media.back": "llama-media-alora-after-image",
     "media.again": "llama-media-image-finds-no-cells", "task_first": "llama-media-null-token-at-image",

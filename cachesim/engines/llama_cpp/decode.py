@@ -45,7 +45,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             for slot in srv.slots:               # count prompt tokens when their view is evaluated
                 if slot.task is not None:
                     slot.task.answer.prompt_n += max(0, min(stop, slot.prompt_span[1]) - max(off, slot.prompt_span[0]))
-            activate_children(srv)
+            activate_children(srv, stop)
             srv.evaluated(rule_id(srv.rules.ckpt_create))
             post_decode(srv, off, stop - off)
             off = stop

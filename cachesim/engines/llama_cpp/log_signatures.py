@@ -102,7 +102,7 @@ UNLOGGED: Mapping[str, str] = {
     "LC-LORA-LEAD": "not logged: in the end of the server, or in the iteration of the next slot",
     **dict.fromkeys(("LC-LORA-SAVE", "LC-LORA-ENTRY", "LC-LORA-FILE"),
                     "not logged: in the reused tokens of the next request"),
-    "LC-LORA-WAIT": "not logged: in the error",
+    **dict.fromkeys(("LC-WAIT", "LC-CHILDREN-AT", "LC-FILE-EMPTY", "LC-KV-SHARED"), "not logged: in the error"),
     "LC-LORA-FORGET": "not logged: in the cells that the next prompt finds",
     "LC-TASK-VALID": "not logged: in the error",
     **dict.fromkeys(("LC-TASK-FIRST", "LC-MEDIA-CUT", "LC-MEDIA-LAST", "LC-MEDIA-SIZE", "LC-MEDIA-AGAIN"),

@@ -126,9 +126,9 @@ def purge_idle(srv: Core) -> bool:
 
 
 def _gives_way(srv: Core, slot: Slot) -> bool:
-    """Return whether a slot that waits for a batch with its own adapters is cleared (rule LC-LORA-WAIT)."""
-    waits = srv.adapters and slot.state is State.STARTED and not any(one.tokens for one in srv.slots if not one.busy)
-    return bool(waits and srv.decide(srv.rules.adapters.wait(len(slot.tokens)), slot))
+    """Return whether a slot whose request waits is cleared: only if no idle slot is left (rule LC-WAIT)."""
+    waits = slot.state in (State.STARTED, State.WAITING) and not any(one.tokens for one in srv.slots if not one.busy)
+    return bool(waits and srv.decide(srv.rules.waiting(len(slot.tokens)), slot))
 
 
 def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:

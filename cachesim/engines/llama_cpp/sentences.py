@@ -175,6 +175,8 @@ MEMORY: dict[str, Say] = {
         "cleared" if v else "kept"),
     "LC-KV-UNDO": lambda v, b: "undoing a prepared batch " + (
         "does not restore cells that it purged" if v else "brings back every cell"),
+    "LC-KV-SHARED": lambda v, b: "a cell outside the windows of all its sequences is " + (
+        "reused only if it has one" if v else "reused"),
     "LC-KV-FULL": lambda v, b: "--swa-full: cells outside the window are " + (
         "reused and not saved" if v else "kept and saved"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),

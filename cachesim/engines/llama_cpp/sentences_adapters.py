@@ -29,8 +29,6 @@ ADAPTERS: dict[str, Say] = {
         NoEffect("the batch is evaluated with the slot's adapters")),
     "LC-LORA-BATCH": lambda v, b: NoEffect("the slot joins the batch") if v else (
         f"the slot waits: adapters {_scales(b['own'])}, those of the batch {_scales(b['leader'])}"),
-    "LC-LORA-WAIT": lambda v, b: f"a slot with {counted(b['held'], 'token')} waits for its own adapters: " + (
-        "it is cleared" if v else "it keeps its cells"),
     "LC-LORA-LEAD": lambda v, b: "the failed request no longer leads the batch" if not v else (
         f"the failed request still leads the batch{'' if v is True else f', and the process may end: {v}'}"),
     "LC-LORA-INIT": lambda v, b: NoEffect(f"adapters {_scales(v)} at the start"),

@@ -119,10 +119,17 @@ FAMILIES: dict[str, Say] = {
     "LC-IDLE-SAVE": _idle,
     "LC-IDLE-PURGE": lambda v, b: NoEffect("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),
+    "LC-WAIT": lambda v, b: f"a slot with {counted(b['held'], 'token')} has a request that waits: " + (
+        "it is cleared" if v else "it keeps its cells"),
+    "LC-CHILDREN-AT": lambda v, b: (
+        f"{counted(b['output'] + 1 - b['stop'], 'token')} of the prompt not evaluated yet: "
+        f"{'copied without them' if v else 'not copied yet'} to the other completions"),
     "LC-CLEAR": _cleared,
     "LC-RESTORE-FAIL": lambda v, b: f"{v[0]}: tokens dropped, " + (
         "memory cleared, checkpoints erased" if v[1] else "memory and checkpoints stay"),
     "LC-SLOT-FILE": _slot_file,
+    "LC-FILE-EMPTY": lambda v, b: f"the slot file is empty: the slot's {counted(b['held'], 'token')} " + (
+        "and their cells are removed" if v else "are removed, their cells stay"),
     "LC-FILE-TORN": lambda v, b: f"the slot file ends too early: {TORN[v]}",
 }
 

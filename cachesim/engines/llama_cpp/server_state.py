@@ -50,9 +50,8 @@ class Core(SlotDriver):
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(self, log)
         self.settings = settings(opts, kind, rules)
-        traits = [
-            rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
-        ]  # fmt: skip
+        traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
+                  rules.kv_shift(), rules.kv_shared()]  # fmt: skip
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,

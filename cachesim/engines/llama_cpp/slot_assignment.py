@@ -211,10 +211,13 @@ def orphaned_children(srv: Core) -> list[Slot]:
     return [slot for slot in waiting if slot.id not in awaited]
 
 
-def activate_children(srv: Core) -> None:
-    """After a successful view: copy each parent whose prompt is complete (as far as the batch goes) to its children."""
+def activate_children(srv: Core, stop: int) -> None:
+    """After a view of the batch up to index ``stop``: copy each parent whose prompt is complete to its children."""
     for parent in srv.slots:
         if parent.state is not State.DONE_PROMPT or not parent.children:
+            continue
+        copied = srv.rules.children_at(parent.i_batch, stop)
+        if not (copied.value if parent.i_batch < stop else srv.decide(copied, parent)):
             continue
         for child in [srv.slots[number] for number in parent.children]:
             assert parent.task is not None and child.task is not None

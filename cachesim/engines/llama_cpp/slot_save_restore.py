@@ -235,7 +235,9 @@ def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
 
 
 def _take_tokens(srv: Core, slot: Slot, saved: SlotFile) -> None:
-    """Give the file's tokens to the slot; a rule says which adapters it has then."""
+    """Give the file's tokens to the slot; rules say which adapters it has then, and whether an empty file clears it."""
+    if not saved.tokens and srv.decide(srv.rules.file_empty(len(slot.tokens)), slot):
+        srv.clear(slot)
     slot.tokens = list(saved.tokens)
     if srv.adapters:
         slot.noted = srv.decide(srv.rules.adapters.file(slot.noted, saved.noted, len(srv.adapters)), slot)

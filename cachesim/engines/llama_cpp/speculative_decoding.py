@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
-from cachesim.engines.base import NO_ROOM, Output
+from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.adapters import keyed
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
@@ -153,11 +153,7 @@ def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
     except StateReadError as error:
         for line in error.lines:
             srv.emit(ev.Error(line))
-        last_words: str = srv.decide(srv.rules.spec_unread(of_draft), slot)
-        if last_words:
-            raise ProcessAborted(last_words, "draft-not-undone") from error
-        srv.fail_all("Context size has been exceeded.", NO_ROOM)
-        return
+        raise ProcessAborted(srv.decide(srv.rules.spec_unread(of_draft), slot), "draft-not-undone") from error
     spared = ckpt.n_tokens - srv.position(slot, ckpt.n_tokens)         # by images with 2-D positions
     srv.common_memory.must_rm(slot.id, ckpt.pos_max + 1 + spared)
     del slot.tokens[ckpt.n_tokens :]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
-from cachesim.engines.base import NO_ROOM, Answer
+from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
+from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
@@ -63,10 +64,11 @@ def _error_numbers(answer: Answer) -> dict[str, int | str]:
 
 
 def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """A request that a cold run answers, or for which there is room, does not end in a server error."""
+    """A request that a cold run answers, or for which there is room, does not end in a server error. There is no room
+    if the requests sent at the same time need more than the context."""
     for step in run.steps:
         answer = step.answer
-        if step.verdict.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
+        if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != Kind.CROWDED):
             numbers = {**_error_numbers(answer), "status": answer.status}
             yield PropertyFailure("answered", step.number, _kind(answer), numbers, answer.deciding,
                           causes=_causes(run, run.steps.index(step)))

@@ -12,8 +12,8 @@ from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
+from cachesim.judging.cold_repetition import error_verdict, repeat_cold
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.judging_observer import cold_status, error_verdict
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict import outcome
 from cachesim.scenarios.from_notation import from_line
@@ -36,7 +36,7 @@ def test_an_error_that_a_cold_run_does_not_have_is_broken():
     one = run.requests[1]
     assert (one.answer.status, one.judged.answer.rung, one.judged.refused) == (500, "error", False)
     assert (run.broken, run.refused, run.verdict.holds, run.wrong) == ([1], [], False, [])
-    assert cold_status(scenario, 1, FAULTY) == 200
+    assert repeat_cold(scenario, 1, FAULTY).status == 200
     assert outcome(run_data(run), as_expected=True) is True
     assert outcome(run_data(run), as_expected=False) is False
 
@@ -74,7 +74,7 @@ def test_what_was_sent_together_is_repeated_together_with_the_flags_of_then():
     """The first server is too small; after the restart it is not, and the second request is sent after the first."""
     text = "A300/{restart ctx_size=1024}/A300/B20{together}"
     scenario = from_line(text, model="A", server={"ctx_size": 256})
-    assert [cold_status(scenario, i, B10587.name) for i in (0, 2, 3)] == [400, 200, 200]
+    assert [repeat_cold(scenario, i, B10587.name).status for i in (0, 2, 3)] == [400, 200, 200]
 
 
 def test_a_slot_action_that_fails_is_refused():

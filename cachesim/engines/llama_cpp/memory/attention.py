@@ -46,7 +46,7 @@ class AttentionCache:
         self.n_stream = 1 if unified else n_seq
         self.masked = partial(masked_swa, n_swa) if n_swa else None
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
-        self.streams = [Cells(size, n_seq, traits.pos_set) for _ in range(self.n_stream)]
+        self.streams = [Cells(size, n_seq, traits.pos_set, traits.shared_stays) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
         self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 

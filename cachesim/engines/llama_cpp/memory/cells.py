@@ -27,10 +27,10 @@ Masked = Callable[[np.ndarray, int], np.ndarray]
 
 
 class Cells:
-    """Cell table of a stream: ``size`` cells, ``n_seq`` sequences."""
+    """Cell table of a stream: ``size`` cells, ``n_seq`` sequences. ``pos_set``, ``shared_stays``: see BuildTraits."""
 
-    def __init__(self, size: int, n_seq: int, pos_set: bool = False) -> None:
-        self.size, self.n_seq, self.pos_set = size, n_seq, pos_set
+    def __init__(self, size: int, n_seq: int, pos_set: bool = False, shared_stays: bool = True) -> None:
+        self.size, self.n_seq, self.pos_set, self.shared_stays = size, n_seq, pos_set, shared_stays
         self.clear()
 
     def clear(self) -> None:
@@ -86,7 +86,7 @@ class Cells:
     def find(self, n: int, masked: Masked | None) -> Found | None:
         """Return n cells for new tokens, first fit from ``head`` around the ring; None if too few are free.
 
-        A cell is free if it is empty or (window caches) if its only sequence cannot see it from the next token on.
+        A cell is free if it is empty or (window caches) as ``_free`` says.
         """
         start = 0 if self.head > self.used + 2 * n else self.head
         if n > self.size:
@@ -121,17 +121,18 @@ class Cells:
         return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
 
     def _free(self, masked: Masked | None, at: slice = slice(None)) -> np.ndarray:
-        """Return the (n,) mask of free cells within the arrays: empty cells, and cells of a single sequence whose
-        next token cannot see them."""
+        """Return the (n,) mask of free cells within the arrays: empty cells, and cells that the next token of their
+        sequence cannot see. With ``shared_stays`` a cell of several sequences is not free."""
         pos, seqs = self.pos[at], self.seqs[:, at]
         free: np.ndarray = pos < 0
         if masked is None or free.all():
             return free
-        alone = seqs[0] if self.n_seq == 1 else seqs.sum(axis=0) == 1
+        unseen = seqs.sum(axis=0) == 1 if self.shared_stays and self.n_seq > 1 else ~free
         for seq in range(self.n_seq):
             last = self.span(seq)[1]
             if last >= 0:
-                free |= alone & seqs[seq] & masked(pos, last + 1)
+                unseen &= ~seqs[seq] | masked(pos, last + 1)
+        free |= unseen
         return free
 
     # --- changes ------------------------------------------------------------------------------------------

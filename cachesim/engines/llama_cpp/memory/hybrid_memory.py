@@ -228,10 +228,11 @@ class Memory:
 
     def _saved(self, partial: bool) -> dict[str, AttentionCache]:
         """Return the attention caches, full and window, that a saved state contains. A ``partial`` state leaves out
-        full attention, because it can be rolled back; a state of an attention-only model always contains everything."""
+        those that keep all rows and can be rolled back; a state of an attention-only model always contains
+        everything."""
         if not partial or self.kind.kind == "A":
             return self.parts
-        return {name: cache for name, cache in self.parts.items() if name == "swa"}
+        return {name: cache for name, cache in self.parts.items() if name == "swa" and cache.n_swa}
 
     def state_write(self, seq: int, partial: bool) -> Blob:
         """Return a copy of the sequence, or (``partial``) of the parts that cannot be rolled back."""

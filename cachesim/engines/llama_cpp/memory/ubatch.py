@@ -40,6 +40,7 @@ class BuildTraits(NamedTuple):
     copy_waits: bool = True      # the next decode copies the rows of a copy between streams
     full_forgets: bool = True    # a full-size window cache reuses cells outside the window and does not save them
     shift_dies: bool = True      # the process aborts if cells have moved in a cache without layers
+    shared_stays: bool = True    # a cell that several sequences use is not reused, though none of them can see it
     turn_first: bool = False     # a K-shift turns only the first stream, by the shifts of the last
     mask_model: bool = False     # the full-attention cache also reuses cells outside the model's window
     pos_set: bool = False        # positions of a sequence are a set: see Cells.tracks_set

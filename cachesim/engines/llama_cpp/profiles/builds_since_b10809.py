@@ -125,11 +125,12 @@ B11549_REPAIRED = replace(
     kv_copy=repaired.copy_at_once,
     kv_undo=repaired.undo_all,
     kv_full=repaired.full_keeps,
-    spec_unread=repaired.unread_is_an_error,
+    kv_shared=repaired.shared_reused,
     kv_shift=repaired.shift_skips,
-    adapters=replace(
-        LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted, wait=keyed.waiting_is_cleared,
-    ),
+    waiting=repaired.waiting_is_cleared,
+    children_at=repaired.copied_after_output,
+    file_empty=slot_file.empty_clears,
+    adapters=replace(LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted),
     media=replace(
         MEDIA_TRIED, last=media_repairs.last_is_no_image, size=media_repairs.size_in_micro_batch,
         back=media_repairs.back_to_start, again=media_repairs.tried_after_purge,
@@ -137,8 +138,8 @@ B11549_REPAIRED = replace(
     task_first=media_repairs.valid_before_slot,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shift", "spec_unread", "task_first", "media.last", "media.size", "media.back", "media.again",
-        "adapters.wait", *LORA_CHANGED,
+        "kv_shared", "kv_shift", "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
+        "media.back", "media.again", *LORA_CHANGED,
     ),
 )
 

@@ -12,6 +12,9 @@ from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import adapters, media
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import slot_first, valid_tokens
+from cachesim.engines.llama_cpp.rules.seq_rm_and_state import shared_stays
+from cachesim.engines.llama_cpp.rules.slot_file import empty_stays
+from cachesim.engines.llama_cpp.rules.slot_selection import copied_after_view, waiting_keeps
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -45,7 +48,6 @@ class AdapterRules:
     start: Rule = adapters.start_stays
     rows: Rule = adapters.rows_count_alike
     chunks: Rule = adapters.chunks_behind_cap
-    wait: Rule = adapters.waiting_keeps
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,10 @@ class Rules(RuleSet):
     media: MediaRules = MediaRules()
     task_valid: Rule = valid_tokens
     task_first: Rule = slot_first
+    waiting: Rule = waiting_keeps
+    children_at: Rule = copied_after_view
+    kv_shared: Rule = shared_stays
+    file_empty: Rule = empty_stays
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory

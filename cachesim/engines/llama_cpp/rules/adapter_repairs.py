@@ -54,15 +54,6 @@ def forget_memory(held: int) -> Decision:
     return Decision(True, {"held": held})
 
 
-# [New in llama_cpp@b11549-repaired]
-@rule("LC-LORA-WAIT.PURGED", Role.FAIL,
-      llama_cpp(CONTEXT, "try_clear_idle_slots", "b11549",
-                note="proposed here: if no idle slot is left, a slot in SLOT_STATE_STARTED is cleared"))
-def waiting_is_cleared(held: int) -> Decision:
-    """Returns True: a slot that waits for a batch with its own adapters is cleared if the batch finds no free cells."""
-    return Decision(True, {"held": held})
-
-
 # [New in llama_cpp@b11549-lora-tried]
 @rule("LC-LORA-ENTRY.LIST", Role.STORE,
       llama_cpp(TASK, "server_prompt_cache::alloc, load", "b11549",

@@ -155,13 +155,6 @@ def joins_batch(leader: Scales, own: Scales) -> Decision:
     return Decision(leader == own, {"leader": leader, "own": own})
 
 
-@rule("LC-LORA-WAIT", Role.FAIL, llama_cpp(CONTEXT, "try_clear_idle_slots", "b11549"))
-def waiting_keeps(held: int) -> Decision:
-    """Returns False: a slot that waits for a batch with its own adapters keeps the cells of its last conversation, also
-    if the batch finds no free cells."""
-    return Decision(False, {"held": held})
-
-
 @rule("LC-LORA-LEAD", Role.ADMIT, llama_cpp(CONTEXT, 'pre_decode "slot_batched = &slot"', "b11549"))
 def leads_if_filled() -> Decision:
     """Returns whether a slot still leads a batch if its request failed before a token was added: no, the next slot

@@ -71,6 +71,27 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
     return Decision(choice, found.because)
 
 
+# [New in llama_cpp@b11549-repaired]
+@rule("LC-WAIT.PURGED", Role.FAIL,
+      llama_cpp(CONTEXT, "try_clear_idle_slots", "b11549",
+                note="proposed here: if no idle slot is left, a slot in SLOT_STATE_STARTED or SLOT_STATE_WAIT_OTHER is "
+                     "cleared"))
+def waiting_is_cleared(held: int) -> Decision:
+    """Returns True: if a batch finds no free cells, a slot whose request waits gives up the cells of its last
+    conversation."""
+    return Decision(True, {"held": held})
+
+
+# [New in llama_cpp@b11549-repaired]
+@rule("LC-CHILDREN-AT.OUTPUT", Role.MEMORY,
+      llama_cpp(CONTEXT, 'decode "is_parent {" "copy_state_to"', "b11549",
+                note="proposed here: children are activated only if the view contains the parent's i_batch"))
+def copied_after_output(output: int, stop: int) -> Decision:
+    """Returns whether a prompt is copied to its further completions after the view that ends at index ``stop`` of the
+    batch: if the view contains the prompt's last token, at index ``output``."""
+    return Decision(output < stop, {"output": output, "stop": stop})
+
+
 # [New in llama_cpp@b11549-proposed]
 @rule("LC-SLOT-SELECT.USABLE", Role.ASSIGN,
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
@@ -126,10 +147,20 @@ def copy_at_once() -> Decision:
 @rule("LC-KV-FULL.KEEPS", Role.MEMORY,
       llama_cpp(ISWA, "llama_kv_cache_iswa, src/llama-kv-cache.cpp find_slot, state_write", "b11549",
                 note="proposed here: with --swa-full the window cache gets a flag; find_slot then takes only empty "
-                     "cells, and state_write leaves no cell out"))
+                     "cells, state_write leaves no cell out, and checkpoints and drafts save no window"))
 def full_keeps() -> Decision:
     """Returns False: with ``--swa-full`` no cell outside the window is reused or left out of a saved state, as the
-    server assumes (defect D5)."""
+    server assumes (defect D5). The window cache can be cut anywhere then, so that checkpoints leave it out."""
+    return Decision(False, {})
+
+
+# [New in llama_cpp@b11549-repaired]
+@rule("LC-KV-SHARED.REUSED", Role.MEMORY,
+      llama_cpp(KV_CACHE, "llama_kv_cache::find_slot, apply_ubatch", "b11549",
+                note="proposed here: find_slot takes a cell that lies outside the window of each of its sequences; "
+                     "apply_ubatch removes it from all of them"))
+def shared_reused() -> Decision:
+    """Returns False: a cell of a window cache is reused if it lies outside the windows of all its sequences."""
     return Decision(False, {})
 
 
@@ -168,14 +199,3 @@ def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share:
     token, so that the drafts of all slots fit into a batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})
-
-
-# [New in llama_cpp@b11549-repaired]
-@rule("LC-SPEC-UNREAD.ERROR", Role.DRAFT,
-      llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint"', "b11549",
-                note="proposed here: if ckpt.load_tgt or ckpt.load_dft fails, every busy slot gets an error, is "
-                     "released and cleared, as if a batch finds no free cells"))
-def unread_is_an_error(of_draft: bool) -> Decision:
-    """Returns "": if there are too few free cells for the state saved before a draft, the server continues and all
-    running requests fail."""
-    return Decision("", {"of_draft": of_draft})

@@ -249,6 +249,14 @@ def full_forgets() -> Decision:
     return Decision(True, {})
 
 
+@rule("LC-KV-SHARED.STAYS", Role.MEMORY,
+      llama_cpp(KV_CACHE, 'llama_kv_cache::find_slot "cells.seq_count"', "3f545be"))
+def shared_stays() -> Decision:
+    """Returns True: a cell of a window cache that several sequences use is not reused for new tokens, though it lies
+    outside all their windows. Completions of one prompt can fill the cache so that nothing else fits."""
+    return Decision(True, {})
+
+
 @rule("LC-KV-SHIFT.ANY", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update, build_graph_shift, set_input_k_shift", "3f545be"))
 def shift_dies() -> Decision:

@@ -26,6 +26,23 @@ def newest_checkpoints(n: int, limit: int) -> Decision:
     return Decision(tuple(range(max(0, n - limit), n)), {"n": n, "max": limit})
 
 
+@rule("LC-FILE-EMPTY.STAYS", Role.FAIL,
+      llama_cpp(CONTEXT, 'process_single_task "case SERVER_TASK_TYPE_SLOT_RESTORE {"', "3f545be"))
+def empty_stays(held: int) -> Decision:
+    """Returns False: if the file of an empty slot is restored, the slot has no tokens, but keeps its cells until its
+    next request. It is not purged for lack of free cells, because it has no tokens."""
+    return Decision(False, {"held": held})
+
+
+# [New in llama_cpp@b11549-repaired]
+@rule("LC-FILE-EMPTY.CLEARED", Role.FAIL,
+      llama_cpp(CONTEXT, 'process_single_task "case SERVER_TASK_TYPE_SLOT_RESTORE {"', "b11549",
+                note="proposed here: prompt_clear() if the restored list is empty"))
+def empty_clears(held: int) -> Decision:
+    """Returns True: a slot is cleared if the file of an empty slot is restored."""
+    return Decision(True, {"held": held})
+
+
 STAYS, FREED, ENDS = "stays", "freed", "ends"
 
 MMAP = "src/llama-mmap.cpp"

@@ -170,6 +170,13 @@ def purge_none(unified: bool) -> Decision:
     return Decision(False, {"unified": unified})
 
 
+@rule("LC-WAIT.KEEPS", Role.FAIL, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"))
+def waiting_keeps(held: int) -> Decision:
+    """Returns False: a slot whose request waits keeps the cells of its last conversation, also if the batch finds no
+    free cells. The request waits for room in a batch, for a batch with its adapters, or for its parent's prompt."""
+    return Decision(False, {"held": held})
+
+
 @rule("LC-SLOT-LIKE.PREFIX", Role.ASSIGN,
       llama_cpp(CONTEXT, 'get_available_slot "get_common_prefix"', "3f545be"), since="#12898 (b5331)")
 def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
@@ -187,3 +194,11 @@ def children_copy(n: int) -> Decision:
     """Evaluates the prompt of n completions once, in the slot of the first; the other slots get copies of its
     memory. (Until #18789 each of these slots was selected as for any task.)"""
     return Decision(COPIED, {"n": n})
+
+
+@rule("LC-CHILDREN-AT.VIEW", Role.MEMORY, llama_cpp(CONTEXT, 'decode "is_parent {" "copy_state_to"', "3f545be"))
+def copied_after_view(output: int, stop: int) -> Decision:
+    """Returns True: a prompt that is in the batch as a whole is copied to its further completions after the next
+    successful view. This view ends at index ``stop`` of the batch, perhaps before the prompt's last token (defect D23),
+    at index ``output``."""
+    return Decision(True, {"output": output, "stop": stop})

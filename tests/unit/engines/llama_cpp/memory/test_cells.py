@@ -246,3 +246,16 @@ def test_check_finds(spoil):
     spoil(cells)
     with pytest.raises(Crash):
         cells.check()
+
+
+@pytest.mark.parametrize("stays, found", [(True, [6, 7]), (False, [0, 1])])
+def test_the_repaired_rule_reuses_a_shared_cell_outside_the_windows_of_all_its_sequences(stays, found):
+    """Positions 0 to 3 of both sequences in four cells, then 4 and 5 of sequence 0."""
+    cells = Cells(8, 2, shared_stays=stays)
+    put(cells, 0, range(4))
+    cells.share(0, 1, 0, 4)
+    put(cells, 0, range(4, 6))
+    cells.head = 0
+    assert list(cells.find(2, window(3))) == found
+    if not stays:
+        assert cells.place(range(2), range(6, 8), 0) == {0: 1, 1: 1}
