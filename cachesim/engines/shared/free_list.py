@@ -11,7 +11,8 @@ class FreeList:
 
     def __init__(self, n: int) -> None:
         self.n, self.size = n, n
-        self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
+        self.next: list[int] = [*range(1, n + 1), 0]
+        self.prev: list[int] = [n, *range(n)]
 
     def __len__(self) -> int:
         return self.size

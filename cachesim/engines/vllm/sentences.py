@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
 
 def _found(value: int | None, because: Because) -> str:
@@ -24,6 +24,10 @@ def _admit(value: bool, because: Because) -> str:
 def _preempt(value: int, because: Because) -> str:
     return (f"{because['needed']} blocks are needed and {because['free']} are free:"
             f" request {value} of {because['running']} that run restarts later")
+
+
+def _always(text: str) -> Say:
+    return lambda value, because: text
 
 
 PLAIN = {
@@ -48,7 +52,7 @@ PLAIN = {
 }
 """Sentences of rules whose answers are not logged."""
 SENTENCES = Sentences({
-    **{family: (lambda v, b, text=text: text) for family, text in PLAIN.items()},
+    **{family: _always(text) for family, text in PLAIN.items()},
     "V-LOOK-3": _found,
     "V-LOOK-4": _found,
     "V-SPLIT-1": _split,
