@@ -103,7 +103,7 @@ def show(when):
                 last = first + output.num_scheduled_tokens[name]
                 for i, block in enumerate(request.block_ids[0]):
                     if block == copy.src_block_id and first < 8 * i + 8 and last > 8 * i:
-                        print(f"{when}: block {block} is copied to {copy.dst_block_id}, then {name!r} writes its tokens "
+                        print(f"{when}: block {block} is copied to {copy.dst_block_id}, {name!r} writes tokens "
                               f"{max(first, 8 * i)} to {min(last, 8 * i + 8) - 1}; "
                               f"{[(other, one.num_computed_tokens) for other, one in new.items() if other != name]} "
                               "relies on the copy")  # fmt: skip
