@@ -90,7 +90,7 @@ def show(when):
             for column, block in enumerate(table):
                 key = block.block_hash_num_tokens
                 if key and end - count < key < end and column not in (running, *columns):
-                    print(f"{when}: {name!r} computes tokens {end - count} to {end - 1}; block {block.block_id} has the "
+                    print(f"{when}: {name!r} computes {end - count} to {end - 1}; block {block.block_id} has the "
                           f"key for {key} tokens and holds the state after {end - count}")  # fmt: skip
                     wrong.append(block.block_id)
             names = list(output.num_scheduled_tokens)
