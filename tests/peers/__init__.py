@@ -1,2 +1,1 @@
-"""Comparison of our classes and server with the real mlx-lm: ``make peers``. Needs mlx and mlx-lm, except for the
-replay."""
+"""Comparison with the real mlx-lm and the real scheduler of vLLM: ``make peers``. Needs them, except for the replay."""

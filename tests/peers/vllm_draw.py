@@ -1,4 +1,4 @@
-"""Draws models, settings, requests and clients for the comparison with vLLM, and records the real scheduler with them."""
+"""Draws models, settings, requests and clients for the comparison with vLLM, and records its real scheduler."""
 
 from __future__ import annotations
 

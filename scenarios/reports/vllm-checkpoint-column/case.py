@@ -3,8 +3,8 @@
 
     python3 case.py
 
-Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and then
-with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
+Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and
+then with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
 """
 
 import sys
@@ -80,7 +80,7 @@ def mamba(size, **more):
 
 
 def show(when):
-    """Serve a prompt of 34 tokens in chunks of two blocks; return the steps whose checkpoint and state share a block."""
+    """Serve a prompt of 34 tokens in chunks of two blocks; return the ends whose state and checkpoint share one."""
     drafter = SimpleNamespace(
         max_num_new_slots_for_drafting=0, num_speculative_tokens_per_batch_size=None, disable_eagle_block_drop=False,
         use_eagle=lambda: True, use_eagle_block_drop=lambda: True, needs_eagle_block_drop=lambda: True,

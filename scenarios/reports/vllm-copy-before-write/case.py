@@ -3,8 +3,8 @@
 
     python3 case.py
 
-Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and then
-with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
+Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and
+then with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
 """
 
 import sys
@@ -82,7 +82,8 @@ def show(when):
     """Send two requests with a common beginning; return the blocks that are copied before they are written."""
     drop = SimpleNamespace(
         max_num_new_slots_for_drafting=0, use_eagle=lambda: True, use_eagle_block_drop=lambda: True,
-        needs_eagle_block_drop=lambda: True, num_speculative_tokens_per_batch_size=None, disable_eagle_block_drop=False,
+        needs_eagle_block_drop=lambda: True, num_speculative_tokens_per_batch_size=None,
+        disable_eagle_block_drop=False,
     )  # fmt: skip
     scheduler, send = serve([attention(8), mamba(8)], retention=None, prefix_match_unit=2, speculative_config=drop,
                             num_lookahead_tokens=1, num_prefill_lookahead_tokens=1)  # fmt: skip
@@ -98,10 +99,11 @@ def show(when):
         new = {request.req_id: request for request in output.scheduled_new_reqs}
         for copy in output.kv_cache_block_copies or ():
             for name, request in new.items():
-                first, last = request.num_computed_tokens, request.num_computed_tokens + output.num_scheduled_tokens[name]
+                first = request.num_computed_tokens
+                last = first + output.num_scheduled_tokens[name]
                 for i, block in enumerate(request.block_ids[0]):
                     if block == copy.src_block_id and first < 8 * i + 8 and last > 8 * i:
-                        print(f"{when}: block {block} is copied to {copy.dst_block_id}, then {name!r} writes its tokens "
+                        print(f"{when}: block {block} is copied to {copy.dst_block_id}, {name!r} writes tokens "
                               f"{max(first, 8 * i)} to {min(last, 8 * i + 8) - 1}; "
                               f"{[(other, one.num_computed_tokens) for other, one in new.items() if other != name]} "
                               "relies on the copy")  # fmt: skip

@@ -3,8 +3,8 @@
 
     python3 case.py
 
-Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and then
-with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
+Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and
+then with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
 """
 
 import sys
@@ -85,12 +85,12 @@ def show(when):
             _, columns = compute_mamba_prefill_checkpoints([end], [count], 4, 8, 4, False, 4)
             table = scheduler.kv_cache_manager.get_blocks(name).blocks[1]
             running = -(-end // 8) - 1
-            if output.scheduled_new_reqs and any(block in wrong for block in output.scheduled_new_reqs[0].block_ids[1]):
+            if any(block in wrong for new in output.scheduled_new_reqs for block in new.block_ids[1]):
                 print(f"{when}: {name!r} hits {end - count} tokens and starts from it")
             for column, block in enumerate(table):
                 key = block.block_hash_num_tokens
                 if key and end - count < key < end and column not in (running, *columns):
-                    print(f"{when}: {name!r} computes tokens {end - count} to {end - 1}; block {block.block_id} gets the "
+                    print(f"{when}: {name!r} computes {end - count} to {end - 1}; block {block.block_id} has the "
                           f"key for {key} tokens and holds the state after {end - count}")  # fmt: skip
                     wrong.append(block.block_id)
             names = list(output.num_scheduled_tokens)

@@ -3,8 +3,8 @@
 
     python3 case.py
 
-Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and then
-with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
+Needs vllm 0.33.0, no GPU and no model: it drives the released scheduler and prints its decisions, first unchanged and
+then with the change. Exit status: 1 if the fault shows and the change cures it, 2 if it does not, 0 without a fault.
 """
 
 import sys
