@@ -94,7 +94,7 @@ def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
     """Return the recording in a JSON object, read from ``path`` or made just now. Raises BadInput."""
-    classes = "config" in data
+    classes = type(data) is dict and "config" in data
     check_trace(data, str(path), classes)
     try:
         return _classes(path, data) if classes else _trace(path, data, profiles)

@@ -12,6 +12,7 @@ from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume, Use
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
+from cachesim.engines.vllm.rules.schedule import Split
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
@@ -146,6 +147,22 @@ PLAIN: Mapping[str, Decision] = {
 """Decisions of rules of mlx-lm's classes that its server never asks, as its tables would tell them."""
 
 
+SPLIT = Split(0, 40, 50, 50, 16, 16, 0, 16, 40, False, 0, 0, False, 0)
+POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
+    "V-POOL-5": (3, 32), "V-MAM-6": (True,), "V-SPLIT-1": (SPLIT,), "V-SPLIT-1.WHOLE": (SPLIT,),
+    "V-SCHED-NEXT": ("fcfs", [(0, 1)]), "V-SCHED-ADMIT": (0, 3, 0, 2), "V-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
+}
+"""Arguments of rules of a block pool that return a decision, by id."""
+
+
+def answers_plainly(engine: str) -> set[str]:
+    """Return the rules of an engine that answer with a plain value, which the log does not hold."""
+    return {name for name, fn in RULES.items()
+            if fn.__module__.startswith(f"cachesim.engines.{engine}.") and not hasattr(fn, "__wrapped__")}
+
+
 def examples() -> dict[str, Decision]:
     """Return an example decision of each rule."""
-    return {**{name: RULES[name](*args) for name, args in ARGUMENTS.items()}, **PLAIN}
+    found = Decision(32, {"n": 40, "junction": 0})
+    return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
+            **dict.fromkeys(answers_plainly("vllm"), Decision(1, {})), "V-LOOK-3": found, "V-LOOK-4": found}

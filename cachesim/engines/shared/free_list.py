@@ -11,7 +11,8 @@ class FreeList:
 
     def __init__(self, n: int) -> None:
         self.n, self.size = n, n
-        self.next, self.prev = [*range(1, n + 1), 0], [n, *range(n)]
+        self.next: list[int] = [*range(1, n + 1), 0]
+        self.prev: list[int] = [n, *range(n)]
 
     def __len__(self) -> int:
         return self.size
@@ -22,9 +23,9 @@ class FreeList:
             yield at
             at = self.next[at]
 
-    def remove(self, one: int) -> None:
+    def remove(self, number: int) -> None:
         """Remove an entry."""
-        before, after = self.prev[one], self.next[one]
+        before, after = self.prev[number], self.next[number]
         self.next[before], self.prev[after] = after, before
         self.size -= 1
 
@@ -37,17 +38,17 @@ class FreeList:
     def prepend(self, many: Iterable[int]) -> None:
         """Add entries before all others, in this order."""
         at = self.n
-        for one in many:
-            self._insert(one, at)
-            at = one
+        for number in many:
+            self._insert(number, at)
+            at = number
 
     def append(self, many: Iterable[int]) -> None:
         """Add entries after all others, in this order."""
-        for one in many:
-            self._insert(one, self.prev[self.n])
+        for number in many:
+            self._insert(number, self.prev[self.n])
 
-    def _insert(self, one: int, before: int) -> None:
+    def _insert(self, number: int, before: int) -> None:
         after = self.next[before]
-        self.next[before] = self.prev[after] = one
-        self.prev[one], self.next[one] = before, after
+        self.next[before] = self.prev[after] = number
+        self.prev[number], self.next[number] = before, after
         self.size += 1
