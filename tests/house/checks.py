@@ -42,9 +42,9 @@ TOOL_ARROWS = {
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
-ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
+ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm", "sglang")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
-RULE_ID = re.compile(r"\b(LC|IK|ML)-[A-Z]{2,}")
+RULE_ID = re.compile(r"\b(LC|IK|ML|S)-[A-Z]{2,}")
 
 # Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {
@@ -183,6 +183,8 @@ STEPS_ARE = frozenset({"parallel"})
 """An option that is called like an operation of recordings: requests that are sent together."""
 BODIES_SAY = frozenset({"thinking", "template"})
 """Options of our mlx-lm that are called like fields of request bodies and of a tokenizer's configuration."""
+SIZES_SAY = frozenset({"page_size"})
+"""An option that is called like a size that servers state."""
 
 
 def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
@@ -191,6 +193,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
         return []
     told = REQUESTS_SAY | (STEPS_ARE if "replay" in module.parts or "live" in module.parts else frozenset())
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
+    told |= SIZES_SAY if "http_check" in module.parts else frozenset()
     docs = _docstrings(module)
     return [f"{module.name}:{node.lineno} names the option {node.value}" for node in ast.walk(module.tree)
             if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)

@@ -27,7 +27,6 @@ def unknown_log(path: Path) -> BadInput:
 
 FOREIGN: Mapping[str, re.Pattern[str]] = {
     "vLLM": re.compile(r"\bvllm\b|\[(?:core|loggers|async_llm|launcher)\.py:\d+\]", re.I),
-    "SGLang": re.compile(r"\bsglang\b|#cached-token:", re.I),
     "TensorRT-LLM": re.compile(r"\[TRT-LLM\]|tensorrt_llm", re.I),
     "text-generation-inference": re.compile(r"text_generation_(?:router|launcher)"),
     "LMCache": re.compile(r"\bLMCache\b"),

@@ -26,7 +26,7 @@ def test_only_the_requested_engines_are_tried():
 
 
 @pytest.mark.parametrize("line, name", [
-    ("INFO 11-21 13:50:16 [loggers.py:123] Engine 000", "vLLM"), ("Decode batch. #cached-token: 5", "SGLang"),
+    ("INFO 11-21 13:50:16 [loggers.py:123] Engine 000", "vLLM"),
     ('127.0.0.1 "POST /v1/completions HTTP/1.1" 200', "an HTTP server"), (LLAMA, ""), ("", ""),
 ])  # fmt: skip
 def test_logs_of_something_else_are_named(line, name):
