@@ -5,7 +5,10 @@ from __future__ import annotations
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.sglang.flags import FLAGS, IGNORED
 from cachesim.engines.sglang.rules.schedule import ORDERS
+from cachesim.engines.shared import advice
 from cachesim.model.hash_mixing import Rng
+
+TRIES = advice.tries_of(FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072))
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
@@ -30,11 +33,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 
 MANUAL = Manual(
-    flags=FLAGS,
-    models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"),
-    draw=draw,
-    slots=False,
+    flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
+    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False,
     takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),
@@ -43,5 +43,5 @@ MANUAL = Manual(
     ),
     silent=IGNORED,
     plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
-    headline=("page_size", "max_total_tokens"),
+    headline=("page_size", "max_total_tokens"), tries=TRIES,
 )  # fmt: skip

@@ -44,13 +44,13 @@ def no_frontier(ask: Window) -> tuple[int, int]:
 
 @rule("S-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
 def slides_each_step(steps: int, window: int) -> bool:
-    """Window slots are given back from the second generated token on."""
+    """A request frees window slots from its second generated token on."""
     return steps >= 1
 
 
 @rule("S-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
 def slides_each_window(steps: int, window: int) -> bool:
-    """Window slots are given back once per W generated tokens."""
+    """A request frees window slots once per W generated tokens."""
     return steps % window == 1 % window
 
 
