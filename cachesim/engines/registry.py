@@ -23,7 +23,7 @@ class BuiltinEngines(Mapping[str, Engine]):
     """Engines of the package by name. Each is imported on first use, because importing engines takes a third
     of the start-up time of a command."""
 
-    names = ("llama_cpp", "ik_llama", "mlx_lm", "vllm")
+    names = ("llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang")
 
     def __getitem__(self, name: str) -> Engine:
         if name not in self.names:

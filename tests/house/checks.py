@@ -42,9 +42,9 @@ TOOL_ARROWS = {
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
-ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm", "vllm")
+ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
-RULE_ID = re.compile(r"\b(LC|IK|ML|V)-[A-Z]{2,}")
+RULE_ID = re.compile(r"\b(LC|IK|ML|V|S)-[A-Z]{2,}")
 
 # Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {
@@ -196,6 +196,8 @@ TRACES_SAY = frozenset({"block_size"})
 """An option that is called like a field of recorded sessions of block ids."""
 MODELS_SAY = frozenset({"block_size", "max_model_len"})
 """Options that are called like fields of an OpenAI server's list of models."""
+SIZES_SAY = frozenset({"page_size"})
+"""An option that is called like a size that servers state."""
 
 
 def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
@@ -206,6 +208,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
     told |= TRACES_SAY if "workload" in module.parts else frozenset()
     told |= MODELS_SAY if "http_check" in module.parts else frozenset()
+    told |= SIZES_SAY if "http_check" in module.parts else frozenset()
     docs = _docstrings(module)
     return [f"{module.name}:{node.lineno} names the option {node.value}" for node in module.nodes
             if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)

@@ -119,14 +119,14 @@ class Trees:
                 todo.append(pair)
         tree.changes.clear()
 
-    def _check_node(self, one, other):
-        assert tuple(one.key.token_ids) == other.key
-        assert (one.hit_count, one.priority) == (other.hits, other.priority)
+    def _check_node(self, theirs, ours):
+        assert tuple(theirs.key.token_ids) == ours.key
+        assert (theirs.hit_count, theirs.priority) == (ours.hits, ours.priority)
         for part in self.parts:
-            data, value = one.component_data[self.names[part]], other.value[part]
-            assert data.lock_ref == other.lock[part]
-            theirs = None if data.value is None else np.asarray(data.value).tolist()
-            assert theirs == (None if value is None else [value] if part == 2 else value.tolist())
+            data, value = theirs.component_data[self.names[part]], ours.value[part]
+            assert data.lock_ref == ours.lock[part]
+            slots = None if data.value is None else np.asarray(data.value).tolist()
+            assert slots == (None if value is None else [value] if part == 2 else value.tolist())
 
 
 def campaign(real, seed, tried):

@@ -26,7 +26,6 @@ def unknown_log(path: Path) -> BadInput:
 
 
 FOREIGN: Mapping[str, re.Pattern[str]] = {
-    "SGLang": re.compile(r"\bsglang\b|#cached-token:", re.I),
     "TensorRT-LLM": re.compile(r"\[TRT-LLM\]|tensorrt_llm", re.I),
     "text-generation-inference": re.compile(r"text_generation_(?:router|launcher)"),
     "LMCache": re.compile(r"\bLMCache\b"),

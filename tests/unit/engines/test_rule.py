@@ -108,7 +108,7 @@ def test_a_source_has_an_address_and_a_line(source, link, text):
 def test_a_shipped_rule_names_a_public_place(name):
     known = about(RULES[name])
     assert known.id == name and known.role in Role
-    projects = r"(ggml-org/llama|ikawrakow/ik_llama)\.cpp|ml-explore/mlx-lm|vllm-project/vllm"
+    projects = r"(ggml-org/llama|ikawrakow/ik_llama)\.cpp|ml-explore/mlx-lm|vllm-project/vllm|sgl-project/sglang"
     assert re.fullmatch(projects, known.source.project)
     assert known.source.link or known.since or known.source.path, known
     for number in (known.since, known.until):

@@ -26,7 +26,7 @@ def test_only_the_requested_engines_are_tried():
 
 
 @pytest.mark.parametrize("line, name", [
-    ("[TRT-LLM] [I] Engine 000", "TensorRT-LLM"), ("Decode batch. #cached-token: 5", "SGLang"),
+    ("[TRT-LLM] [I] Engine 000", "TensorRT-LLM"),
     ('127.0.0.1 "POST /v1/completions HTTP/1.1" 200', "an HTTP server"), (LLAMA, ""), ("", ""),
 ])  # fmt: skip
 def test_logs_of_something_else_are_named(line, name):
