@@ -32,7 +32,7 @@ SCENARIOS = {scenario.id: scenario for scenario in corpus()}
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
 
-PROJECTS = {"llama_cpp": "llama", "ik_llama": "ik", "mlx_lm": "mlx"}
+PROJECTS = {"llama_cpp": "llama", "ik_llama": "ik", "mlx_lm": "mlx", "vllm": "vllm"}
 ID = re.compile(r"(?P<project>[a-z]+)(-(?P<thread>\d+))?(-[a-z0-9]*[a-z][a-z0-9]*)(-[a-z0-9]+)*")
 """Scheme of ids; after a project and perhaps a thread comes a word."""
 
