@@ -49,8 +49,12 @@ ASKED_QUIETLY = {
     "LC-SPEC-BATCH.SHARED",
     "LC-CKPT-NOTE.NONE", "ML-BATCH-FRESH.EMPTY", "ML-BATCH-FRESH.SIZE", "ML-PC-LENGTHS.ALL", "ML-PC-LENGTHS.TAIL",
     "ML-THINKS.TOKENIZER", *SILENT,
-}
-"""Rules that are asked without a line in the log."""
+    *(name for name in RULES if name.startswith("V-") and name not in {
+        "V-LOOK-3", "V-LOOK-4", "V-MAM-6", "V-MAM-6.COPY", "V-POOL-5", "V-SCHED-ADMIT", "V-SCHED-NEXT", "V-SCHED-PREEMPT",
+        "V-SPLIT-1", "V-SPLIT-1.BLOCK", "V-SPLIT-1.LAST",
+    }),
+}  # fmt: skip
+"""Rules that are asked without a line in the log. Those of vLLM: ``test_vllm_rules``."""
 
 FILES_ONLY = "asked where a cache goes into a file, which the server never does; make peers asks the classes"
 QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
