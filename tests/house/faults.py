@@ -111,8 +111,8 @@ def recording(name: str) -> Path | None:
 def _steps(path: Path) -> dict[int, bool]:
     """Map the steps of a recording to whether an answer differs from a cold run or the server ended."""
     data = json.loads(path.read_text("utf-8"))
-    wrong = {int(str(one["i"]).partition(".")[0]) for one in data["inexact"]}
-    return {step["i"]: step["i"] in wrong or "died" in step for step in data["steps"]}
+    wrong = {int(str(one["i"]).partition(".")[0]) for one in data.get("inexact", ())}
+    return {step["i"]: step["i"] in wrong or "died" in (step.get("op"), *step) for step in data["steps"]}
 
 
 def _of_recording(name: str, number: int, reuse: bool) -> str:

@@ -68,7 +68,8 @@ def _judged(cells: dict[tuple[str, str, str], list[Line]]) -> str:
     if not judged:
         return f"{bound}Answers were not judged.\n"
     wrong, every = sum(one["wrong"] for one in judged), sum(one["answered"] for one in judged)
-    return f"{bound}Of {every:,} judged answers (hybrid, block size 528, {len(judged)} sessions) {wrong:,} are wrong.\n"
+    return (f"{bound}Of {every:,} judged answers ({len(judged)} runs of a session; no column was judged completely) "
+            f"{wrong:,} are wrong.\n")
 
 
 def replaced(page: str, part: str) -> str:

@@ -235,9 +235,9 @@ class Scheduler(Tables):
                 rejected = len(part.drafts) - (len(part.said) - 1)
                 row.computed -= rejected if row.computed else 0
                 row.pending -= rejected if row.pending else 0
-            row.task.answer.outputs += part.outputs if part.speaks else ()
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
+            row.task.answer.outputs += part.outputs[: len(part.said)] if part.speaks else ()
             tokens = self.rules.publish_again(Delivered(
                 running, self.opts.num_speculative_tokens, placed, row.pending, row.computed, row.in_flight,
                 self.opts.async_scheduling))  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
@@ -47,16 +47,7 @@ def _rules(profile: str) -> dict[str, Any]:
     """Return the rules (as ids) and numbers of a profile by field."""
     from cachesim.engines.registry import rules_of
 
-    return {name: getattr(value, "rule", _plain(value)) for name, value in _entries(rules_of(profile))}
-
-
-def _entries(rules: RuleSet) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a profile; of a mapping of rules each entry, as ``field.key``."""
-    for name, value in rules.fields().items():
-        if isinstance(value, Mapping) and value and all(map(callable, value.values())):
-            yield from ((f"{name}.{key}", entry) for key, entry in value.items())
-        else:
-            yield name, value
+    return {name: getattr(value, "rule", _plain(value)) for name, value in rules_of(profile).fields().items()}
 
 
 def _plain(value: Any) -> Any:
@@ -92,7 +83,7 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
     if rules.name in notes():
         show(f"{notes()[rules.name]}\n")
-    for name, value in _entries(rules):
+    for name, value in rules.fields().items():
         if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: never observed)" if name in rules.inferred else ""
             when = life_in(rules.name, value).get(name, "")
@@ -106,7 +97,7 @@ def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:
     if engine_of(args.names[0]) is not engine_of(args.names[1]):
         raise BadInput("profiles diff compares two profiles of one engine")
     a, b = (_rules(name) for name in args.names)
-    rows = [(k, a.get(k), b.get(k)) for k in {**a, **b} if a.get(k) != b.get(k) and k not in ABOUT]
+    rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ABOUT]
     if args.json:
         say_json({"a": args.names[0], "b": args.names[1], "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
     else:

@@ -77,8 +77,8 @@ def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int
 
 @rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Value: it can start now. ``partial``:
-    the found prefix ends inside the block; ``promised``: its first key is of this step, not only another one."""
+    """A request whose state is computed in this very step waits for the next one. Returns whether it can start now.
+    ``partial``: the found prefix ends inside the block; ``promised``: its first key is of this step, not any key."""
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
@@ -276,8 +276,8 @@ class Delivered(NamedTuple):
 
 @rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
 def publish_again(ask: Delivered) -> int | None:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Value: tokens
-    whose blocks are published, None = none."""
+    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Returns the
+    tokens whose blocks are published, None = none."""
     return ask.computed - ask.flying if ask.running and (ask.drafts > 0 or ask.before > 0) else None
 
 

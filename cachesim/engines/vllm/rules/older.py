@@ -27,7 +27,7 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
 
 @rule("V-PUB-7.OVERLAP", Role.PUBLISH, vllm(SCHEDULER, "_update_request_with_output", "0.32.0"))
 def publish_overlapped(ask: Delivered) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Value: tokens whose blocks are
+    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns the tokens whose blocks are
     published, None = none."""
     return ask.computed - ask.after if ask.running and ask.overlap else None
 
@@ -112,7 +112,7 @@ def left_behind_alone(columns: int, inside: bool) -> int:
 @rule("V-SPLIT-1.LAST", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"))
 def split_at_last(ask: Split) -> Decision:
     """Chunks of a prompt end where a state should be kept: at blocks, at the last complete block and at the junction.
-    A prompt of complete blocks does not stop before its last block. Value: tokens of the chunk."""
+    A prompt of complete blocks does not stop before its last block. Returns the tokens of the chunk."""
     start, end, block, unit = ask.start, ask.end, ask.block, ask.hashed
     prefill = max(ask.prompt, ask.n - 1)
     if start >= prefill:

@@ -38,8 +38,8 @@ def known(ask: Find) -> Find:
 
 @rule("V-MAM-6.COPY", Role.CONSULT, OURS)
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request waits for the next step if it needs a state, or a copy of a block, that this step computes. Value: it
-    can start now."""
+    """A request waits for the next step if it needs a state, or a copy of a block, that this step computes. Returns
+    whether it can start now."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
 
 
