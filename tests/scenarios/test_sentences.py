@@ -13,12 +13,13 @@ from cachesim.engines.ik_llama.sentences import SENTENCES as IK_LLAMA
 from cachesim.engines.llama_cpp.sentences import SENTENCES as LLAMA_CPP
 from cachesim.engines.mlx_lm.sentences import SENTENCES as MLX_LM
 from cachesim.engines.rule import RULES, Decision, Role, rule
+from cachesim.engines.sglang.sentences import SENTENCES as SGLANG
 from cachesim.engines.vllm.sentences import SENTENCES as VLLM
 from cachesim.judging.verdict_text import sentence
 from tests.scenarios.rule_examples import examples
 from tests.scenarios.test_corpus import RUNS, decided
 
-TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM, VLLM)
+TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM, VLLM, SGLANG)
 MOST = 40                    # decisions of a rule that are compared with the sentences of its neighbours
 
 ALIKE = {

@@ -1,4 +1,4 @@
-"""Tests that the scenarios of vLLM ask every rule of its tables, most of which write no line in the log."""
+"""Tests that scenarios ask every rule of the engines of which most rules write no line in the log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, Callable
 
+import pytest
+
+from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES, about
-from cachesim.engines.vllm.profiles import PROFILES, Rules
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.runner import play
 from tests.scenarios.whole import corpus
 
 NEVER = {"V-FREE-2": "reference windows are not computed, so that no scenario has them"}
 
 
-def watched(rules: Rules, asked: set[str]) -> Rules:
+def watched(rules: RuleSet, asked: set[str]) -> RuleSet:
     """Return a rule set whose rules note that they were asked."""
 
     def watch(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,9 +38,11 @@ def watched(rules: Rules, asked: set[str]) -> Rules:
     return replace(rules, **changed)
 
 
-def test_every_rule_is_asked() -> None:
+@pytest.mark.parametrize("engine, prefix", [("vllm", "V-"), ("sglang", "S-")])
+def test_every_rule_is_asked(engine: str, prefix: str) -> None:
     asked: set[str] = set()
     for scenario in corpus():
-        for profile in scenario.profiles if scenario.engine == "vllm" else ():
-            play(scenario, profile, "provenance", table=watched(PROFILES[profile], asked))
-    assert {name for name in RULES if name.startswith("V-")} - asked == set(NEVER)
+        for profile in scenario.profiles if scenario.engine == engine else ():
+            play(scenario, profile, "provenance", table=watched(rules_of(profile), asked))
+    rules = {name for name in RULES if name.startswith(prefix)}
+    assert rules - asked == set(NEVER) & rules
