@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
+PEERS_SGLANG := .venv-peers-sglang
 LIVE   := .venv-live
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
@@ -26,7 +27,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed hostile rediscover replay grades docs coverage peers peers-vllm adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed hostile rediscover replay grades docs coverage peers peers-vllm peers-sglang adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -47,7 +48,7 @@ help:
 	@echo 'make grades   grade the evidence of each rule       make grades TRACES=../shared/traces JOBS=2'
 	@echo 'make docs     update outputs in the documents       make docs'
 	@echo 'make coverage list rules reached by scenarios       make coverage'
-	@echo 'make peers    compare with the real mlx-lm, vLLM    make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
+	@echo 'make peers    compare with the real classes         make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
@@ -139,8 +140,8 @@ coverage: $(VENV)/.dev
 upstream: $(VENV)/.run
 	@$(BIN)/python -m tests.upstream '$(OLD)' '$(NEW)' $(ARGS)
 
-# The real mlx-lm and the real vLLM have their own environments, so that nothing else can depend on them.
-peers: $(PEERS)/.made peers-vllm
+# The real mlx-lm, vLLM and SGLang have their own environments, so that nothing else can depend on them.
+peers: $(PEERS)/.made peers-vllm peers-sglang
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
@@ -159,6 +160,16 @@ $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_VLLM)
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers-vllm]'
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0
+	@touch $@
+
+# SGLang's tree needs no torch: tests/peers/sglang_source.py replaces it.
+peers-sglang: $(PEERS_SGLANG)/.made
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+
+$(PEERS_SGLANG)/.made: pyproject.toml
+	@$(PYTHON) -m venv $(PEERS_SGLANG)
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e . msgspec
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23
 	@touch $@
 
 # Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.
@@ -219,7 +230,7 @@ targets:
 	@$(PYTHON) .ci/targets.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) $(PEERS_SGLANG) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # Stamps: the environment is created once and updated when pyproject.toml changes.
 $(VENV)/.made:

@@ -38,6 +38,7 @@ SMALLEST = {
     "replay": "TRACES=tests/data/llama_cpp JOBS=1",
     "peers": "OPS=2000 BURSTS=5 TALKS=2 STEPS=1000 ARGS='--row 5'",
     "peers-vllm": "STEPS=1000",
+    "peers-sglang": "OPS=2000",
     "adapters": "ARGS=mlx_lm_lru",
     "live": "N=5 MINUTES=1 JOBS=1",
     "workloads": "SESSIONS=tests/workloads/data JOBS=1",
