@@ -13,11 +13,12 @@ from cachesim.engines.ik_llama.sentences import SENTENCES as IK_LLAMA
 from cachesim.engines.llama_cpp.sentences import SENTENCES as LLAMA_CPP
 from cachesim.engines.mlx_lm.sentences import SENTENCES as MLX_LM
 from cachesim.engines.rule import RULES, Decision, Role, rule
+from cachesim.engines.vllm.sentences import SENTENCES as VLLM
 from cachesim.judging.verdict_text import sentence
 from tests.scenarios.rule_examples import examples
-from tests.scenarios.test_corpus import RUNS, decided
+from tests.scenarios.test_corpus import PLAIN, RUNS, decided
 
-TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM)
+TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM, VLLM)
 MOST = 40                    # decisions of a rule that are compared with the sentences of its neighbours
 
 ALIKE = {
@@ -49,7 +50,7 @@ def decisions() -> dict[str, list[Decision]]:
 
 
 def shipped() -> list[str]:
-    return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim."))
+    return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.") and name not in PLAIN)
 
 
 def _own_words(name: str, rule: Decision) -> str | None:
