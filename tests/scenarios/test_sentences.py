@@ -17,7 +17,7 @@ from cachesim.engines.sglang.sentences import SENTENCES as SGLANG
 from cachesim.engines.vllm.sentences import SENTENCES as VLLM
 from cachesim.judging.verdict_text import sentence
 from tests.scenarios.rule_examples import examples
-from tests.scenarios.test_corpus import RUNS, decided
+from tests.scenarios.test_corpus import PLAIN, RUNS, decided
 
 TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM, VLLM, SGLANG)
 MOST = 40                    # decisions of a rule that are compared with the sentences of its neighbours
@@ -51,7 +51,7 @@ def decisions() -> dict[str, list[Decision]]:
 
 
 def shipped() -> list[str]:
-    return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim."))
+    return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.") and name not in PLAIN)
 
 
 def _own_words(name: str, rule: Decision) -> str | None:

@@ -39,15 +39,15 @@ def test_a_model_has_one_window(engine):
 
 
 def test_an_unknown_engine_has_no_options():
-    for ask in (lambda: check_option("ctx_size", 256, "vllm"), lambda: filled({}, "vllm")):
-        with pytest.raises(BadInput, match="unknown engine 'vllm'"):
+    for ask in (lambda: check_option("ctx_size", 256, "triton"), lambda: filled({}, "triton")):
+        with pytest.raises(BadInput, match="unknown engine 'triton'"):
             ask()
 
 
 @pytest.mark.parametrize(
     ("profiles", "told"),
     [
-        (("vllm@v1",), "unknown engine 'vllm'"),
+        (("triton@v1",), "unknown engine 'triton'"),
         (("llama_cpp",), "'llama_cpp' is not a profile of the engine 'llama_cpp'"),
         (("llama_cpp@b10587", "ik_llama@main"), "'ik_llama@main' is not a profile of the engine 'llama_cpp'"),
     ],

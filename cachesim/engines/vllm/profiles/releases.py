@@ -53,7 +53,6 @@ V0_30_0 = replace(
 REPAIRED = replace(
     V0_33_0,
     name="vllm@0.33.0-repaired",
-    build="",
     source="vLLM 0.33.0 without its known faults, proposed by cachesim",
     find_swa=repaired.find_window_known,
     find_chunked=repaired.find_chunk_known,
