@@ -14,18 +14,20 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
-from cachesim.model import make_model
+from cachesim.model import make_model, parse
 from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
 
 pytestmark = pytest.mark.long
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
+"""Engines with names of models; the others take layers."""
 
 
 @cache
 def judge_of(engine: str, model: str) -> Judge:
     """Return the judge of all exact runs of a model. The result of a cold run depends on nothing else. Engines give the
     same short name to different models."""
-    return Judge(make_model(KINDS[engine](model).spec, exact=True))
+    spec = KINDS[engine](model).spec if engine in KINDS else parse(model)
+    return Judge(make_model(spec, exact=True))
 
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)

@@ -75,6 +75,7 @@ class Server(Inspected):
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
         if action != "erase":
             raise BadInput(f"this server has no slots to {action}", hint="restart")
+        self.log.mark()
         return {"status": 200, "success": self.reset_cache(running=False)}
 
     def take_tasks(self) -> None:
