@@ -63,6 +63,7 @@ ADDED = {
     "media.adapters": "llama-media-image-under-previous-adapter", "media.last": "llama-media-prompt-ends-with-image",
     "media.size": "llama-media-image-exceeds-ubatch", "media.back": "llama-media-alora-after-image",
     "media.again": "llama-media-image-finds-no-cells", "task_first": "llama-media-null-token-at-image",
+    "adapters.back": "llama-alora-scale-of-failed-image",
 }
 """Conversations that fail without a change of llama_cpp@b11549-repaired, of which the tried one has media.adapters."""
 KEYED = ("llama_cpp@b11549-lora-tried", "llama_cpp@b11549-repaired")

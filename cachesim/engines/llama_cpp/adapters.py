@@ -196,7 +196,7 @@ def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
     if split.value == WAIT:
         return int(srv.decide(split, slot))
     srv.emit(ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
-    srv.put_back = slot.alora, slot.adapters[slot.alora]
+    srv.put_back = slot, slot.adapters[slot.alora]
     slot.adapters = scaled(slot.adapters, slot.alora, 0.0)
     stop: int = srv.decide(split, slot)
     return stop
@@ -238,11 +238,15 @@ def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:
 
 
 def put_scale_back(srv: Core) -> None:
-    """Before the batch is decoded, the scale of a split aLoRA returns to the list of the slot that leads the batch."""
+    """Before the batch is decoded, the scale of a split aLoRA returns to the list that rule LC-ALORA-BACK chooses."""
     if srv.put_back is not None and srv.leader is not None:
-        number, scale = srv.put_back
+        split, scale = srv.put_back
+        back = srv.rules.adapters.back(split.id, srv.leader.id)
         srv.emit(ev.AloraAgain(scale))
-        srv.leader.adapters = scaled(srv.leader.adapters, number, scale)
+        slot = srv.slots[srv.decide(back, srv.leader) if split is not srv.leader else back.value]
+        slot.adapters = scaled(slot.adapters, split.alora, scale)
+        if slot is not split and slot.task is not None:
+            slot.task.answer.deciding = back.rule
 
 
 def set_adapters(srv: Core, given: Mapping[int, float]) -> dict[str, Any]:

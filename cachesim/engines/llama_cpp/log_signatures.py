@@ -99,6 +99,7 @@ SIGNATURES = (
 UNLOGGED: Mapping[str, str] = {
     "LC-ALORA-ONE": "not logged: in the error",
     "LC-LORA-IDS": "not logged: in the error",
+    "LC-ALORA-BACK": "not logged: in the answers",
     "LC-LORA-LEAD": "not logged: in the end of the server, or in the iteration of the next slot",
     **dict.fromkeys(("LC-LORA-SAVE", "LC-LORA-ENTRY", "LC-LORA-FILE"),
                     "not logged: in the reused tokens of the next request"),

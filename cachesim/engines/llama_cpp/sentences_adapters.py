@@ -27,6 +27,8 @@ ADAPTERS: dict[str, Say] = {
     "LC-ALORA-SPLIT": lambda v, b: "the slot waits: another one leads the batch" if v < 0 else (
         f"tokens {b['held']}..{v - 1} are evaluated without the aLoRA" if v else
         NoEffect("the batch is evaluated with the slot's adapters")),
+    "LC-ALORA-BACK": lambda v, b: f"slot {v} gets the scale of the aLoRA back" + (
+        "" if v == b["split"] else f", although slot {b['split']} was split"),
     "LC-LORA-BATCH": lambda v, b: NoEffect("the slot joins the batch") if v else (
         f"the slot waits: adapters {_scales(b['own'])}, those of the batch {_scales(b['leader'])}"),
     "LC-LORA-LEAD": lambda v, b: "the failed request no longer leads the batch" if not v else (

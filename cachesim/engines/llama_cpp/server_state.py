@@ -40,7 +40,7 @@ class Core(SlotDriver):
     """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing."""
 
     leader: Slot | None = None                       # first slot of the batch, which decides its adapters
-    put_back: tuple[int, float] | None = None        # number and scale of an aLoRA that this batch splits
+    put_back: tuple[Slot, float] | None = None       # slot that this batch splits, and the scale of its aLoRA
     in_force: Scales                                 # scales of the last batch, under which images are evaluated
 
     def __init__(

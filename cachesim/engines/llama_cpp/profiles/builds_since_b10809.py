@@ -130,7 +130,9 @@ B11549_REPAIRED = replace(
     waiting=repaired.waiting_is_cleared,
     children_at=repaired.copied_after_output,
     file_empty=slot_file.empty_clears,
-    adapters=replace(LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted),
+    adapters=replace(
+        LORA_TRIED, entry=keyed.entry_notes_rows, file=keyed.restored_under_noted, back=keyed.back_to_split,
+    ),
     media=replace(
         MEDIA_TRIED, last=media_repairs.last_is_no_image, size=media_repairs.size_in_micro_batch,
         back=media_repairs.back_to_start, again=media_repairs.tried_after_purge,
@@ -139,7 +141,7 @@ B11549_REPAIRED = replace(
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
         "kv_shared", "kv_shift", "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
-        "media.back", "media.again", *LORA_CHANGED,
+        "media.back", "media.again", "adapters.back", *LORA_CHANGED,
     ),
 )
 

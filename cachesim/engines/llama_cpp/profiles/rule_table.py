@@ -38,6 +38,7 @@ class AdapterRules:
     scan: Rule = adapters.invocation_start
     cap: Rule = adapters.cap_before_start
     split: Rule = adapters.split_at_start
+    back: Rule = adapters.back_to_leader
     batch: Rule = adapters.joins_batch
     lead: Rule = adapters.leads_if_filled
     init: Rule = adapters.scales_at_start

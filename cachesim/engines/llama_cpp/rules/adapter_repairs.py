@@ -147,3 +147,13 @@ def split_if_leading(held: int, start: int, active: bool, follows: bool) -> Deci
     waits, because another one leads the batch."""
     usual = split_at_start(held, start, active, follows)
     return Decision(WAIT if usual.value and follows else usual.value, {**usual.because, "follows": follows})
+
+
+# [New in llama_cpp@b11549-repaired]
+@rule("LC-ALORA-BACK.OWN", Role.PLAN,
+      llama_cpp(CONTEXT, 'pre_decode "re-enabling alora"', "b11549",
+                note="proposed here: the slot that was split is kept beside alora_scale, and its list gets the scale "
+                     "back in place of slot_batched's"))
+def back_to_split(split: int, leader: int) -> Decision:
+    """Returns the slot whose list gets the scale of a split aLoRA back: the one that was split."""
+    return Decision(split, {"split": split, "leader": leader})

@@ -148,6 +148,13 @@ def split_at_start(held: int, start: int, active: bool, follows: bool) -> Decisi
     return Decision(start - 1 if active and start - 1 > held else 0, {"held": held, "start": start})
 
 
+@rule("LC-ALORA-BACK", Role.PLAN, llama_cpp(CONTEXT, 'pre_decode "re-enabling alora"', "b11549"))
+def back_to_leader(split: int, leader: int) -> Decision:
+    """Returns the slot whose list gets the scale of a split aLoRA back before the batch is decoded: the one that leads
+    the batch, also if the request that was split failed and another slot leads in its place."""
+    return Decision(leader, {"split": split, "leader": leader})
+
+
 @rule("LC-LORA-BATCH", Role.ADMIT, llama_cpp(CONTEXT, "can_batch_with", "b11549"))
 def joins_batch(leader: Scales, own: Scales) -> Decision:
     """Returns whether a slot joins a batch: if its adapters and scales are those of the batch's first slot. Others wait
