@@ -149,7 +149,8 @@ PLAIN: Mapping[str, Decision] = {
 
 SPLIT = Split(0, 40, 50, 50, 16, 16, 0, 16, 40, False, 0, 0, False, 0)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
-    "V-POOL-5": (3, 32), "V-MAM-6": (True,), "V-SPLIT-1": (SPLIT,), "V-SPLIT-1.WHOLE": (SPLIT,),
+    "V-POOL-5": (3, 32), "V-MAM-6": ("mamba", False, True), "V-MAM-6.COPY": ("mamba", False, True),
+    **dict.fromkeys(("V-SPLIT-1", "V-SPLIT-1.BLOCK", "V-SPLIT-1.LAST"), (SPLIT,)),
     "V-SCHED-NEXT": ("fcfs", [(0, 1)]), "V-SCHED-ADMIT": (0, 3, 0, 2), "V-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""
