@@ -166,4 +166,5 @@ def examples() -> dict[str, Decision]:
     """Return an example decision of each rule."""
     found = Decision(32, {"n": 40, "junction": 0})
     return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
-            **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})), "V-LOOK-3": found, "V-LOOK-4": found}
+            **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})),
+            "V-LOOK-3": found, "V-LOOK-4": found}

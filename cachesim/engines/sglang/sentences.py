@@ -41,7 +41,8 @@ PLAIN = {
     "S-QUOTA": "most tokens to evict", "S-ABOVE": "whether a node that became a leaf stays",
     "S-FRONTIER": "window slots that the request gives back", "S-SLIDE": "whether this step gives back window slots",
     "S-GIVE": "tokens that are inserted with a state", "S-INSERT": "tokens that are inserted without a state",
-    "S-KEPT": "order of the requests that run on", "S-LATE": "whether the request waits for one with the same beginning",
+    "S-KEPT": "order of the requests that run on",
+    "S-LATE": "whether the request waits for one with the same beginning",
     "S-CHUNK": "tokens of the next chunk",
 }
 """Sentences of rules whose answers are not logged."""
