@@ -18,7 +18,7 @@ def test_options_are_options_of_the_engine(engine):
         for name, value in world.server.items():
             check_option(name, value, engine)
             seen.add((name, value))
-        check_model(world.model)
+        check_model(world.model, engine)
         assert world.most >= 1
         assert all(edge >= 0 for edge in world.edges)
     assert {value for name, value in seen if name in ("ubatch_size", "prefill_step_size")} >= {1, 4, 64}
