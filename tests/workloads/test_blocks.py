@@ -32,7 +32,7 @@ def test_a_cell_without_all_sessions_says_so():
 
 
 def test_judged_answers_are_counted():
-    assert "Of 20 judged answers (hybrid, block size 528, 2 sessions) 3 are wrong." in blocks_part(
+    assert "Of 20 judged answers (2 runs of a session; no column was judged completely) 3 are wrong." in blocks_part(
         [line(wrong=1), line(session="b", wrong=2)])  # fmt: skip
 
 

@@ -28,7 +28,7 @@ JUDGE = [
           'not (known and doubts == run["unsettled"]):', "not known:"),
     Fault("a memory that ends elsewhere is right", "judging/judging_observer.py",
           "        if not agrees:\n", "        if False:\n"),
-    Fault("a cold run has the options of the first start", "judging/judging_observer.py",
+    Fault("a cold run has the options of the first start", "judging/cold_repetition.py",
           "            options |= step.action.server\n", "            pass\n"),
     Fault("a new last token is always evaluated", "judging/recompute_reasons.py",
           "last = start == n_tokens - 1 and ledger.best == n_tokens - 1", "last = start == n_tokens - 1"),
@@ -49,7 +49,7 @@ JUDGE = [
           'rung = "bits" if same else "provenance"', 'rung = "bits"'),
     Fault("a window is compared one row short", "judging/compare_stored.py",
           "first = max(start, n - part.window + 1) if", "first = max(start, n - part.window + 2) if"),
-    Fault("an error of the server is a refusal", "judging/judging_observer.py",
+    Fault("an error of the server is a refusal", "judging/cold_repetition.py",
           "answer.status < 500", "answer.status <= 500"),
     Fault("a rule is named that changes nothing", "judging/deciding_rule.py",
           "new.outcome.cache_n > old.outcome.cache_n", "new.outcome.cache_n >= old.outcome.cache_n"),
@@ -123,7 +123,7 @@ REPORTS = [
 
 FUZZ = [
     Fault("a request without room is not answered", "tools/search/properties.py",
-          "(answer.status == 500 and answer.error_kind != NO_ROOM)", "answer.status == 500"),
+          "(answer.status == 500 and step.verdict.kind != Kind.CROWDED)", "answer.status == 500"),
     Fault("only loading makes a wrong object", "tools/search/properties.py",
           "STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)",
           "STORING = (Role.LOAD, )"),
