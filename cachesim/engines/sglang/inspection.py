@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import numpy as np
 
 from cachesim.base.errors import Crash
@@ -57,6 +59,10 @@ class Inspected(Worker):
         """Return the keys of all nodes and states."""
         return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
                 if node.value[part] is not None]  # fmt: skip
+
+    def occupied_slots(self) -> Sequence[int]:
+        """Return the requests in progress: an ended request leaves only nodes that others can find."""
+        return self.busy()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
