@@ -7,6 +7,7 @@ the engine's manual.
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import ArgumentParser
 from typing import Any, Mapping, NamedTuple
 
@@ -66,11 +67,19 @@ class Flags(NamedTuple):
     silent: list[str]
 
 
+def _words(typed: str) -> list[str]:
+    """Return the words of a text; quotes hold the spaces of a value. Raises BadInput for an open quote."""
+    try:
+        return shlex.split(typed)
+    except ValueError:
+        raise BadInput(f"flags: a quote is not closed: {quoted(typed)}") from None
+
+
 def read_flags(typed: str, profile: str) -> Flags:
     """Return the flags in a text, ``-np 2 cache_ram=0``. Raise BadInput for words that are not flags of the engine."""
     parser = ArgumentParser(add_help=False)
     parser.add_argument("-p")                            # selects the engine in ``take``
-    found = take(["-p", profile, *typed.split()], parser)
+    found = take(["-p", profile, *_words(typed)], parser)
     rest = found.argv[2:]
     for word in rest:
         if "=" not in word or word.startswith("-"):

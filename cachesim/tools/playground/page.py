@@ -8,6 +8,7 @@ from string import Template
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, cut
+from cachesim.base.escaping import shell_word
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, profiles
@@ -65,7 +66,8 @@ def _examples() -> Iterator[Mapping[str, Any]]:
 def flags_text(server: Mapping[str, Option], engine: str) -> str:
     """Return the options of a server in its own spelling, as ``read_flags`` reads them."""
     manual, given = manual_of(engine), spoken(server, engine)
-    return " ".join(flag_text(flag, given[flag.name], {}) for flag in manual.flags if flag.name in given)
+    texts = [(flag.name, flag_text(flag, given[flag.name], {})) for flag in manual.flags if flag.name in given]
+    return " ".join(shell_word(text) if text.startswith(f"{name}=") and " " in text else text for name, text in texts)
 
 
 def _compared(scenario: Scenario) -> list[str]:

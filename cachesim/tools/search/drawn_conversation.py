@@ -29,7 +29,7 @@ MODELS: Mapping[str, tuple[str, ...]] = {
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W8 W8", "W8", "K8 A"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
-    "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
+    "HW": ("G W8", "C W8", "W8 G", "W8 A G"), "M": ("GGA+M", "A+M"),
     "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA", "qwen35d64", "qwen35d64mtp"),
 }
 """Model classes that narrow a search: attention, windows or chunks, recurrent, hybrids, hybrids with windows, MTP,

@@ -101,7 +101,7 @@ def test_version(capsys):
         main(["--version"])
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"cachesim {__version__}"
-    assert [name.partition("@")[0] for name in second.split(", ")] == ["llama_cpp", "ik_llama", "mlx_lm"]
+    assert [name.partition("@")[0] for name in second.split(", ")] == ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from tests.unit.cli.test_commands import call, call_json
 from tests.unit.scenarios.samples import GOOD
 
 NEWEST, OLD, NOW = "llama_cpp@b11549", "llama_cpp@after-28302", "llama_cpp@b11063"
+LATEST = {"llama_cpp@latest": NEWEST, "vllm@latest": "vllm@0.33.0", "sglang@latest": "sglang@0.5.23"}
 
 
 def test_latest_is_the_newest_of_the_line_and_the_default():
     kit = ENGINES["llama_cpp"]
-    assert latest() == {"llama_cpp@latest": NEWEST} and kit.newest == kit.line[-1] == DEFAULT_PROFILE == NEWEST
+    assert latest() == LATEST and kit.newest == kit.line[-1] == DEFAULT_PROFILE == NEWEST
     assert not {*latest(), *renamed()} & set(profiles()), "they are names of profiles, never profiles"
 
 
@@ -74,5 +75,5 @@ def test_a_file_names_the_build_and_not_the_latest(capsys, tmp_path):
 
 
 def test_the_list_of_profiles_names_the_newest(capsys):
-    assert call_json(capsys, "profiles", "list")[1]["latest"] == {"llama_cpp@latest": NEWEST}
+    assert call_json(capsys, "profiles", "list")[1]["latest"] == LATEST
     assert "llama_cpp@latest" in call(capsys, "profiles", "list")[1]

@@ -21,8 +21,9 @@ def test_options_are_options_of_the_engine(engine):
         check_model(world.model, engine)
         assert world.most >= 1
         assert all(edge >= 0 for edge in world.edges)
-    steps = {value for name, value in seen if name in ("ubatch_size", "prefill_step_size", "max_num_batched_tokens")}
-    assert steps >= ({2, 4, 64} if engine == "vllm" else {1, 4, 64})       # a step of vLLM has at least a block
+    steps = {value for name, value in seen if name in ("ubatch_size", "prefill_step_size", "max_num_batched_tokens",
+                                                         "chunked_prefill_size")}
+    assert len(steps) >= 3 and steps >= {"vllm": {2, 4, 64}, "sglang": set()}.get(engine, {1, 4, 64})
 
 
 @pytest.mark.parametrize("engine", MODELS)
