@@ -29,7 +29,9 @@ REPORTS = {
 """Report -> its scenario."""
 IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
-CLASS_REPORTS = ("vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state")
+CLASS_REPORTS = (
+    "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
+)
 """Reports that drive the released classes of a server, without a server."""
 
 KEYED_REPORTS = {

@@ -101,7 +101,8 @@ def test_version(capsys):
         main(["--version"])
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"cachesim {__version__}"
-    assert [name.partition("@")[0] for name in second.split(", ")] == ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
+    engines = [name.partition("@")[0] for name in second.split(", ")]
+    assert engines == ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
 
 
 @pytest.mark.parametrize(
