@@ -7,8 +7,8 @@ the engine's manual.
 from __future__ import annotations
 
 import re
-import shlex
 from argparse import ArgumentParser
+from shlex import split
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, OverLimit, quoted
@@ -70,7 +70,7 @@ class Flags(NamedTuple):
 def _words(typed: str) -> list[str]:
     """Return the words of a text; quotes hold the spaces of a value. Raises BadInput for an open quote."""
     try:
-        return shlex.split(typed)
+        return split(typed)
     except ValueError:
         raise BadInput(f"flags: a quote is not closed: {quoted(typed)}") from None
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cachesim.engines.sglang.recordings import CLASSES, setup
+from cachesim.engines.sglang import recordings
+from cachesim.engines.sglang.recordings import CLASSES
 
 CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, "swa_tokens": 128, "states": 24,
           "max_running": 4, "chunked_prefill_size": None, "schedule_policy": "lpm", "eviction_policy": "slru",
@@ -10,13 +11,13 @@ CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, 
 
 
 def test_a_header_names_model_and_options():
-    model, flags = setup(CONFIG)
+    model, flags = recordings.setup(CONFIG)
     assert model == "G W6 A" and flags["chunked_prefill_size"] == -1 and flags["radix_eviction_policy"] == "slru"
     assert (flags["in_batch_threshold"], flags["swa_eviction_interval"]) == (8, 1)
 
 
 def test_a_turn_without_prefill_has_two_steps(engine):
-    model, flags = setup({"kind": "full", "tokens": 30, "max_running": 2, "max_prefill_tokens": 64})
+    model, flags = recordings.setup({"kind": "full", "tokens": 30, "max_running": 2, "max_prefill_tokens": 64})
     server = engine.start("sglang@0.5.23-recorded", model, flags, "provenance")
     request = {"prompt": list(range(9)), "answer": [1, 2, 3, 4]}
     play = CLASSES.play(server, {"requests": {"0": request, "1": {**request, "prompt": list(range(20, 40))}}})
@@ -36,4 +37,4 @@ def test_marks_of_wrong_reads():
 
 @pytest.mark.parametrize("kind", ["full", "full_swa"])
 def test_a_model_has_the_layers_of_its_kind(kind):
-    assert setup({"kind": kind, "window": 8})[0] == {"full": "A", "full_swa": "W8 A"}[kind]
+    assert recordings.setup({"kind": kind, "window": 8})[0] == {"full": "A", "full_swa": "W8 A"}[kind]

@@ -64,7 +64,7 @@ def test_an_error_in_the_line_has_its_column(line, column, says):
 
 @pytest.mark.parametrize(("field", "value", "says"), [
     ("model", "qwen4", "unknown model"), ("flags", "-np", "has no value"), ("flags", "--nope 3", "unknown flag"),
-    ("flags", "what", "unknown flag"), ("flags", "'", "unknown flag"), ("flags", "ctx_sise=3", "did you mean"),
+    ("flags", "what", "unknown flag"), ("flags", "'", "a quote is not closed"), ("flags", "ctx_sise=3", "did you mean"),
     ("profiles", ["llama_cpp@b0"], "older than the oldest rule set (llama_cpp@b1573"), ("profiles", ["x"], "unknown"),
     ("profiles", ["llama_cpp@nosuch"], "unknown profile"),
     ("profiles", ["llama_cpp@b10587", "mlx_lm@0.32.2"], "not a profile"),
