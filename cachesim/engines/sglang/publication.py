@@ -1,5 +1,4 @@
-"""Exchange between requests and the tree: match, checkpoint, release, allocation.
-"""
+"""Exchange between requests and the tree: match, checkpoint, release, allocation."""
 
 from __future__ import annotations
 
@@ -158,7 +157,7 @@ class Publication(RequestQueue):
             if taken and finished:
                 row.state = None if row.state == state else row.state
                 row.track = row.track and [slot for slot in row.track if slot != state]
-            self._settle(row, None if taken else state, finished)
+            self.settle(row, None if taken else state, finished)
 
     def decline(self, row: Row, n: int, rule: Callable[..., Any] | None) -> None:
         """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
@@ -203,7 +202,7 @@ class Publication(RequestQueue):
         exists = None if done.exists is None else int(done.exists)
         self.report(ev.Inserted(ask.limit, ask.protected, ask.frontier, done.known, exists))
 
-    def _settle(self, row: Row, state: int | None, finished: bool) -> None:
+    def settle(self, row: Row, state: int | None, finished: bool) -> None:
         """Free the states of a request; ``state``: one that the tree did not take, or None. A finished request keeps
         none."""
         for slot in (row.state, *(row.track or ())) if finished else (state,):
@@ -216,10 +215,7 @@ class Publication(RequestQueue):
     def release(self, row: Row, keep: bool) -> None:
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
         if not row.allocated:
-            if row.state is not None:
-                self.states.give_back(row.state)
-                row.state = None
-            return
+            return self.settle(row, None, finished=True)
         n = row.computed
         if keep:
             self.checkpoint(row, n, finished=True)
@@ -228,7 +224,7 @@ class Publication(RequestQueue):
         self.kv.free(row.buffer[min(high, n) : n])
         self.tree.unlock(row.lock)
         if not keep and STATE in self.parts:
-            self._settle(row, None, finished=True)
+            self.settle(row, None, finished=True)
         row.allocated = 0
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:

@@ -1,5 +1,4 @@
-"""Scheduler: order of the queue, admission, chunks, retraction.
-"""
+"""Scheduler: order of the queue, admission, chunks, retraction."""
 
 from __future__ import annotations
 
@@ -182,9 +181,7 @@ class Scheduler(Publication):
         self.tree.unlock(pin)
         if not n:
             row.copied = None
-            if row.state is not None:
-                self.states.give_back(row.state)
-                row.state = None
+            self.settle(row, None, finished=True)
             return s.NO_TOKEN if n is None else s.OTHER
         return self._spent(budget)
 

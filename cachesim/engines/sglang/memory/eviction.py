@@ -1,5 +1,4 @@
-"""Locks, sizes and evictions of the radix tree.
-"""
+"""Locks, sizes and evictions of the radix tree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pools of slots: K/V slots in pages, the window slots paired with them, and slots of recurrent states.
-"""
+"""Pools of slots: K/V slots in pages, the window slots paired with them, and slots of recurrent states."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Radix tree over prefixes: match, insert, split, lock.
-"""
+"""Radix tree over prefixes: match, insert, split, lock."""
 
 from __future__ import annotations
 
