@@ -93,6 +93,7 @@ class Tree(EvictableTree):
         for node in (*best.path(), self.root):
             node.access = time
             time -= 0.00001
+        self.update_leaf(best)
 
     def _refresh_parts(self, node: Node, insertion: bool) -> None:
         """Make windows and states at the end of a path most recent."""
@@ -162,6 +163,7 @@ class Tree(EvictableTree):
         self._refresh_parts(node, insertion=True)
         if fresh and at + len(node.key) > ask.counted:
             node.hits += 1
+        self.update_leaf(node)
         return Inserting(node, known, exists)
 
     def _overlap(self, node: Node, at: int, n: int, ask: Insertion) -> None:
