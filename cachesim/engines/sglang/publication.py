@@ -10,6 +10,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
+from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
@@ -145,9 +146,10 @@ class Publication(RequestQueue):
             done = self._insert(row, n, state)
             self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
             row.inserted = max(row.inserted, n)
-            row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
+            node = self._held(row, done.node, finished)
+            row.buffer[row.protected : node.end] = self.tree.slots(node)[row.protected :]
             self.tree.unlock(row.lock)
-            row.lock, row.node, row.protected = self.tree.lock(done.node), done.node, n
+            row.lock, row.node, row.protected = self.tree.lock(node), node, node.end
         if branched:
             row.window_branch = None
             if not finished:
@@ -158,6 +160,14 @@ class Publication(RequestQueue):
                 row.state = None if row.state == state else row.state
                 row.track = row.track and [slot for slot in row.track if slot != state]
             self.settle(row, None if taken else state, finished)
+
+    def _held(self, row: Row, inserted: Node, finished: bool) -> Node:
+        """Return the node that a request holds after an insertion."""
+        if finished or not self.rules.holds_matched():
+            return inserted
+        found = self.tree.match(tuple(row.all), row.space, inserted.end)
+        self.report()
+        return found.node
 
     def decline(self, row: Row, n: int, rule: Callable[..., Any] | None) -> None:
         """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
@@ -188,12 +198,13 @@ class Publication(RequestQueue):
         tokens, priority = tuple(row.all), int(row.task.request.extra.get("priority", 0))
         text = tuple(row.identities(0, len(row.all))) if row.key else tokens
         ask = Insertion(tokens, row.space, n, row.buffer[:n].copy(), row.protected, row.evicted, row.inserted, priority,
-                        state, text)  # fmt: skip
+                        state, text, row is self.chunked)  # fmt: skip
         done = self.tree.insert(ask)
         self._inserted(ask, done)
         prompt = row.prompt // self.page * self.page
         if boundary := self.rules.prompt_boundary(prompt, n, len(self.parts)):
             ask.limit = ask.protected = ask.counted = boundary
+            ask.chunk = True
             ask.priority += 1
             self._inserted(ask, self.tree.insert(ask))
         return done

@@ -35,6 +35,8 @@ PLAIN = {
     "S-ACCEPT": "whether the states and windows of a node let a prompt continue behind it",
     "S-BRANCH": "length at which a state or a window would give a longer hit",
     "S-RECENT": "tokens before the end whose windows and states become most recent",
+    "S-HITS": "whether an insertion counts as a use of a node",
+    "S-HOLD": "whether the request matches its tokens again after a chunk",
     "S-PROMPT": "length of a prompt that ends a node", "S-LIVE": "first token whose window slots are live",
     "S-REVIVE": "whether a revived node takes over the request's slots of full attention",
     "S-CAP": "tokens that are split off before a new leaf", "S-VICTIM": "place of a leaf in the order of eviction",

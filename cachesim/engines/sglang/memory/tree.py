@@ -31,7 +31,8 @@ class Match(NamedTuple):
 class Insertion:
     """``limit`` tokens of a request, with their slots, that the tree takes over. The first ``protected`` belong to the
     tree already; those before ``frontier`` have no window slots; ``counted`` were inserted by the same request
-    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key."""
+    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key; ``chunk``: the
+    request evaluates further chunks."""
 
     tokens: Tokens
     space: Any
@@ -43,6 +44,7 @@ class Insertion:
     priority: int
     state: int | None
     text: Tokens
+    chunk: bool = False
 
 
 class Inserting(NamedTuple):
@@ -154,15 +156,13 @@ class Tree(EvictableTree):
             node.priority = max(node.priority, ask.priority)
             self._overlap(node, at, same, ask)
             at += same
-            if at > ask.counted:
-                node.hits += 1
+            node.hits += self.rules.counts_hit(at, ask.counted, ask.chunk)
         known, fresh = at, at < ask.limit
         if fresh:
             node = self._leaf(node, at, ask)
         exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
         self._refresh_parts(node, insertion=True)
-        if fresh and at + len(node.key) > ask.counted:
-            node.hits += 1
+        node.hits += fresh and self.rules.counts_hit(at + len(node.key), ask.counted, ask.chunk)
         self.update_leaf(node)
         return Inserting(node, known, exists)
 

@@ -45,6 +45,8 @@ class Rules(RuleSet):
     capped_leaf: Callable[..., int]
     keep_state: Rule
     drop_excess: Rule
+    counts_hit: Callable[..., bool]
+    holds_matched: Callable[..., bool]
     prompt_boundary: Callable[..., int]
     retract_order: Rule
     kept_order: Callable[..., Sequence[int]]
