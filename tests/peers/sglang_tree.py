@@ -17,8 +17,8 @@ import numpy as np
 
 from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Tree
+from cachesim.engines.shared.page_pool import KvPools, StatePool
 from tests.peers import sglang_source as source
 
 LENGTH = 100                   # operations on a tree
@@ -117,7 +117,7 @@ class Trees:
         assert one.prefix_len == other.known and (2 not in self.parts or bool(one.mamba_exist) == other.exists)
         if other.exists:
             self.states.free(states[0])
-            self.pool.give_back(states[1])
+            self.pool.put_back(states[1])
         return one.last_device_node, other.node
 
     def lock(self, theirs, ours):

@@ -10,13 +10,13 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
-from cachesim.engines.sglang.memory.nodes import Node
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.kv_rows import empty_rows
+from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
@@ -163,7 +163,7 @@ class Publication(RequestQueue):
 
     def _held(self, row: Row, inserted: Node, finished: bool) -> Node:
         """Return the node that a request holds after an insertion."""
-        if finished or not self.rules.holds_matched():
+        if finished or not self.rules.rematches:
             return inserted
         found = self.tree.match(tuple(row.all), row.space, inserted.end)
         self.report()
@@ -218,7 +218,7 @@ class Publication(RequestQueue):
         none."""
         for slot in (row.state, *(row.track or ())) if finished else (state,):
             if slot is not None:
-                self.states.give_back(slot)
+                self.states.put_back(slot)
         if finished:
             row.state = row.track = None
         row.tracked = row.tracked_before = None

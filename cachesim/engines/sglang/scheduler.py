@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 

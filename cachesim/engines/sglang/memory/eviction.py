@@ -9,9 +9,9 @@ from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.recency_list import Recency
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.events import Decided, Event
@@ -144,7 +144,7 @@ class EvictableTree:
         elif part == SWA:
             self.kv.free_window(node.value[FULL])
         else:
-            self.states.give_back(value)
+            self.states.put_back(value)
         if part != FULL:
             node.value[part] = None
             self.lists[part].remove(node)

@@ -10,10 +10,9 @@ import numpy as np
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.memory.eviction import EvictableTree
-from cachesim.engines.sglang.memory.nodes import Node
-from cachesim.engines.sglang.memory.pools import NO_SLOTS
 from cachesim.engines.sglang.rules.tree import Found
-from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 

@@ -6,7 +6,7 @@ from math import lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.rules import BATCH, CACHE, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
 
 
 class Window(NamedTuple):
@@ -119,18 +119,6 @@ def insert_all(n: int, branch: int | None, protected: int) -> int:
 def publish_pages(n: int, page: int) -> Decision:
     """The tree takes over whole pages. Returns the number of tokens."""
     return Decision(n // page * page, {"n": n, "page": page})
-
-
-@rule("S-HOLD.INSERTED", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
-def holds_inserted() -> bool:
-    """After a chunk a request holds the path that it inserted. Returns whether it matches its tokens instead."""
-    return False
-
-
-@rule("S-HOLD.MATCHED", Role.MEMORY, source(CACHE, "cache_unfinished_req", MIDDLE))
-def holds_matched() -> bool:
-    """After a chunk a request matches its tokens again, and holds what it finds. Returns whether it does so."""
-    return True
 
 
 @rule("S-RETRACT.ORDER", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order"))
