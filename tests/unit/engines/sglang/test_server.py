@@ -79,6 +79,35 @@ def test_a_copy_continues_alone(engine):
     twin.check()
 
 
+def test_drafts_take_slots_and_steps(engine):
+    server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
+    answer = server.complete(Request(A, 9, draft_else=2))
+    assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 28]]]
+    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 28, 9)
+    alone = start(engine, "A", "provenance").complete(Request(A, 9))
+    assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
+    server.check()
+
+
+@pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])
+def test_eagle_compares_pairs_of_tokens(engine, model, hits):
+    server = start(engine, model, "provenance", speculative_algorithm="EAGLE")
+    prompts = A, A, (*A[:19], 1) if model != "GA" else (*A, 1)
+    answers = [server.complete(Request(prompt, 1)) for prompt in prompts]
+    assert [answer.cache_n for answer in answers] == hits
+    server.check()
+
+
+def test_the_tree_keeps_the_window_of_the_drafter(engine):
+    for profile, hit in (("sglang@0.5.23", 0), ("sglang@0.5.20", 19)):
+        server = start(engine, "W4 A", profile=profile, draft_window=30, speculative_algorithm="NGRAM",
+                       chunked_prefill_size=8)  # fmt: skip
+        server.complete(Request(A, 1))
+        assert server.retained == (30 if profile.endswith("23") else 4)
+        server.tree.drop(next(iter(server.tree.nodes())), 1, "test")
+        assert server.complete(Request(A, 1)).cache_n == hit
+
+
 def test_check_finds_lost_slots_and_wrong_sizes(engine):
     server = start(engine)
     server.complete(Request(A, 1))
