@@ -83,7 +83,7 @@ class Inspected(Worker):
             if [free, held] != [tree.evictable[part], tree.protected[part]]:
                 raise Crash(f"part {LETTERS[part]}: {free} tokens evictable and {held} protected, counted "
                             f"{tree.evictable[part]} and {tree.protected[part]}")  # fmt: skip
-            if part != FULL and any(node not in tree.lists[part] for node in have):
+            if part != FULL and set(tree.lists[part].members()) != set(have):
                 raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
         leaves = {node for node in nodes if not node.children and not any(node.lock)}
         if leaves != set(tree.leaves):
@@ -94,8 +94,13 @@ class Inspected(Worker):
 
     def _check_node(self, node: Node) -> None:
         page, above = self.page, node.parent
-        if len(node.key) % page or above is None or above.end != node.start or not node.key:
+        if (len(node.key) % page or above is None or above.end != node.start or not node.key
+                or above.children.get((node.space, node.key[:page])) is not node):  # fmt: skip
             raise Crash(f"node {node.id} does not continue its parent by whole pages")
+        if node.value[FULL] is None or len(node.value[FULL]) != len(node.key):
+            raise Crash(f"node {node.id} has {node.value[FULL]} for {len(node.key)} tokens")
+        if not node.lock[FULL] >= max(node.lock) >= min(node.lock) >= 0:
+            raise Crash(f"node {node.id} has the locks {node.lock}: those of full attention are not the most")
         if above.parent is not None and above.lock[FULL] < node.lock[FULL]:
             raise Crash(f"node {node.id} has more locks than its parent")
 
@@ -103,10 +108,12 @@ class Inspected(Worker):
         """Every slot is free, in the tree, or in one request's own part of its row."""
         rows = [row for row in self.slots if row.allocated]
         own = [row.buffer[row.protected : row.allocated] for row in rows]
-        used = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)]) // self.page
-        pages = np.concatenate((np.unique(used), np.array(self.kv.full.free, np.int64)))
-        if len(np.unique(pages)) != len(pages) or len(pages) != self.kv.full.size // self.page:
-            raise Crash(f"{len(pages)} pages are free or in use, of {self.kv.full.size // self.page}")
+        slots = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)])
+        for pool, used in ((self.kv.full, slots), (self.kv.window, self.kv.peer[slots] if self.window else slots)):
+            if pool is not None:
+                pages = np.concatenate((np.unique(used[used > 0] // pool.page), np.array(pool.free, np.int64)))
+                if len(np.unique(pages)) != len(pages) or len(pages) != pool.size // pool.page:
+                    raise Crash(f"{len(pages)} pages are free or in use, of {pool.size // pool.page}")
         if STATE in self.parts:
             states = [node.value[STATE] for node in nodes if node.value[STATE] is not None] + list(self.states.free)
             states += [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]

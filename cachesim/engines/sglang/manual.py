@@ -43,7 +43,8 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "W6 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, draw_fields=draw_fields, slots=False,
+    drawn=("A", "AA", "W8 A", "W6 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, draw_fields=draw_fields,
+    slots=False, pool=True,
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),

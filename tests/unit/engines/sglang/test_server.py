@@ -5,7 +5,7 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import Turn
-from cachesim.engines.shared.tree_points import FULL
+from cachesim.engines.shared.tree_points import FULL, SWA
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 
@@ -116,6 +116,30 @@ def test_check_finds_lost_slots_and_wrong_sizes(engine):
         server.check()
     server.tree.evictable[FULL] += 1
     with pytest.raises(Crash, match="evictable"):
+        server.check()
+
+
+def lock_window(server, node):
+    """Count a lock of a window only."""
+    node.lock[SWA] += 1
+    server.tree.evictable[SWA], server.tree.protected[SWA] = 16, 4
+    del server.tree.leaves[node]
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda server, node: setattr(node, "end", node.end + 1), "continue its parent"),
+    (lambda server, node: node.value.__setitem__(FULL, node.value[FULL][1:]), "for 4 tokens"),
+    (lock_window, "those of full attention are not the most"),
+    (lambda server, node: server.tree.lists[SWA].remove(node), "recency list"),
+    (lambda server, node: node.newer.__setitem__(SWA, node), "broken"),
+    (lambda server, node: server.kv.window.free.pop(), "pages are free or in use"),
+])  # fmt: skip
+def test_check_finds_broken_nodes_and_lists(engine, damage, message):
+    server = start(engine, "W4 A")
+    server.complete(Request(A, 1))
+    server.check()
+    damage(server, next(node for node in server.tree.nodes() if not node.children))
+    with pytest.raises(Crash, match=message):
         server.check()
 
 
