@@ -56,7 +56,8 @@ class Scheduler(Publication):
         late = self._match_waiting() if policy in s.AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
         facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
-                         row.left, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
+                           row.task.request.n_predict, row.id in late, places.get(row.id, 0))
+                 for row in rows]  # fmt: skip
         self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
         if policy not in s.AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:

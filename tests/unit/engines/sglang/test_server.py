@@ -36,6 +36,16 @@ def test_requests_that_do_not_fit_wait_and_are_put_back(engine):
     assert server.tree.protected == [0, 0, 0]
 
 
+def test_lof_counts_what_a_retracted_request_has_generated(engine):
+    server = start(engine, max_total_tokens=64, new_token_ratio=0.0, schedule_policy="lof", max_running_requests=2)
+    for prompt, n in ((A, 20), (B, 20), (A[:5], 15)):
+        server.submit(Request(prompt, n))
+    while server.working:
+        server.iterate()
+    queues = [turn["queue"] for turn in turns(server) if turn["op"] == "prefill"]
+    assert [1, 2] in queues and [2, 1] not in queues
+
+
 def test_a_request_beyond_the_pool_is_aborted(engine):
     server = start(engine, max_total_tokens=64)
     assert server.complete(Request(A * 4, 1)).status == 400
