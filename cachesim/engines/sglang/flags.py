@@ -55,6 +55,8 @@ class Options:
     in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
+    strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
+        help="Answers contain reasoning: requests leave only their prompts in the tree.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 

@@ -34,7 +34,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False,
+    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False, pool=True,
     takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),

@@ -43,7 +43,9 @@ PLAIN = {
     "S-GIVE": "tokens that are inserted with a state", "S-INSERT": "tokens that are inserted without a state",
     "S-KEPT": "order of the requests that run on",
     "S-LATE": "whether the request waits for one with the same beginning",
-    "S-CHUNK": "tokens of the next chunk",
+    "S-CHUNK": "tokens of the next chunk", "S-OWN": "tokens that the request leaves in the tree at its end",
+    "S-TAKE": "tokens of the chunk after which the tracked state is taken",
+    "S-COW": "boundary of the window to unlock",
 }
 """Sentences of rules whose answers are not logged."""
 SENTENCES = Sentences({

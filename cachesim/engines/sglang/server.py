@@ -35,6 +35,8 @@ class Server(Inspected):
 
     def update(self) -> None:
         """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
+        if self.dead:
+            return
         try:
             for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
                 self.leave(row, "none", cancelled=True)
