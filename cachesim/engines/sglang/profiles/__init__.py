@@ -60,7 +60,7 @@ REPORTED = (
     _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root),
     _before(17061, V0_5_9, accept_node=reported.accept_unreset),
 )  # fmt: skip
-PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED, V0_5_9, REPAIRED, *REPORTED)}
+PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED, V0_5_9, *REPORTED, REPAIRED)}
 LINE = ("sglang@0.5.9", "sglang@0.5.23")
 BESIDE = {name: "sglang@0.5.23" for name in PROFILES if name not in LINE} | {"sglang@before-17061": "sglang@0.5.9"}
 RENAMED = {"sglang@latest-repaired": REPAIRED.name}
