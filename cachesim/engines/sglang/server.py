@@ -46,6 +46,8 @@ class Server(Inspected):
                 self._decode()
         except ProcessAborted as end:
             self.record_death(end)
+            for row in self.slots:
+                row.busy = False
 
     @property
     def stuck(self) -> bool:

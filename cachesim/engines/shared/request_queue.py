@@ -129,7 +129,6 @@ class RequestQueue(Driver):
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)
-                row.busy = False
 
     def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
         """Record the model output after the last of a request's tokens, and append the next token."""
