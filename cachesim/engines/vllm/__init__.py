@@ -46,5 +46,5 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
     newest="vllm@0.33.0", renamed=RENAMED,
-    keeps="state", log=log,
+    keeps="restore point", log=log,
 )  # fmt: skip
