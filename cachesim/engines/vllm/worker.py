@@ -110,7 +110,8 @@ class Worker(Scheduler):
         moved = False
         for group in self.memory.states:
             now = -(-(part.start + part.n) // group.block) - 1
-            before = row.running_column.get(group.number, (part.start - 1) // group.block)
+            before = row.running_column.get(group.number, self.rules.start_column(
+                part.start, group.block, self.layout.smallest))  # fmt: skip
             if before not in (-1, now):
                 self.memory.copy_state(row, group, before, now, row.accepted - 1)
                 moved = True
