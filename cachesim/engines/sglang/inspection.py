@@ -8,7 +8,6 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
