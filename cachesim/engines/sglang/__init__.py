@@ -9,7 +9,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, RENAMED
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
@@ -32,4 +32,4 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 ENGINE = Engine("sglang", PROFILES, MANUAL, serve, say_of(__name__),
                 RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
-                newest="sglang@0.5.23", keeps="state", log=log_of(__name__))  # fmt: skip
+                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__))  # fmt: skip

@@ -128,7 +128,7 @@ class Publication(RequestQueue):
             if row.state is None:
                 lock = self.tree.lock(found.node)
                 row.state = self.take_state()
-                self.tree.unlock(lock)
+                self.tree.unlock(lock._replace(mark=self.rules.copy_unlock(lock.mark)))
         row.copied = found.node.value[STATE]
 
     # Checkpoint and release.
@@ -155,6 +155,9 @@ class Publication(RequestQueue):
             for end in {row.protected, whole} if self.page > 1 else ():
                 self.decline(row, end, self.rules.publish_pages)
             n = whole
+            if row.protected > n:
+                raise ProcessAborted(f"AssertionError: cache_protected_len={row.protected}, page_aligned_len={n}",
+                                     "published-more")  # fmt: skip
             done = self._insert(row, n, state)
             self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
             row.inserted = max(row.inserted, n)
@@ -239,12 +242,14 @@ class Publication(RequestQueue):
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
         if not row.allocated:
             return self.settle(row, None, finished=True)
+        own, n = row.computed, row.allocated
         if keep:
-            self.checkpoint(row, row.computed, finished=True)
-        n = row.allocated
-        low, high = row.protected, max(row.evicted, row.protected)
-        self.kv.full.give_back(row.buffer[low : min(high, n)])
-        self.kv.free(row.buffer[min(high, n) : n])
+            own = self.rules.owned_tokens(own, row.prompt, row.protected, self.opts.strip_thinking_cache)
+            self.checkpoint(row, own, finished=True)
+        for start, stop in ((row.protected, own), (-(-own // self.page) * self.page, n)):
+            live = min(max(start, row.evicted), stop)
+            self.kv.full.give_back(row.buffer[start:live])
+            self.kv.free(row.buffer[live:stop])
         self.tree.unlock(row.lock)
         if not keep and STATE in self.parts:
             self.settle(row, None, finished=True)
@@ -253,7 +258,11 @@ class Publication(RequestQueue):
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
         self.record_end(row, why, cancelled)
-        self.release(row, keep)
+        try:
+            self.release(row, keep)
+        except ProcessAborted as end:               # before the server sends the last token
+            row.task.answer.dies(end)
+            raise
         for rows in (self.running, self.waiting):
             if row in rows:
                 rows.remove(row)

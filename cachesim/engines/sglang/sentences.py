@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cachesim.base.errors import counted
 from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
 
 
@@ -31,7 +32,7 @@ SENTENCES = Sentences({
     "S-HIT": _hit,
     "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
     "S-ADMIT": _admit,
-    "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
+    "S-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
     "S-TOMB": _inside,
     "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options
@@ -102,7 +102,7 @@ class EvictableTree:
         before = node.lock[part]
         node.lock[part] = before + step
         if before + step < 0:
-            raise Crash(f"node {node.id} is unlocked more often than it was locked")
+            raise ProcessAborted(f"AssertionError: lock_ref=0 on node {node.id}", "unlocked-twice")
         if before == max(0, -step) and node.value[part] is not None:
             size = self.size(node, part) * step
             self.evictable[part] -= size
@@ -138,7 +138,7 @@ class EvictableTree:
         if (value := node.value[part]) is None:
             return 0
         if node.lock[part]:
-            raise Crash(f"node {node.id} loses its part {LETTERS[part]}, which is locked")
+            raise ProcessAborted(f"AssertionError: part {LETTERS[part]} of node {node.id} is locked", "locked-part")
         if part == FULL:
             self.kv.free(value)
         elif part == SWA:

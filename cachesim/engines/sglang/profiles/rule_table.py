@@ -33,9 +33,12 @@ class Rules(RuleSet):
     drop_leaf: Rule
     stays_above: Callable[..., bool]
     drop_inside: Rule
+    copy_unlock: Callable[..., int | None]
     track_prefill: Rule
     track_decode: Rule
+    taken_after: Callable[..., int]
     give_at_chunk: Callable[..., int]
+    owned_tokens: Callable[..., int]
     give_at_end: Callable[..., int]
     insert_to_branch: Callable[..., int]
     publish_pages: Rule

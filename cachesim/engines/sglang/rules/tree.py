@@ -118,7 +118,7 @@ def revive_repointed(locked: bool) -> bool:
     return not locked
 
 
-@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD), until="#29352")
 def revive_adopted(locked: bool) -> bool:
     """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
     them."""
