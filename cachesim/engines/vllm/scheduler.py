@@ -14,7 +14,6 @@ from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
 from cachesim.engines.vllm.row import Row, Task
-from cachesim.engines.vllm.rules.blocks import Delivered
 from cachesim.engines.vllm.rules.schedule import Split
 
 
@@ -109,13 +108,15 @@ class Scheduler(Tables):
         """Return the tokens of the next chunk of a request."""
         if not self.aligned:
             return new
-        opts, layout = self.opts, self.layout
-        most = min(opts.max_num_batched_tokens, opts.long_prefill_token_threshold or opts.max_num_batched_tokens)
-        ask = Split(start, start + new, len(row.all), row.prompt, layout.smallest, layout.step,
-                    layout.unit if layout.partial else 0, layout.unit, most, layout.spec.drop, layout.spec.hashed,
-                    row.junction, layout.shared_checkpoint, opts.mamba_prefill_checkpoint_alignment)
-        split = self.rules.split(ask)
-        return int(self.decide(split, row) if start < row.prefill_end else split.value)
+        opts, layout, end = self.opts, self.layout, row.prefill_end
+        most, block = opts.max_num_batched_tokens, layout.smallest
+        most = min(most, opts.long_prefill_token_threshold or most)
+        inside = start + new >= end and self.can_keep_inside(start, start + new, self.checkpoint(end), block)
+        tail = self.last_boundary(row.prompt, layout.unit) if layout.partial else 0
+        split = self.rules.split(Split(start, start + new, end, row.prompt, block, most,
+                                       self.last_boundary(len(row.all), block), tail, inside, row.junction,
+                                       layout.shared_checkpoint))  # fmt: skip
+        return int(self.decide(split, row) if start < end else split.value)
 
     def _preempt(self, step: Step) -> int:
         """Preempt a running request; return its place."""
@@ -238,11 +239,10 @@ class Scheduler(Tables):
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
             row.task.answer.outputs += part.outputs[: len(part.said)] if part.speaks else ()
-            tokens = self.rules.publish_again(Delivered(
-                running, self.opts.num_speculative_tokens, placed, row.pending, row.computed, row.in_flight,
-                self.opts.async_scheduling))  # fmt: skip
-            if not stale and self.opts.enable_prefix_caching and tokens is not None:
-                self.publish(row, tokens)
+            less = self.rules.publish_again(self.opts.num_speculative_tokens, placed, row.pending, row.in_flight,
+                                            self.opts.async_scheduling)
+            if running and not stale and self.opts.enable_prefix_caching and less is not None:
+                self.publish(row, row.computed - less)
             if stopped:
                 finished.append(row)
                 self.free_row(row)

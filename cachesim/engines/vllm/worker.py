@@ -19,7 +19,6 @@ from cachesim.engines.shared.vocab import WRONG, CountingSampler
 from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.memory.contents import Contents, Span, StepStore
 from cachesim.engines.vllm.row import Row
-from cachesim.engines.vllm.rules.blocks import Inside
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
 from cachesim.model import Rows, Spec
@@ -133,10 +132,9 @@ class Worker(Scheduler):
             return ()
         if not group.align:
             return range((part.start // layout.step + 1) * layout.step, end, layout.step)
-        at = self._checkpoint(end)
+        at = self.checkpoint(end)
         here = grid and not part.drafts and self.rules.exports_inside(part.row.tables[group.number].inside is not None)
-        return [at] if here and self.rules.state_inside(
-            Inside(part.start, end, at, layout.unit, group.block, grid)) else ()
+        return [at] if here and self.can_keep_inside(part.start, end, at, group.block) else ()
 
     def _settle_states(self, part: Part) -> None:
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""

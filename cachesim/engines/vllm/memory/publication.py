@@ -13,7 +13,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, Layout
 from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import Row
-from cachesim.engines.vllm.rules.blocks import Kept, Mask
+from cachesim.engines.vllm.rules.blocks import Inside, Mask
 from cachesim.events import Event
 
 
@@ -28,10 +28,20 @@ class Publication(Driver):
     emit: Callable[[Event], None]
     promised: set[int]
 
-    def _checkpoint(self, tokens: int) -> int:
+    def checkpoint(self, tokens: int) -> int:
+        """Return the length below ``tokens`` whose state inside a chunk can be found."""
         layout = self.layout
-        at: int = self.rules.checkpoint(tokens, layout.unit, layout.align, layout.spec.drop, layout.spec.hashed)
-        return at
+        return int(self.rules.checkpoint(tokens, layout.unit, layout.align, layout.spec.drop, layout.spec.hashed))
+
+    def last_boundary(self, tokens: int, unit: int, drop: bool | None = None) -> int:
+        """Return the last multiple of ``unit`` at which a prompt can resume."""
+        spec = self.layout.spec
+        return int(self.rules.last_boundary(tokens, unit, spec.drop if drop is None else drop, spec.hashed))
+
+    def can_keep_inside(self, start: int, end: int, at: int, block: int) -> bool:
+        """Return whether the kernels can export the state after ``at`` tokens in a chunk."""
+        grid = self.opts.mamba_prefill_checkpoint_alignment
+        return bool(self.rules.state_inside(Inside(start, end, at, self.layout.unit, block, grid)))
 
     def publish(self, row: Row, tokens: int) -> None:
         """Publish the blocks of a request that end within its first tokens."""
@@ -101,7 +111,7 @@ class Publication(Driver):
         table, layout, pool, block = row.tables[group.number], self.layout, self.pool, group.block
         if table.inside is not None:
             end, at = table.inside
-            if not self.rules.keeps_inside(self._kept_inside(group, row, end, tokens)):
+            if not self._keeps_inside(group, row, end, tokens):
                 pool.drop_keys(table.blocks[at], ERASED)
             elif not self._has_key(table.blocks[at], end):
                 self._publish_part(group, row, at, end, replace=True)
@@ -109,7 +119,8 @@ class Publication(Driver):
         junction = layout.shared_checkpoint and tokens == row.junction and row.computed < tokens <= row.prompt
         at = -(-tokens // block) - 1
         if tokens <= 0 or tokens % layout.unit or at >= len(table.blocks) or not self.rules.state_tail(
-                tokens, row.prompt, layout.unit, block, layout.spec.drop, group.drop, layout.spec.hashed, junction):
+                tokens, self.last_boundary(row.prompt, layout.unit),
+                self.last_boundary(row.prompt, layout.unit, group.drop), layout.unit, block, junction):
             return
         source = table.blocks[at]
         if not source or (self._has_key(source, tokens) and not self.rules.key_again()):
@@ -118,14 +129,14 @@ class Publication(Driver):
         if tokens % block:
             table.partial, table.published = (at, source), at
 
-    def _kept_inside(self, group: Group, row: Row, end: int, tokens: int) -> Kept:
-        """Return what decides whether the state inside a chunk is kept."""
+    def _keeps_inside(self, group: Group, row: Row, end: int, tokens: int) -> bool:
+        """Return whether the state inside a chunk that ends after so many tokens is kept."""
         align, block, interval = self.layout.align, group.block, self.opts.prefix_cache_retention_interval
         at = end // block - 1
         mask = Mask(at, at + 1, block, align, interval, (), 0, group.drop)
         kept = self._mask_of(group)(mask) if end % block == 0 else [False]
-        return Kept(end, tokens, row.prompt, self._checkpoint(row.prompt), row.junction, interval,
-                    kept is None or bool(kept[0]))  # fmt: skip
+        return bool(self.rules.keeps_inside(end == self.checkpoint(row.prompt), end == row.junction,
+                                            tokens >= row.prompt, interval, kept is None or bool(kept[0])))  # fmt: skip
 
     def _has_key(self, block: int, tokens: int) -> bool:
         return bool(self.pool.keys[block]) and self.pool.tokens[block] == tokens

@@ -12,7 +12,7 @@ from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Row, Table
-from cachesim.engines.vllm.rules.blocks import Inside, Need
+from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Reconcile, Sorted
 
 
@@ -113,10 +113,10 @@ class Tables(Publication):
         grid = self.opts.mamba_prefill_checkpoint_alignment
         if not grid or not self.rules.reserves_inside(end, row.prefill_end, self.opts.prefix_cache_retention_interval):
             return None
-        table, layout = row.tables[group.number], self.layout
-        at = self._checkpoint(end)
+        table = row.tables[group.number]
+        at = self.checkpoint(end)
         column = -(-end // group.block) - 2
-        if not self.rules.state_inside(Inside(start, end, at, layout.unit, group.block, grid)) or column < 0:
+        if not self.can_keep_inside(start, end, at, group.block) or column < 0:
             return None
         taken = column < len(table.blocks) and table.blocks[column] and not (
             table.begun and column >= len(table.blocks) - self.scratch)

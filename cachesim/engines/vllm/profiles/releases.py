@@ -35,7 +35,7 @@ V0_31_0 = replace(
     state_tail=older.state_tail_end,
     states_needed=older.states_needed_fresh,
     left_behind=older.left_behind_alone,
-    split=older.split_at_last,
+    last_boundary=older.last_boundary_whole,
 )
 
 V0_30_0 = replace(

@@ -46,6 +46,7 @@ class Rules(RuleSet):
     needed: Plain = blocks.blocks_needed
     states_needed: Plain = blocks.states_needed
     state_inside: Plain = blocks.state_inside
+    last_boundary: Plain = blocks.last_boundary
     checkpoint: Plain = blocks.checkpoint
     reserves_inside: Plain = blocks.reserve_last
     left_behind: Plain = blocks.left_behind

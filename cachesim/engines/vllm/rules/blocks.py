@@ -67,12 +67,16 @@ def blocks_needed(ask: Need) -> int:
 def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: one more, scratch blocks for drafts at the start, a copy after a partial hit, and one
     for a state inside the chunk."""
-    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
-    if ask.partial:
-        new = max(new, 0) + 1
+    new = states_wanted(ask, scratch)
     if new > 0:
         new = min(new, 1 + ask.partial + checkpoint + (0 if begun else scratch))
     return new + ask.idle
+
+
+def states_wanted(ask: Need, scratch: int) -> int:
+    """Return the blocks between those that a request has and those that its tokens need."""
+    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
+    return max(new, 0) + 1 if ask.partial else new
 
 
 @rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
@@ -82,35 +86,24 @@ def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
-def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Return the last boundary of a prompt whose state can be found again."""
-    end = tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit
-    return max(end, 0)
+@rule("V-MAM-8.END", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW))
+def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
+    """Last multiple of ``unit`` in a prompt whose state the prompt finds again: before its last token, or with the drop
+    a unit earlier."""
+    return max(tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit, 0)
 
 
 @rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW))
 def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return checkpoint_at(tokens, align, drop, lookahead)
+    at: int = last_boundary(tokens, align, drop, lookahead)
+    return at
 
 
 @rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW))
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
-
-
-class Kept(NamedTuple):
-    """A chunk that ends after ``tokens`` of a ``prompt`` exports the state after ``position`` tokens. ``own``: the
-    prompt can resume there; ``masked_in``: the retention interval keeps it."""
-
-    position: int
-    tokens: int
-    prompt: int
-    own: int
-    junction: int
-    interval: int
-    masked_in: bool
 
 
 @rule("V-WORK-6", Role.CREATE, vllm("vllm/model_executor/layers/mamba/checkpoint.py",
@@ -122,16 +115,17 @@ def export_alone(reserved: bool) -> bool:
 
 
 @rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
-def keep_inside(ask: Kept) -> bool:
-    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
-    return ask.position in (ask.own, ask.junction) or ask.masked_in
+def keep_inside(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt (``own``) or a sibling (``junction``) resumes, or
+    by the interval (``masked_in``)."""
+    return own or junction or masked_in
 
 
 @rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
-def state_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
-               junction: bool) -> bool:
-    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
-    return tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction
+def state_tail(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
+    """Whether the state at the end of a chunk can be found: at ``end``, where the prompt resumes, or at the junction.
+    ``own_end``: where it would resume if only the drops of this group counted."""
+    return tokens == end or junction
 
 
 @rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
@@ -261,24 +255,13 @@ def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-class Delivered(NamedTuple):
-    """Tokens of a request arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
-    steps, before and after it; ``flying``: computed tokens in flight."""
-
-    running: bool
-    drafts: int
-    before: int
-    after: int
-    computed: int
-    flying: int
-    overlap: bool
-
-
 @rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
-def publish_again(ask: Delivered) -> int | None:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Returns the
-    tokens whose blocks are published, None = none."""
-    return ask.computed - ask.flying if ask.running and (ask.drafts > 0 or ask.before > 0) else None
+def publish_again(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+    """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
+    known. Returns the last computed tokens that are left out, None = nothing is published. ``drafts``: most drafted
+    tokens; ``before``, ``after``: places for tokens of later steps, before and after tokens arrived; ``flying``:
+    computed tokens in flight."""
+    return flying if drafts > 0 or before > 0 else None
 
 
 @rule("V-ALLOC-3", Role.ADMIT, vllm(MANAGER, "allocate_slots watermark_blocks", NOW))

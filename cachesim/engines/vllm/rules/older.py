@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.vllm.rules.blocks import Delivered, Inside, Kept, Need, state_inside
-from cachesim.engines.vllm.rules.schedule import Split, end_at_stop, schedule
+from cachesim.engines.rule import Role, rule
+from cachesim.engines.vllm.rules.blocks import Need, states_wanted
+from cachesim.engines.vllm.rules.schedule import schedule
 from cachesim.engines.vllm.rules.sizes import CONFIG, EAGLE, Speculation
 from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, SCHEDULER, vllm
 
@@ -26,10 +26,10 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
 
 
 @rule("V-PUB-7.OVERLAP", Role.PUBLISH, vllm(SCHEDULER, "_update_request_with_output", "0.32.0"))
-def publish_overlapped(ask: Delivered) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns the tokens whose blocks are
-    published, None = none."""
-    return ask.computed - ask.after if ask.running and ask.overlap else None
+def publish_overlapped(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns the last computed tokens that
+    are left out, None = nothing is published."""
+    return after if overlap else None
 
 
 @rule("V-MAM-7.AGAIN.WAIT", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.32.0"))
@@ -72,20 +72,25 @@ def checkpoint_unit(tokens: int, unit: int, align: int, drop: bool, lookahead: i
     return max((tokens - 1) // unit * unit - (unit if drop else 0), 0)
 
 
+@rule("V-MAM-8.END.WHOLE", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"))
+def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
+    """Last multiple of ``unit`` in a prompt where its chunks stop, which may be the whole prompt, or with the drop a
+    unit earlier."""
+    return max(tokens // unit * unit - (unit if drop else 0), 0)
+
+
 @rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"))
-def keep_own(ask: Kept) -> bool:
+def keep_own(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt, and where
     the prompt or a sibling resumes."""
-    return ask.interval != 0 or ask.tokens >= ask.prompt or ask.position in (ask.own, ask.junction)
+    return interval != 0 or ended or own or junction
 
 
 @rule("V-MAM-7.END", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.31.0"))
-def state_tail_end(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
-                   junction: bool) -> bool:
+def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
     """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, with the drop
     one earlier, or at the junction."""
-    last = max(prompt // unit * unit - (unit if drop else 0), 0)
-    return block != unit and tokens % block != 0 and (tokens == last or junction)
+    return block != unit and tokens % block != 0 and (tokens == end or junction)
 
 
 @rule("V-MAM-2.SCRATCH", Role.NEED, vllm(GROUPS, "MambaManager.get_num_blocks_to_allocate", "0.31.0"))
@@ -97,34 +102,10 @@ def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) 
     return new + ask.idle
 
 
-def states_wanted(ask: Need, scratch: int) -> int:
-    """Return the blocks between those that a request has and those that its tokens need."""
-    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
-    return max(new, 0) + 1 if ask.partial else new
-
-
 @rule("V-MAM-3.STAY", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", "0.31.0"))
 def left_behind_alone(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table, none beside a state inside the chunk."""
     return 0 if inside else columns
-
-
-@rule("V-SPLIT-1.LAST", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.31.0"))
-def split_at_last(ask: Split) -> Decision:
-    """Chunks of a prompt end where a state should be kept: at blocks, at the last complete block and at the junction.
-    A prompt of complete blocks does not stop before its last block. Returns the tokens of the chunk."""
-    start, end, block, unit = ask.start, ask.end, ask.block, ask.hashed
-    prefill = max(ask.prompt, ask.n - 1)
-    if start >= prefill:
-        return Decision(end - start, {"start": start, "end": end})
-    less = unit if ask.drop else 0
-    wanted = max((prefill - 1) // unit * unit - less, 0)
-    inside = end >= prefill and state_inside(Inside(start, end, wanted, unit, block, ask.grid))
-    last = 0 if inside else max(ask.n // block * block - (block if ask.drop else 0), 0)
-    if end < prefill and (end // block * block > start or block <= ask.most):
-        end = end // block * block
-    tail = max(ask.prompt // unit * unit - less, 0) if ask.unit and not inside else 0
-    return end_at_stop(ask, end, last, tail, inside)
 
 
 # Until 0.30.0.
@@ -143,18 +124,17 @@ def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
 
 
 @rule("V-MAM-8.KEEP.END", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.30.0"))
-def keep_end(ask: Kept) -> bool:
+def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
-    return ask.interval != 0 or ask.tokens >= ask.prompt or ask.position == ask.junction
+    return interval != 0 or ended or junction
 
 
 @rule("V-MAM-7.OWN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", "0.30.0"))
-def state_tail_own(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
-                   junction: bool) -> bool:
+def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
     """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, one earlier if
     the drafter's layers are in this group."""
-    return bool(state_tail_end(tokens, prompt, unit, block, own, own, lookahead, junction))
+    return block != unit and tokens % block != 0 and (tokens == own_end or junction)
 
 
 @rule("V-MAM-2.SET", Role.NEED, vllm(GROUPS, "MambaManager.get_num_blocks_to_allocate", "0.30.0"))

@@ -57,8 +57,8 @@ def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
 def split_in_block(ask: Split) -> Decision:
     """Like `V-SPLIT-1`, but a chunk that begins inside a block ends with it, even if a state is kept further on."""
     stop = (ask.start // ask.block + 1) * ask.block
-    if ask.start % ask.block and ask.start < max(ask.prompt, ask.n - 1):
-        ask = ask._replace(end=min(ask.end, stop))
+    if ask.start % ask.block and ask.start < ask.prefill:
+        ask = ask._replace(end=min(ask.end, stop), inside=False)
     found = split_states(ask)
     return Decision(found.value, found.because)
 
