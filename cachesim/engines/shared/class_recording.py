@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Mapping, NamedTuple, Sequence
+from functools import partial
+from typing import AbstractSet, Any, Callable, Iterable, Mapping, NamedTuple
 
 from cachesim.engines.base import Answer, Request
+from cachesim.events import Event, frozen
+
+
+@frozen
+class RecordedEvent(Event, logged=False):
+    """An event that the server does not log, and that a recording of its classes holds as lists."""
+
+    def rows(self) -> list[list[Any]]:
+        """Return the event as a recording holds it: lists of its kind and its fields, without an empty list at the
+        end."""
+        row = [self.ev, *map(partial(getattr, self), self.__match_args__)]
+        return [row[:-1] if row[-1] in ([], ()) else row]
 
 
 class PlayedStep(NamedTuple):
     """What a server did in a step of a recording: fields with the values that the recording should have, and answers to
-    judge, each with the number of its request."""
+    judge, each with the number of its request; they are made when they are read."""
 
     fields: Mapping[str, Any]
-    said: Sequence[tuple[int, Request, Answer]] = ()
+    said: Iterable[tuple[int, Request, Answer]] = ()
 
 
 class ClassRecording(NamedTuple):

@@ -21,4 +21,4 @@ def cells(pool: Pool, log: Iterable[Event], requests: Sequence[int]) -> list[Blo
     place = {block: at for at, block in enumerate(pool.free)}
     return [BlockCell(block, keys[0] % pool.groups if keys else -1, pool.tokens[block] if keys else 0,
                       owner.get(block, -1), pool.refs[block], place.get(block, -1), len(keys))
-            for block, keys in enumerate(pool.keys) if block != NULL]  # fmt: skip
+            for block in range(NULL + 1, pool.n) for keys in (pool.keys(block),)]  # fmt: skip

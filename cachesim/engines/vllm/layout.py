@@ -51,6 +51,7 @@ class Layout(NamedTuple):
     spec: Any
     late: int
     shared_checkpoint: bool
+    aligned: bool
 
 
 def stated_groups(text: str, spec: Spec) -> list[Group]:
@@ -136,7 +137,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
-                  most, drafts, late, shared)
+                  most, drafts, late, shared, any(one.align for one in groups))
 
 
 def longest(opts: Options, spec: Spec) -> int:

@@ -8,8 +8,8 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Server as AnyServer
-from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
-from cachesim.engines.vllm.events import DraftRowsWrong, recorded
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, RecordedEvent
+from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import PRIORITY
@@ -58,7 +58,8 @@ class Player:
         if op not in OPERATIONS:
             raise BadInput(f"unknown operation {quoted(op)}")
         fields, said = getattr(self, f"_{op}")(step)
-        events = [row for event in self.server.log.events[first:] if (row := recorded(event)) is not None]
+        events = [row for event in self.server.log.events[first:] if isinstance(event, RecordedEvent)
+                  for row in event.rows()]  # fmt: skip
         for row in events:
             if row[0] == "key":
                 row[2] = self.number(row[2])
@@ -98,7 +99,7 @@ class Player:
         fields = {"run": run, "zero": made.zeroed, "copies": [list(pair) for pair in made.copies]}
         if server.model is not None:
             fields["drafts wrong"] = [] if sorted(marks) == drafted else [sorted(marks), drafted]
-        return fields, [self._said(part) for part in made.parts.values()]
+        return fields, map(self._said, made.parts.values())
 
     def _said(self, part: Part) -> tuple[int, Request, Answer]:
         """Return the outputs of a request in a step as an answer to be judged."""
@@ -136,8 +137,8 @@ class Player:
         if step.get("died"):
             return {}, ()
         pool, out = self.server.pool, []
-        for block, keys in enumerate(pool.keys):
-            if keys:
+        for block in range(pool.n):
+            if keys := pool.keys(block):
                 names = [[self.number(key // pool.groups), key % pool.groups] for key in keys]
                 more = [names[1:]] if names[1:] else []
                 out.append([block, pool.refs[block], *names[0], pool.tokens[block], *more])

@@ -9,11 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
 
-from cachesim import events
 from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Cached, Tables
-from cachesim.engines.vllm.row import Row, Task
+from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.schedule import Split
 
 
@@ -51,16 +50,10 @@ class Scheduler(Tables):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
     slots: list[Row]
-
-    def start_scheduler(self) -> None:
-        """Create empty queues."""
-        self.slots = []
-        self.queue: deque[Task] = deque()
-        self.waiting: list[Row] = []
-        self.running: list[Row] = []
-        self.flying: deque[Step] = deque()
-        self.short = 0
-        self.aligned = any(group.align for group in self.groups)
+    waiting: list[Row]
+    running: list[Row]
+    flying: deque[Step]         # scheduled steps that are not processed
+    short = 0                   # blocks that the last refused request needed
 
     def schedule(self) -> Step:
         """Schedule a step."""
@@ -85,10 +78,10 @@ class Scheduler(Tables):
     def _continue(self, step: Step, at: int, threshold: int) -> int:
         """Schedule the running request at this place; return the next place, -1 = none."""
         row, layout = self.running[at], self.layout
-        if self.rules.surely_ends(row.pending, row.computed, row.prompt + self.most_new(row)):
+        if self.rules.surely_ends(row.pending, row.computed, len(row.all) + row.left):
             return at + 1
         new = len(row.all) + len(row.drafts) + row.pending - row.computed
-        new = min(new, threshold or new, step.budget, layout.most - row.computed - 1)
+        new = min(new, threshold or new, step.budget, self.longest - row.computed - 1)
         new = self._split(row, row.computed, new)
         new = self.rules.leave_lookahead(len(row.all) - row.computed - new, new, layout.spec.ahead)
         if not new:
@@ -106,7 +99,7 @@ class Scheduler(Tables):
 
     def _split(self, row: Row, start: int, new: int) -> int:
         """Return the tokens of the next chunk of a request."""
-        if not self.aligned:
+        if not self.layout.aligned:
             return new
         opts, layout, end = self.opts, self.layout, row.prefill_end
         most, block = opts.max_num_batched_tokens, layout.smallest
@@ -149,11 +142,9 @@ class Scheduler(Tables):
             self.skipped.append(self.waiting.pop(at))
             return True
         hit = self._looked_up(row)
-        if not row.launched and not row.preemptions:
-            row.task.answer.reused = {"block": hit.n}
         new = len(row.all) - hit.n
         warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
-        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.layout.most)
+        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
         if padded:
             if 1 + k > step.budget:
                 return False
@@ -174,7 +165,7 @@ class Scheduler(Tables):
         self.waiting.pop(at)
         self.running.append(row)
         row.running, row.computed = True, hit.n
-        self._launch(row, hit)
+        self.record_launch(row, "block", hit.n)
         tables = [list(table.blocks) for table in row.tables]
         self._take(step, Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
         return True
@@ -188,13 +179,6 @@ class Scheduler(Tables):
         row.junction = hit.junction
         return hit
 
-    def _launch(self, row: Row, hit: Cached) -> None:
-        """Note that a request starts, or starts again."""
-        self.emit(events.Launch(row.id, row.task.id, 0))
-        if not row.launched:
-            row.launched = True
-            row.task.answer.prompt_n = row.prompt - hit.n
-
     def _take(self, step: Step, part: Part) -> None:
         """Add a request to a step."""
         step.parts[part.row.id] = part
@@ -202,11 +186,10 @@ class Scheduler(Tables):
 
     def _close(self, step: Step) -> None:
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
-        zeroed, copies = [*chain(*self.zeroed)], [*chain(*self.copies)]
+        step.zeroed, step.copies = [*chain(*self.zeroed)] if self.zeroes else [], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
-        step.zeroed, step.copies = zeroed if self.zeroes else [], copies
-        if copies:
-            self.pool.give_back(block for pair in copies for block in pair)
+        if step.copies:
+            self.pool.give_back(chain(*step.copies))
         for part in step.parts.values():
             row = part.row
             row.computed += part.n
@@ -217,10 +200,6 @@ class Scheduler(Tables):
                 row.pending += 1 + len(part.drafts)
         if step.parts:
             self.flying.append(step)
-
-    def most_new(self, row: Row) -> int:
-        """Return the most tokens of an answer."""
-        return max(1, row.task.request.n_predict)
 
     def process(self, step: Step) -> list[Row]:
         """Process the results of a step; return the finished requests."""
@@ -261,7 +240,7 @@ class Scheduler(Tables):
             answer.tokens.append(token)
             answer.predicted_n += 1
             self.extend_hashes(row)
-            if (len(row.all) >= self.layout.most or answer.predicted_n >= self.most_new(row) or token in request.eog):
+            if len(row.all) >= self.longest or row.left <= 0 or token in request.eog:
                 row.computed -= 0 if stale else len(said) - count
                 del said[count:]
                 return True
@@ -269,12 +248,8 @@ class Scheduler(Tables):
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
         """End a request whose blocks are free."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
-        if row.running:
-            self.emit(events.Release(row.id, row.task.id, row.computed, 0))
-        row.busy = row.running = False
+        self.record_end(row, why, cancelled)
+        row.running = False
 
     def abort(self, row: Row) -> None:
         """End a request whose client left."""

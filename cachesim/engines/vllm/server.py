@@ -5,13 +5,15 @@ Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33
 
 from __future__ import annotations
 
-import zlib
+from collections import deque
 from pathlib import Path
 from typing import Any, Sequence
 
 from cachesim import events
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
+from cachesim.base.tokens import TokenList
+from cachesim.engines.base import BEFORE_A_SLOT
+from cachesim.engines.shared.request_queue import key_of
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
@@ -19,7 +21,7 @@ from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.restore_points import Inspected
-from cachesim.engines.vllm.row import Row, Table, Task
+from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.sizes import EVERY
 from cachesim.model import Model, Spec
 
@@ -27,10 +29,14 @@ from cachesim.model import Model, Spec
 class Server(Inspected):
     """A server of a given version."""
 
+    too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
+                " tokens.")
+
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
         self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
+        self.longest = self.layout.most
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
         if model is not None and opts.mamba_cache_mode == EVERY and opts.num_speculative_tokens:
@@ -38,8 +44,8 @@ class Server(Inspected):
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
                          log.emit, self._lost, self.moved_keys)
         self.sampler = CountingSampler(sampler, log)
+        self.slots, self.queue, self.waiting, self.running, self.flying = [], deque(), [], [], deque()
         self.start_tables()
-        self.start_scheduler()
         self.start_worker()
         self.start_points()
 
@@ -53,28 +59,10 @@ class Server(Inspected):
             self.decide(decision, None)
         self.lost_keys(block, keys, cause, rule)
 
-    def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
-        request."""
-        if request.kind != "completion" or request.n_cmpl != 1:
-            raise BadInput("only single completions are modelled for this engine")
-        if not request.prompt:
-            raise BadInput("an empty prompt is not modelled for this engine")
-        answer, most = Answer(self.log.mark()), self.layout.most
-        if len(request.prompt) >= most:
-            answer.fails(400, f"This model's maximum context length is {most} tokens. However, your prompt contains at"
-                         f" least {len(request.prompt)} input tokens.", "prompt-too-long",
-                         prompt=len(request.prompt), most=most)  # fmt: skip
-            answer.done = True
-        elif not self.dead:
-            self.queue.append(Task(answer.request, request, answer))
-            self.stalled = False
-        return answer
-
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
         if action != "erase":
-            raise BadInput(f"this server has no slots to {action}", hint="restart")
+            return super().slot(action, id_slot, file, percent)
         self.log.mark()
         return {"status": 200, "success": self.reset_cache(running=False)}
 
@@ -82,12 +70,11 @@ class Server(Inspected):
         """Run the first half of a round: move the received requests to the waiting queue."""
         while self.queue:
             task = self.queue.popleft()
-            extra = task.request.extra
-            row = Row(len(self.slots), task, list(task.request.prompt), [Table() for _ in self.groups],
-                      int(extra.get("priority", 0)), str(extra.get("lora", "")), str(extra.get("cache_salt", "")))
-            if row.lora or row.salt:
-                row.key = 1 + zlib.crc32(f"{row.lora}\0{row.salt}".encode())
-                task.answer.keys, task.answer.under = ((0, row.key),), row.lora
+            lora, salt = (str(task.request.extra.get(name, "")) for name in ("lora", "cache_salt"))
+            row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
+                      tables=[Table() for _ in self.groups])  # fmt: skip
+            if row.key:
+                task.answer.keys, task.answer.under = ((0, row.key),), lora
             self.extend_hashes(row)
             task.answer.id_slot = row.id
             self.slots.append(row)
@@ -102,7 +89,9 @@ class Server(Inspected):
             if not self.dead:
                 self._round()
         except Died as end:
-            self._die(end)
+            self.record_death(end)
+            for row in self.slots:
+                row.busy = False
 
     def _round(self) -> None:
         step = self.schedule()
@@ -129,20 +118,7 @@ class Server(Inspected):
         right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
         return forced_draft(self.sampler, row.all, request, len(row.all) - row.prompt, min(k, right), k)
 
-    def _die(self, end: Died) -> None:
-        """End the process: no request that works or waits is answered."""
-        self.dead = True
-        self.emit(events.Aborted(str(end)))
-        for row in (*self.running, *self.waiting):
-            row.task.answer.dies(end)
-            row.busy = False
-
     @property
     def stuck(self) -> bool:
         """True if the waiting requests never get the blocks that they need."""
         return self.stalled and not self.queue
-
-    @property
-    def n_ctx_slot(self) -> int:
-        """Longest request [tokens]."""
-        return self.layout.most
