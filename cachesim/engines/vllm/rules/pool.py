@@ -14,7 +14,7 @@ FRONT, BACK = "front", "back"
 def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
     """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. With
     lookahead hashes ``tokens`` include those that follow. Returns whatever is equal for equal units only."""
-    return before, tuple(tokens), lora, salt if before < 0 else ""
+    return before, lora, salt if before < 0 else "", *tokens
 
 
 @rule("V-POOL-5", Role.DROP, vllm(POOL, "get_new_blocks _maybe_evict_cached_block", NOW))
