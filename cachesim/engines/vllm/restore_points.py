@@ -11,7 +11,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
-from cachesim.engines.vllm.cells import cells
+from cachesim.engines.vllm.events import Asked, Got
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.worker import Worker
@@ -131,8 +131,17 @@ class Inspected(Worker):
         return [Excess("requests at work", n, most)] if n > most else []
 
     def blocks(self) -> list[BlockCell]:
-        """Return the blocks of the pool, for pictures."""
-        return cells(self.pool, self.log.events, [row.task.answer.request for row in self.slots])
+        """Return the blocks of the pool without the null block, for pictures."""
+        pool, owner, asking = self.pool, dict[int, int](), -1
+        for event in self.log.events:
+            if isinstance(event, Asked):
+                asking = self.slots[event.request].task.answer.request
+            elif isinstance(event, Got):
+                owner.update((block, asking) for blocks in event.blocks for block in blocks)
+        place = {block: at for at, block in enumerate(pool.free)}
+        return [BlockCell(block, keys[0] % pool.groups if keys else -1, pool.tokens[block] if keys else 0,
+                          owner.get(block, -1), pool.refs[block], place.get(block, -1), len(keys))
+                for block in range(1, pool.n) for keys in (pool.keys(block),)]  # fmt: skip
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

@@ -10,7 +10,7 @@ from typing import Callable, Iterable, Sequence
 
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
-from cachesim.engines.vllm.rules import pool as rules
+from cachesim.engines.vllm.rules.blocks import FRONT
 from cachesim.events import Event
 
 NULL, UNKEYED = 0, -1
@@ -70,7 +70,7 @@ class Pool:
     def give_back(self, blocks: Iterable[int]) -> None:
         """Remove a user from each block, in the order in which they should be evicted."""
         front, back, used = list[int](), list[int](), list[int]()
-        sides = [front if self.side(keyed and self.caching) == rules.FRONT else back for keyed in (False, True)]
+        sides = [front if self.side(keyed and self.caching) == FRONT else back for keyed in (False, True)]
         for block in blocks:
             if block:
                 self.refs[block] -= 1

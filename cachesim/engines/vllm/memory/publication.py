@@ -14,7 +14,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
 from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, UNKEYED, Pool
 from cachesim.engines.vllm.row import Row, Table
-from cachesim.engines.vllm.rules.blocks import Inside, Mask
+from cachesim.engines.vllm.rules.blocks import Mask
 from cachesim.events import Declined, Gained
 
 
@@ -43,21 +43,22 @@ class Publication(RequestQueue):
     def can_keep_inside(self, start: int, end: int, at: int, block: int) -> bool:
         """Return whether the kernels can export the state after ``at`` tokens in a chunk."""
         grid = self.opts.mamba_prefill_checkpoint_alignment
-        return bool(self.rules.state_inside(Inside(start, end, at, self.layout.unit, block, grid)))
+        return bool(self.rules.state_inside(start, end, at, self.layout.unit, block, grid))
 
     def publish(self, row: Row, tokens: int) -> None:
         """Publish the blocks of a request that end within its first tokens."""
         layout, several = self.layout, len(self.groups) > 1
         publishable = self.rules.publishable if several else self.rules.publishable_one
         align = layout.step if several and not layout.partial else 1
-        for group, table in zip(self.groups, row.tables, strict=True):
-            self._publish(group, table, row, publishable(tokens, align, group.block, group.drop, layout.late))
+        ends = self.rules.boundaries(row.prompt, layout.step, layout.spec.drop)
+        for group in self.groups:
+            self._publish(group, row, publishable(tokens, align, group.block, group.drop, layout.late), ends)
 
-    def _publish(self, group: Group, table: Table, row: Row, tokens: int) -> None:
-        unit, keys = self.layout.unit, self.pool.key
+    def _publish(self, group: Group, row: Row, tokens: int, ends: Sequence[int]) -> None:
+        unit, keys, table = self.layout.unit, self.pool.key, row.tables[group.number]
         before, last = max(0, table.published), min(tokens, len(row.hashes) * self.layout.unit) // group.block
         if last > before:
-            self._publish_blocks(group, table, row, before, last)
+            self._publish_blocks(group, row, before, last, ends)
             table.published = last
         if group.align:
             self._publish_state(group, table, row, tokens)
@@ -69,10 +70,9 @@ class Publication(RequestQueue):
         if before < last:
             self.promised.update(keys[block] for block in table.blocks[before:last] if keys[block] != UNKEYED)
 
-    def _publish_blocks(self, group: Group, table: Table, row: Row, first: int, last: int) -> None:
+    def _publish_blocks(self, group: Group, row: Row, first: int, last: int, ends: Sequence[int]) -> None:
         """Publish complete blocks, unless the group's mask leaves them out."""
-        rules, layout, blocks, chosen = self.rules, self.layout, table.blocks, list[int]()
-        ends = rules.boundaries(row.prompt, layout.step, layout.spec.drop)
+        rules, blocks, chosen = self.rules, row.tables[group.number].blocks, list[int]()
         if row.junction:
             ends = [*ends, *rules.junction_ends(row.junction, group.block, group.drop)]
         keep, mask = self._mask(group, first, last, ends)

@@ -13,7 +13,7 @@ from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Row, Table
 from cachesim.engines.vllm.rules.blocks import Need
-from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Reconcile, Sorted
+from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
 
 class Cached(NamedTuple):
@@ -50,7 +50,7 @@ class Tables(Publication):
 
     def find(self, row: Row, kind: Sorted, most: int, drop: bool) -> Found:
         """Look a request up in equal groups."""
-        pool, groups = self.pool, kind.groups
+        pool, groups, most = self.pool, kind.groups, self.rules.look_at(most, len(row.hashes) * self.layout.unit)
         ask = Find(row.hashes, self.layout.unit, kind.block, most, self.layout.align, drop, kind.size, len(groups),
                    lambda digest: pool.find(digest, groups))
         return kind.find(ask)
@@ -61,10 +61,10 @@ class Tables(Publication):
         if self.opts.enable_prefix_caching and row.task.request.cache_prompt:
             most = self.rules.most_tokens(len(row.all))
             reconcile = self.rules.reconcile if len(self.groups) > 1 else self.rules.look_up_one
-            hit: Hit = reconcile(Reconcile(
+            hit: Hit = reconcile(
                 most, self.rules.reach(most, len(row.hashes) * layout.unit), layout.unit if layout.partial else 0,
                 layout.kinds, lambda kind, most, drop: self.find(row, kind, most, drop),
-            ))  # fmt: skip
+            )  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
             found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
             self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
@@ -139,8 +139,7 @@ class Tables(Publication):
             return None
         if any(found.tables):
             self._attach(row, found)
-        made = [self._extend(group, table, tokens, main)
-                for group, table in zip(self.groups, row.tables, strict=True)]  # fmt: skip
+        made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
         self.emit(ev.Got(made))
@@ -157,8 +156,9 @@ class Tables(Publication):
                 table.published = found.n // group.block
                 table.partial = table.published, blocks[-1]
 
-    def _extend(self, group: Group, table: Table, tokens: int, main: int) -> list[int]:
+    def _extend(self, group: Group, row: Row, tokens: int, main: int) -> list[int]:
         """Add the blocks that a group of a request still needs; return those added, copies included."""
+        table = row.tables[group.number]
         if group.align:
             return self._extend_states(group, table, main)
         copies = self._copy(group, table, self.pool.take(1)[0]) if table.partial is not None else []

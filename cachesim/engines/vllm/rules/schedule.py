@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.vllm.rules.sources import NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import scheduler
 
 FCFS, PRIORITY = "fcfs", "priority"
-schedule = vllm(SCHEDULER, "schedule", NOW)
+schedule = scheduler("schedule")
 
 
 @rule("V-SCHED-CAP", Role.PLAN, schedule)
@@ -37,7 +37,7 @@ def passes_over() -> bool:
     return True
 
 
-@rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
+@rule("V-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
     Returns its place. ``running``: priority and number of each."""
@@ -45,7 +45,7 @@ def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: 
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
 
-@rule("V-SCHED-ADMIT", Role.CONSULT, vllm(SCHEDULER, "schedule allocate_slots", NOW))
+@rule("V-SCHED-ADMIT", Role.CONSULT, scheduler("schedule allocate_slots"))
 def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
     are reserved (``whole``, 0 = not)."""
@@ -59,7 +59,7 @@ def pad_drafts(left: int, drafts: int, prefill: bool, warm: bool, room: bool) ->
     return drafts > 0 and left == 1 and not prefill and warm and room
 
 
-@rule("V-SCHED-LOOK", Role.PLAN, vllm(SCHEDULER, "_reserve_prefill_lookahead", NOW))
+@rule("V-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     """Tokens of the next chunk: as many are left for the last one as the drafter reads ahead."""
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
@@ -83,7 +83,7 @@ class Split(NamedTuple):
     exact_junction: bool
 
 
-@rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
+@rule("V-SPLIT-1", Role.PLAN, scheduler("_mamba_block_aligned_split"))
 def split_states(ask: Split) -> Decision:
     """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
     Returns the tokens of the chunk."""
@@ -112,7 +112,7 @@ def surely_ends(placeholders: int, computed: int, most: int) -> bool:
     return placeholders > 0 and computed + 2 - placeholders >= most
 
 
-@rule("V-SCHED-RESET", Role.DROP, vllm(SCHEDULER, "reset_prefix_cache", NOW))
+@rule("V-SCHED-RESET", Role.DROP, scheduler("reset_prefix_cache"))
 def reset_preempts(running: bool) -> bool:
     """Whether a reset of the prefix cache preempts the running requests first."""
     return running
