@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, NamedTuple
 
-from cachesim.engines.base import Answer, Request
+from cachesim.base.keyed_tokens import Keys
+from cachesim.base.tokens import Tokens
+from cachesim.engines.base import Answer, Output, Request
 from cachesim.events import Event, frozen
 
 
@@ -26,6 +28,12 @@ class PlayedStep(NamedTuple):
 
     fields: Mapping[str, Any]
     said: Iterable[tuple[int, Request, Answer]] = ()
+
+
+def answer_so_far(number: int, held: Tokens, outputs: list[Output], keys: Keys = ()) -> tuple[int, Request, Answer]:
+    """Return the outputs of a request in a step, after these tokens, as an answer to be judged."""
+    answer = Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs, keys=keys)
+    return number, Request(held), answer
 
 
 class ClassRecording(NamedTuple):

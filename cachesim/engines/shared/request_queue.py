@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping, Sequence
 from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -94,9 +94,20 @@ class RequestQueue(Driver):
             self.queue.append(ReceivedRequest(answer.request, request, answer))
         return answer
 
+    def send_recorded(self, sent: Mapping[str, Any], named: Mapping[str, str]) -> None:
+        """Submit and receive a request of a recording. ``named``: fields of requests in the recording, and ours."""
+        extra, answer = {ours: sent[name] for name, ours in named.items() if name in sent}, tuple(sent["answer"])
+        self.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, cache_prompt=not sent.get("skip_read"),
+                            extra=extra))  # fmt: skip
+        self.take_tasks()
+
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Raise BadInput: this server does not have slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def occupied_slots(self) -> Sequence[int]:
+        """Return the requests in progress: an ended request leaves only what others can find."""
+        return self.busy()
 
     @property
     def n_ctx_slot(self) -> int:

@@ -33,7 +33,7 @@ class Inspected(Worker):
         """Report the blocks published in this step as computed."""
         unit, pool = self.layout.unit, self.pool
         for key, block, row, end in self.named:
-            if key * pool.n + block not in self.found and key in pool.keys(block):
+            if key * pool.n + block not in self.found and pool.named.has(block, key):
                 self.found.add(key * pool.n + block)
                 self.points.gained(key % pool.groups, row.hashes, end // unit, unit, row.full_text(), row)
         self.named.clear()
@@ -120,10 +120,6 @@ class Inspected(Worker):
     def busy(self) -> list[int]:
         """Return the requests in progress."""
         return [row.id for row in self.running]
-
-    def occupied_slots(self) -> list[int]:
-        """Return the requests in progress: a finished request leaves only blocks that others can find."""
-        return self.busy()
 
     def exceeded_limits(self) -> list[Excess]:
         """Return an excess if more requests run than allowed."""

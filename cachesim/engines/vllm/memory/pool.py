@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
+from cachesim.engines.shared.block_keys import UNKEYED, BlockKeys
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
 from cachesim.engines.vllm.rules.blocks import FRONT
 from cachesim.events import Event
 
-NULL, UNKEYED = 0, -1
+NULL = 0
 EVICTED, REPLACED, ERASED, CLEARED = "evicted", "replaced", "erased", "cleared"
 """Causes of the loss of keys."""
 
@@ -29,24 +30,18 @@ class Pool:
         self.lost, self.moved = lost, moved
         self.refs = [0] * n
         self.free = FreeList(n)
-        self.key = [UNKEYED] * n                                # primary key of each block
-        self.more: dict[int, list[int]] = {}                    # further keys by block
-        self.tokens = [0] * n                                   # prefix that the primary key stands for
-        self.map: dict[int, int | dict[int, None]] = {}
+        self.named, self.tokens = BlockKeys(n), [0] * n         # and the prefix that the primary key stands for
+        self.key, self.keys = self.named.primary, self.named.of
         self.free.remove(NULL)
-
-    def keys(self, block: int) -> Sequence[int]:
-        """Return the keys of a block, the primary key first."""
-        return [] if self.key[block] == UNKEYED else [self.key[block], *self.more.get(block, ())]
 
     def find(self, digest: int, groups: Sequence[int]) -> list[int] | None:
         """Return a block of each group for a hash, None if a group has none."""
         found = []
         for group in groups:
-            block = self.map.get(digest * self.groups + group)
+            block = self.named.find(digest * self.groups + group)
             if block is None:
                 return None
-            found.append(next(iter(block)) if isinstance(block, dict) else block)
+            found.append(block)
         return found
 
     def take(self, m: int) -> list[int]:
@@ -84,10 +79,8 @@ class Pool:
         """Let blocks of a group be found, each under a hash, as the ends of prefixes of so many tokens."""
         new = list[tuple[int, int, int]]()
         for block, digest, end in zip(blocks, hashes, ends, strict=True):
-            key = digest * self.groups + group
-            known = self.map.get(key)
-            if known != block and (type(known) is not dict or block not in known):
-                self._insert(key, block, end)
+            if not self.named.has(block, digest * self.groups + group):
+                self._add(digest * self.groups + group, block, end)
                 new.append((block, digest, end))
         if new:
             self.emit(Keyed(group, *map(list, zip(*new, strict=True))))
@@ -96,15 +89,15 @@ class Pool:
         """Remove all keys of a block."""
         if self.key[block] != UNKEYED:
             self.lost(block, self.keys(block), cause)
-            keys = self._forget(block)
+            keys = self.named.remove(block)
             if cause != REPLACED:
                 self.emit(Evicted(block, [key // self.groups for key in keys]))
 
     def move_keys(self, block: int, copy: int) -> None:
         """Let the copy be found in place of the block."""
         end = self.tokens[block]
-        for key in self._forget(block):
-            self._insert(key, copy, end)
+        for key in self.named.remove(block):
+            self._add(key, copy, end)
             self.emit(Keyed(key % self.groups, [copy], [key // self.groups], [end]))
         self.moved(block, copy)
         self.emit(Moved(block, copy))
@@ -116,29 +109,10 @@ class Pool:
         for block in range(self.n):
             if self.key[block] != UNKEYED:
                 self.lost(block, self.keys(block), CLEARED)
-                self._forget(block)
+                self.named.remove(block)
         return True
 
-    def _insert(self, key: int, block: int, tokens: int) -> None:
+    def _add(self, key: int, block: int, end: int) -> None:
         if self.key[block] == UNKEYED:
-            self.key[block], self.tokens[block] = key, tokens
-        else:
-            self.more.setdefault(block, []).append(key)
-        known = self.map.get(key)
-        if known is None:
-            self.map[key] = block
-        elif isinstance(known, dict):
-            known[block] = None
-        else:
-            self.map[key] = {known: None, block: None}
-
-    def _forget(self, block: int) -> Sequence[int]:
-        keys, self.key[block] = self.keys(block), UNKEYED
-        self.more.pop(block, None)
-        for key in keys:
-            known = self.map[key]
-            if isinstance(known, dict):
-                del known[block]
-            if not isinstance(known, dict) or not known:
-                del self.map[key]
-        return keys
+            self.tokens[block] = end
+        self.named.add(block, key)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any, Sequence
 
+from cachesim.engines.shared.block_keys import UNKEYED
 from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
-from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, UNKEYED, Pool
+from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.blocks import Mask
 from cachesim.events import Declined, Gained
@@ -100,7 +101,7 @@ class Publication(RequestQueue):
         if not 0 < end // unit <= len(row.hashes):
             raise ev.Died("AssertionError: ", "_get_partial_block_hash")
         key = row.hashes[end // unit - 1] * pool.groups + group.number
-        if replace or (pool.key[block] != UNKEYED and pool.tokens[block] < end and key not in pool.keys(block)):
+        if replace or (pool.key[block] != UNKEYED and pool.tokens[block] < end and not pool.named.has(block, key)):
             pool.drop_keys(block, REPLACED)
         self._name(group, row, [block], [end])
         self.promised.add(key)
