@@ -89,6 +89,7 @@ def run(args):
 
 def linear(args):
     """Print CPU time per block of a prompt that fills the pool, for pools up to 100,000 blocks."""
+    compare(vllm_draw.record_large(MANY // 1000), Counter())           # imports modules
     for blocks in (MANY // 100, MANY // 10, MANY):
         data = vllm_draw.record_large(blocks)
         seconds = Counter()

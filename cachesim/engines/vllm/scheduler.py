@@ -11,7 +11,7 @@ from itertools import chain
 
 from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
-from cachesim.engines.vllm.memory.tables import Cached, Tables
+from cachesim.engines.vllm.memory.tables import Tables
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.schedule import Split
 
@@ -44,6 +44,11 @@ class Step:
     budget: int = 0
     preempted: bool = False
     prefill: bool = False
+
+    def add(self, part: Part) -> None:
+        """Add a request to the step."""
+        self.parts[part.row.id] = part
+        self.budget -= part.n
 
 
 class Scheduler(Tables):
@@ -93,7 +98,7 @@ class Scheduler(Tables):
                 return at if self.rules.goes_on(self.opts.scheduling_policy) else -1
         step.prefill |= row.prefill
         drafted = max(0, new + row.computed - len(row.all) - row.pending)
-        self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
+        step.add(Part(row, row.computed, new, row.drafts[:drafted], added, False))
         row.drafts = []
         return at + 1
 
@@ -141,7 +146,8 @@ class Scheduler(Tables):
         if row.stale and not row.drop_stale:
             self.skipped.append(self.waiting.pop(at))
             return True
-        hit = self._looked_up(row)
+        hit = self.look_up(row)
+        row.junction = hit.junction
         new = len(row.all) - hit.n
         warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
         padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
@@ -167,22 +173,8 @@ class Scheduler(Tables):
         row.running, row.computed = True, hit.n
         self.record_launch(row, "block", hit.n)
         tables = [list(table.blocks) for table in row.tables]
-        self._take(step, Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
+        step.add(Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
         return True
-
-    def _looked_up(self, row: Row) -> Cached:
-        """Look a waiting request up. An index beyond the known hashes ends the process."""
-        try:
-            hit = self.look_up(row)
-        except IndexError:
-            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
-        row.junction = hit.junction
-        return hit
-
-    def _take(self, step: Step, part: Part) -> None:
-        """Add a request to a step."""
-        step.parts[part.row.id] = part
-        step.budget -= part.n
 
     def _close(self, step: Step) -> None:
         """Collect what comes before the evaluation, and count the tokens as scheduled."""

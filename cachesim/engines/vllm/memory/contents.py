@@ -23,7 +23,7 @@ class Contents:
     matrix."""
 
     def __init__(self, kind: Spec, groups: Sequence[Group], drafted: Sequence[Group], slots: Sequence[Row]) -> None:
-        self.kind, self.slots, self.reach = kind, slots, dict[str, int]()
+        self.kind, self.groups, self.slots, self.reach = kind, groups, slots, dict[str, int]()
         self.home = {layer: group for group in groups if group.kind != "mamba" for layer in group.layers}
         self.home |= {-1 - group.number: group for group in drafted}
         self.rows = empty_rows(self.home)
@@ -80,10 +80,11 @@ class Contents:
         """Add blocks of each group to the worker's tables of a request; ``whole``: it has no others."""
         if whole:
             row.columns, row.cells = [[] for _ in added], [np.zeros(0, np.int64) for _ in added]
-        for number, blocks in enumerate(added):
-            row.columns[number] += blocks
-        for number, group in {group.number: group for group in self.home.values() if added[group.number]}.items():
-            row.cells[number] = np.concatenate((row.cells[number], cells_of(added[number], group)))
+        for group, blocks in zip(self.groups, added, strict=True):
+            if blocks:
+                row.columns[group.number] += blocks
+            if blocks and group.kind != "mamba":
+                row.cells[group.number] = np.concatenate((row.cells[group.number], cells_of(blocks, group)))
 
     def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""

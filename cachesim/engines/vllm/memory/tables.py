@@ -49,11 +49,14 @@ class Tables(Publication):
             at += unit
 
     def find(self, row: Row, kind: Sorted, most: int, drop: bool) -> Found:
-        """Look a request up in equal groups."""
+        """Look a request up in equal groups. An index beyond the known hashes ends the process."""
         pool, groups, most = self.pool, kind.groups, self.rules.look_at(most, len(row.hashes) * self.layout.unit)
         ask = Find(row.hashes, self.layout.unit, kind.block, most, self.layout.align, drop, kind.size, len(groups),
                    lambda digest: pool.find(digest, groups))
-        return kind.find(ask)
+        try:
+            return kind.find(ask)
+        except IndexError:
+            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
 
     def look_up(self, row: Row) -> Cached:
         """Return the cached prefix of a request."""
