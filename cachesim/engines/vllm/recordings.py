@@ -50,6 +50,7 @@ class Player:
 
     def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
         self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
+        server.reports = False
 
     def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""

@@ -16,7 +16,7 @@ from cachesim.engines.vllm.layout import FULL, Group, Layout
 from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.blocks import Mask
-from cachesim.events import Declined, Gained
+from cachesim.events import Declined
 
 
 class Publication(RequestQueue):
@@ -30,6 +30,7 @@ class Publication(RequestQueue):
     groups: tuple[Group, ...]
     promised: set[int]
     named: list[tuple[int, int, Row, int]]
+    reports = True              # the server reports restore points
 
     def checkpoint(self, tokens: int) -> int:
         """Return the length below ``tokens`` whose state inside a chunk can be found."""
@@ -90,7 +91,7 @@ class Publication(RequestQueue):
         unit, number, groups = self.layout.unit, group.number, self.pool.groups
         hashes = [row.hashes[end // unit - 1] for end in ends]
         self.pool.add_keys(number, blocks, hashes, ends)
-        if self.log.listens_to(Gained):
+        if self.reports:
             self.named += zip([digest * groups + number for digest in hashes], blocks, repeat(row), ends)
 
     def _publish_part(self, group: Group, row: Row, block: int, end: int, replace: bool = False) -> None:
