@@ -121,13 +121,14 @@ class RequestQueue(Driver):
             answer.reused, answer.prompt_n = {source: reused}, row.prompt - reused
             self.emit(Launch(row.id, row.task.id, 0))
 
-    def record_end(self, row: RequestRow, why: str, cancelled: bool) -> None:
-        """Record the end of a request while the memory still holds what it computed."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
+    def record_end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
+        """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
+        are computed."""
+        answer, n = row.task.answer, row.computed if held is None else held
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, n, cancelled
+        answer.slot_tokens, answer.done = tuple(row.all[:n]), True
         if row.launched:
-            self.emit(Release(row.id, row.task.id, row.computed, 0))
+            self.emit(Release(row.id, row.task.id, n, 0))
         row.busy = False
 
     def record_death(self, end: ProcessAborted) -> None:
@@ -136,6 +137,7 @@ class RequestQueue(Driver):
         self.emit(Aborted(str(end)))
         for task in self.queue:
             task.answer.dies(end)
+        self.queue.clear()
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, RecordedEvent, answer_so_far
@@ -36,7 +37,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
         "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
-        "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
+        "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
     layers = ["A" if word.startswith("R") else word for word in words]
@@ -75,7 +76,11 @@ class Player:
         return row
 
     def _add(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        self.server.send_recorded(self.requests[str(step["req"])], NAMED)
+        sent = self.requests[str(step["req"])]
+        prompt = list(sent["prompt"])
+        for first, length, name in sent.get("images", ()):
+            prompt[first : first + length] = image_items(name, length, length)
+        self.server.send_recorded({**sent, "prompt": prompt}, NAMED)
         row = self.server.slots[-1]
         return {"req": row.id, **({"hashes": [*map(self.number, row.hashes)]} if row.hashes else {})}
 
@@ -89,10 +94,10 @@ class Player:
     def _schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
         server, first = self.server, len(self.server.log.events)
         made = server.schedule()
+        self.said, starts = [*made.parts.values()], [part.start for part in made.parts.values()]
         server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
-        self.said = [*made.parts.values()]
-        run = [[part.row.id, part.start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
-               for part in self.said]  # fmt: skip
+        run = [[part.row.id, start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
+               for start, part in zip(starts, self.said, strict=True)]  # fmt: skip
         fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
         if server.model is not None:
             marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
@@ -147,7 +152,10 @@ def wrong(step: Mapping[str, Any]) -> set[int]:
 
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
-    kinds = {one["kind"] for one in data["config"]["groups"]}
+    config = data["config"]
+    kinds = {one["kind"] for one in config["groups"]}
+    if "mamba" in kinds and config["async_scheduling"] and config["num_spec"]:
+        return "states of drafts with async_scheduling are not computed"
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 

@@ -190,6 +190,7 @@ class Scheduler(Tables):
             part.speaks = not row.prefill
             if part.speaks and self.opts.async_scheduling:
                 row.pending += 1 + len(part.drafts)
+                row.drafts = [-1] * self.opts.num_speculative_tokens        # the worker drafts them
         if step.parts:
             self.flying.append(step)
 
@@ -240,7 +241,7 @@ class Scheduler(Tables):
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
         """End a request whose blocks are free."""
-        self.record_end(row, why, cancelled)
+        self.record_end(row, why, cancelled, max(0, row.computed - row.in_flight))
         row.running = False
 
     def abort(self, row: Row) -> None:

@@ -36,6 +36,7 @@ V0_31_0 = replace(
     states_needed=older.states_needed_fresh,
     left_behind=older.left_behind_alone,
     last_boundary=older.last_boundary_whole,
+    start_column=older.start_column_smallest,
 )
 
 V0_30_0 = replace(
@@ -48,6 +49,13 @@ V0_30_0 = replace(
     keeps_inside=older.keep_end,
     state_tail=older.state_tail_own,
     states_needed=older.states_needed_set,
+)
+
+SPLIT_0_23_0 = replace(
+    V0_30_0,
+    name="vllm@0.23.0-split-on-0.30.0",
+    source="vLLM 0.30.0 with the chunks of 0.23.0 (PyPI), which do not end where prompts part",
+    split=older.split_alone,
 )
 
 REPAIRED = replace(

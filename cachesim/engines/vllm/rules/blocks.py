@@ -6,7 +6,17 @@ from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import coordinator, groups, interface, kernels, manager, pool, scheduler, utils
+from cachesim.engines.vllm.rules.sources import (
+    coordinator,
+    groups,
+    interface,
+    kernels,
+    manager,
+    pool,
+    runner,
+    scheduler,
+    utils,
+)
 
 DENSE = -1                   # `None` of the real option: every block is kept
 FRONT, BACK = "front", "back"
@@ -14,8 +24,9 @@ FRONT, BACK = "front", "back"
 
 @rule("V-HASH-1", Role.MEMORY, utils("hash_block_tokens"))
 def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
-    """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. With
-    lookahead hashes ``tokens`` include those that follow. Returns whatever is equal for equal units only."""
+    """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. A token of an
+    image stands for the image's identifier and a place in it. With lookahead hashes ``tokens`` include those that
+    follow. Returns whatever is equal for equal units only."""
     return before, lora, salt if before < 0 else "", *tokens
 
 
@@ -125,6 +136,12 @@ def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
+
+
+@rule("V-WORK-3", Role.MEMORY, runner("MambaHybridModelState.add_request"))
+def start_column(computed: int, block: int, smallest: int) -> int:
+    """Column of the state from which a request with so many computed tokens starts, in blocks of states."""
+    return (computed - 1) // block
 
 
 @rule("V-WORK-6", Role.CREATE, kernels("compute_mamba_prefill_checkpoints"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cachesim.engines.rule import Role, rule
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.blocks import Need, states_wanted
-from cachesim.engines.vllm.rules.schedule import schedule
+from cachesim.engines.vllm.rules.schedule import Split, schedule
 from cachesim.engines.vllm.rules.sizes import EAGLE, Speculation
-from cachesim.engines.vllm.rules.sources import config, coordinator, groups, interface, scheduler
+from cachesim.engines.vllm.rules.sources import config, coordinator, groups, interface, runner, scheduler
 
 # Until 0.32.0.
 
@@ -108,6 +108,13 @@ def left_behind_alone(columns: int, inside: bool) -> int:
     return 0 if inside else columns
 
 
+@rule("V-WORK-3.SMALLEST", Role.MEMORY, runner("MambaHybridModelState.add_request", "0.31.0"))
+def start_column_smallest(computed: int, block: int, smallest: int) -> int:
+    """Column of the state from which a request starts, in the smallest blocks of all groups, although the table has
+    larger ones."""
+    return (computed - 1) // smallest
+
+
 # Until 0.30.0.
 
 
@@ -145,3 +152,16 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
     if new > 0 and not (checkpoint and begun):
         new = 1 + ask.partial + checkpoint + (0 if begun else scratch)
     return new + ask.idle
+
+
+# Before 0.26.0.
+
+
+@rule("V-SPLIT-1.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0"))
+def split_alone(ask: Split) -> Decision:
+    """Chunks of a prompt end at blocks and at the last complete block, wherever earlier prompts parted from it. Returns
+    the tokens of the chunk."""
+    start, end, block, last = ask.start, ask.end, ask.block, ask.last
+    if start < ask.prefill:
+        end = start + (end - start) // block * block if end < last else last if start < last else end
+    return Decision(end - start, {"start": start, "end": end, "last": last})

@@ -22,3 +22,4 @@ pool, utils, manager, scheduler = (file(f"{CORE}/{name}.py") for name in (
 coordinator, groups = file(f"{CORE}/kv_cache_coordinator.py"), file(f"{CORE}/single_type_kv_cache_manager.py")
 interface, config = file("vllm/v1/kv_cache_interface.py"), file("vllm/config/vllm.py")
 kernels = file("vllm/model_executor/layers/mamba/checkpoint.py")
+runner = file("vllm/v1/worker/gpu/model_states/mamba_hybrid.py")
