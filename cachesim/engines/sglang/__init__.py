@@ -18,8 +18,6 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
 
-RECORDED = RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES)
-
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
     """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
@@ -32,7 +30,6 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
 
 
-ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve, say_of(__name__), RECORDED, LINE, BESIDE, newest="sglang@0.5.23", renamed=RENAMED,
-    keeps="state", log=log_of(__name__),
-)  # fmt: skip
+ENGINE = Engine("sglang", PROFILES, MANUAL, serve, say_of(__name__),
+                RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
+                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__))  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.sglang.flags import FLAGS, IGNORED
 from cachesim.engines.sglang.rules.schedule import ORDERS
@@ -33,13 +35,21 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     }  # fmt: skip
     if rng.chance(30):
         server["mamba_max_states_per_path"] = 2
+    if rng.chance(30):
+        server |= {"speculative_algorithm": rng.one(("EAGLE", "EAGLE", "NGRAM")), "draft_window": rng.one((0, 12))}
     return DrawnServer("sglang", model, server, (1, page, 2 * page, chunk, chunk + 1), min(most, tokens // 2))
+
+
+def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the number of accepted draft tokens."""
+    return {"draft_else": rng.below(4)} if server.get("speculative_algorithm") else {}
 
 
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False, pool=True,
-    takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
+    drawn=("A", "AA", "W8 A", "W6 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, draw_fields=draw_fields,
+    slots=False, pool=True,
+    takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),
