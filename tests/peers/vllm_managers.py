@@ -63,6 +63,8 @@ def sizes_of(kind, spec):
 class Manager(Named):
     """The tables of a group, in a server of its own or in that of a cache manager."""
 
+    supports_fine_grained_hash_lookup = False
+
     def __init__(self, kv_cache_spec, block_pool, enable_caching=True, kv_cache_group_id=0, scheduler_block_size=0,
                  dcp_world_size=1, pcp_world_size=1, needs_kv_cache_zeroing=False,
                  max_admission_blocks_per_request=None):  # fmt: skip
@@ -86,7 +88,17 @@ class Manager(Named):
     group = property(lambda self: self.engine.groups[self.at])
     block_size = property(lambda self: self.group.block)
     dcp_world_size = property(lambda self: self.group.block // self.kv_cache_spec.block_size)
-    use_eagle = property(lambda self: self.group.drop)
+
+    @property
+    def use_eagle(self):
+        """Whether lookups of the group drop a block."""
+        return self.group.drop
+
+    @use_eagle.setter
+    def use_eagle(self, drop):
+        groups = self.engine.groups
+        self.engine.groups = (*groups[:self.at], self.group._replace(drop=drop), *groups[self.at + 1:])
+
     records_new_block_ids = property(lambda self: self.engine.zeroes)
     cache_hit_alignment_tokens = property(lambda self: self.engine.layout.align,
                                           lambda self, n: self.core.set_layout(align=n))  # fmt: skip
@@ -158,8 +170,9 @@ class Manager(Named):
         """Forget a request and return its blocks without the leading null blocks."""
         row = self.core.row(request_id)
         table, row.tables[self.at] = row.tables[self.at], row.tables[self.at].__class__()
-        self.core.shown.pop((self.at, request_id), None)
-        return self.core.views(table.blocks[next((i for i, one in enumerate(table.blocks) if one), None):])
+        shown = self.core.shown.pop((self.at, request_id), None)
+        first = next((i for i, one in enumerate(table.blocks) if one), len(table.blocks))
+        return self.core.views(table.blocks[first:]) if first or shown is None else shown
 
     def free(self, request_id):
         """Free a request."""
@@ -189,8 +202,11 @@ class Manager(Named):
 
     @classmethod
     def reachable_block_mask(cls, start_block, end_block, alignment_tokens, kv_cache_spec, use_eagle,
-                             retention_interval=None, reachable_boundaries=(), dcp_world_size=1):  # fmt: skip
+                             retention_interval=None, reachable_boundaries=(), dcp_world_size=1,
+                             final_segment_end_block=None):  # fmt: skip
         """Return which blocks are published."""
+        if final_segment_end_block is not None:
+            raise NotSimulated("the final segment of an offload")
         kind = KINDS[type(kv_cache_spec).__name__]
         keep = {"swa": V0_33_0.mask_swa, "mamba": V0_33_0.mask_mamba}.get(kind, V0_33_0.mask_full)
         block = kv_cache_spec.block_size * (dcp_world_size if kind != "mamba" else 1)
@@ -201,6 +217,8 @@ class Manager(Named):
 
 class FullAttentionManager(Manager):
     """Full attention."""
+
+    supports_fine_grained_hash_lookup = True
 
 
 class RSWAManager(FullAttentionManager):
@@ -217,6 +235,8 @@ class ChunkedLocalAttentionManager(Manager):
 
 class MambaManager(Manager):
     """States."""
+
+    supports_fine_grained_hash_lookup = True
 
 
 MANAGERS = {"full": FullAttentionManager, "rswa": RSWAManager, "swa": SlidingWindowManager,
@@ -264,7 +284,8 @@ class KVCacheManager(Named):
         )  # fmt: skip
         self.engine, self.block_pool = core.engine, core.block_pool
         self.mamba_shared_prefix_checkpoint = core.engine.layout.shared_checkpoint
-        self.coordinator = Coordinator(core, [group.kv_cache_spec for group in groups])
+        name = "Unitary" if len(groups) == 1 else "Hybrid"
+        self.coordinator = type(f"{name}KVCacheCoordinator", (Coordinator,), {})(core, [group.kv_cache_spec for group in groups])
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in groups))
 
     usage = property(lambda self: self.block_pool.get_usage())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 from vllm.v1.core.kv_cache_manager import KVCacheBlocks
@@ -17,6 +18,7 @@ from vllm.v1.request import RequestStatus
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.vllm import recordings, serve
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.memory.pool import ERASED, EVICTED, Pool
@@ -29,7 +31,7 @@ from cachesim.engines.vllm.rules.lookup import Find
 from cachesim.engines.vllm.rules.sizes import Speculation
 from cachesim.events import Log
 
-GROUPS = 1 << 10
+GROUPS, MOST = 1 << 10, 1 << 10
 NUMBERS, HASHES = {}, []
 KINDS = {
     "FullAttentionSpec": "full", "MLAAttentionSpec": "full", "RSWASpec": "rswa", "SlidingWindowSpec": "swa",
@@ -128,21 +130,83 @@ class BlockMap(MutableMapping, Named):
     def pop(self, key, *block_id):
         """Forget a key."""
         found = self.get(key)
-        del self[key]
+        if found is not None:
+            del self[key]
         return found
 
 
-class Queue(Named):
-    """Our free list."""
+class FreeKVCacheBlockQueue(Named):
+    """Our free list of these blocks; ``free`` is the list of a pool, None = a new one with all of them."""
 
-    def __init__(self, pool):
-        self.pool, self.blocks = pool.inner, pool.blocks
+    def __init__(self, blocks, free=None):
+        self.blocks, self.free = list(blocks), free
+        if free is None:
+            self.free = FreeList(MOST)
+            for one in range(len(blocks), MOST):
+                self.free.remove(one)
+        self.head, self.tail = SimpleNamespace(), SimpleNamespace()
+        self._link()
 
-    num_free_blocks = property(lambda self: len(self.pool.free))
+    def _link(self):
+        """Show our links in the blocks."""
+        places = [self.head, *self.get_all_free_blocks(), self.tail]
+        for before, after in pairwise(places):
+            before.next_free_block, after.prev_free_block = after, before
+
+    def _places(self, blocks):
+        for block in blocks:
+            if not any(one is block for one in self.blocks):
+                self.blocks.append(block)
+        return [next(i for i, one in enumerate(self.blocks) if one is block) for block in blocks]
+
+    def __getattr__(self, name):
+        ends = {"fake_free_list_head": "head", "fake_free_list_tail": "tail"}
+        if name not in ends:
+            return super().__getattr__(name)
+        self._link()
+        return getattr(self, ends[name])
+
+    num_free_blocks = property(lambda self: len(self.free))
 
     def get_all_free_blocks(self):
         """Return the free blocks in order."""
-        return [self.blocks[one] for one in self.pool.free]
+        return [self.blocks[one] for one in self.free]
+
+    def popleft(self):
+        """Take the first block."""
+        return self.popleft_n(1)[0]
+
+    def popleft_n(self, n):
+        """Take the first blocks."""
+        if n > len(self.free):
+            raise ValueError("No free blocks available")
+        taken = [self.blocks[self.free.pop()] for _ in range(n)]
+        for block in taken:
+            block.prev_free_block = block.next_free_block = None
+        self._link()
+        return taken
+
+    def remove(self, block):
+        """Remove a block from the middle."""
+        if block.next_free_block is None:
+            raise RuntimeError(f"remove() called on an invalid block: {block}")
+        self.free.remove(self._places([block])[0])
+        block.prev_free_block = block.next_free_block = None
+        self._link()
+
+    def append(self, block):
+        """Add a block at the end."""
+        self.append_n([block])
+
+    def append_n(self, blocks):
+        """Add blocks at the end."""
+        self.free.append(self._places(blocks))
+        self._link()
+
+    def prepend_n(self, blocks):
+        """Add blocks at the front."""
+        self.free.prepend(self._places(blocks))
+        self._link()
 
 
 class BlockPool(Named):
@@ -155,7 +219,8 @@ class BlockPool(Named):
         ignored = lambda *_: None
         self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignored, ignored, ignored)
         self.blocks = [Block(self.inner, one) for one in range(self.inner.n)]
-        self.null_block, self.free_block_queue = self.blocks[0], Queue(self)
+        self.null_block = self.blocks[0]
+        self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free)
         self.cached_block_hash_to_block = BlockMap(self)
         self.num_gpu_blocks, self.enable_caching, self.hash_block_size = num_gpu_blocks, enable_caching, hash_block_size
         self.num_hash_lookahead_tokens = num_hash_lookahead_tokens
@@ -179,9 +244,9 @@ class BlockPool(Named):
             raise ValueError(f"Cannot get {n} free blocks from the pool")
         return [self.blocks[one] for one in self.inner.take(n)]
 
-    def get_cached_block(self, block_hash, groups):
+    def get_cached_block(self, block_hash, kv_cache_group_ids):
         """Find a block of each group."""
-        found = self.inner.find(number(block_hash), groups)
+        found = self.inner.find(number(block_hash), kv_cache_group_ids)
         return [self.blocks[one] for one in found] if found else None
 
     def touch(self, blocks):
@@ -227,6 +292,8 @@ class BlockPool(Named):
     def cache_full_blocks(self, request, blocks, num_cached_blocks, num_full_blocks, block_size, kv_cache_group_id,
                           block_mask=None):  # fmt: skip
         """Publish complete blocks."""
+        if not all(isinstance(block, Block) for block in blocks):
+            raise NotSimulated("blocks outside the pool")
         group, row = self._parts(request, [block.block_id for block in blocks], kv_cache_group_id, block_size)
         if num_full_blocks > num_cached_blocks:
             Publication._publish_blocks(self._publication(block_mask), group, row, num_cached_blocks, num_full_blocks,
@@ -256,6 +323,8 @@ class Core:
             kind = KINDS.get(type(one).__name__)
             if kind is None:
                 raise NotSimulated(type(one).__name__)
+            if given.get("dcp", 1) > 1 and kind != "mamba" and not one.dcp_sharded:
+                raise NotSimulated("groups that parallel contexts do not share")
             groups.append({"kind": kind, "block_size": one.block_size, "eagle": drafts})
             if kind in SIZES:
                 groups[-1][SIZES[kind][0]] = getattr(one, SIZES[kind][1])
