@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from tests.peers.vllm_names import (
-    ABSENT,
-    DENSE,
-    EVICTED,
-    GROUPS,
-    KINDS,
-    SIZES,
-    V0_33_0,
-    Cached,
-    Core,
-    Find,
-    KVCacheBlockCopy,
-    KVCacheBlocks,
-    Mask,
-    MutableMapping,
-    Named,
-    NotSimulated,
-    PrefixCacheStats,
-    RequestStatus,
-    Speculation,
-    number,
-)
+from collections.abc import MutableMapping
+
+from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+from vllm.v1.core.kv_cache_utils import KVCacheBlockCopy
+from vllm.v1.metrics.stats import PrefixCacheStats
+from vllm.v1.request import RequestStatus
+
+from cachesim.engines.vllm.memory.tables import Cached
+from cachesim.engines.vllm.profiles.releases import V0_33_0
+from cachesim.engines.vllm.row import ABSENT
+from cachesim.engines.vllm.rules.blocks import DENSE, Mask
+from cachesim.engines.vllm.rules.lookup import Find
+from cachesim.engines.vllm.rules.sizes import Speculation
+from tests.peers.vllm_names import KINDS, SIZES, Core, Named, NotSimulated, number, used
 
 
 class ByRequest(MutableMapping):
@@ -40,6 +32,9 @@ class ByRequest(MutableMapping):
     def get(self, name, default=None):
         """Return a table."""
         return self[name] if name in self.core.rows else default
+
+    def __contains__(self, name):
+        return bool(self.get(name))
 
     def __setitem__(self, name, blocks):
         self.core.shown[self.group, name] = blocks
@@ -188,6 +183,7 @@ class Manager(Named):
         return self.engine.rules.skipped(self.group.kind, self.group.size, computed)
 
     @classmethod
+    @used
     def find_longest_cache_hit(cls, block_hashes, max_length, kv_cache_group_ids, block_pool, kv_cache_spec,
                                drop_eagle_block, alignment_tokens, dcp_world_size=1, pcp_world_size=1):  # fmt: skip
         """Look hashes up."""
@@ -201,6 +197,7 @@ class Manager(Named):
         return tuple([block_pool.blocks[one] for one in table] for table in found.tables), found.n
 
     @classmethod
+    @used
     def reachable_block_mask(cls, start_block, end_block, alignment_tokens, kv_cache_spec, use_eagle,
                              retention_interval=None, reachable_boundaries=(), dcp_world_size=1,
                              final_segment_end_block=None):  # fmt: skip
@@ -285,7 +282,8 @@ class KVCacheManager(Named):
         self.engine, self.block_pool = core.engine, core.block_pool
         self.mamba_shared_prefix_checkpoint = core.engine.layout.shared_checkpoint
         name = "Unitary" if len(groups) == 1 else "Hybrid"
-        self.coordinator = type(f"{name}KVCacheCoordinator", (Coordinator,), {})(core, [group.kv_cache_spec for group in groups])
+        coordinator = type(f"{name}KVCacheCoordinator", (Coordinator,), {})
+        self.coordinator = coordinator(core, [group.kv_cache_spec for group in groups])
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in groups))
 
     usage = property(lambda self: self.block_pool.get_usage())
@@ -302,13 +300,15 @@ class KVCacheManager(Named):
         return self.create_kv_cache_blocks([self.core.views(one) for one in found.tables]), found.n, found.junction
 
     def allocate_slots(self, request, num_new_tokens, num_new_computed_tokens=0, new_computed_blocks=None,
-                       num_lookahead_tokens=0, full_sequence_must_fit=False, has_scheduled_reqs=True, **more):  # fmt: skip
+                       num_lookahead_tokens=0, full_sequence_must_fit=False, has_scheduled_reqs=True,
+                       **more):  # fmt: skip
         """Allocate blocks for a request."""
         if any(more.values()):
             raise NotSimulated(", ".join(name for name, value in more.items() if value))
         if not num_new_tokens and not num_new_computed_tokens:
             raise ValueError("num_new_tokens must be greater than 0 when there are no computed tokens to adopt")
-        tables = [[one.block_id for one in blocks] for blocks in (new_computed_blocks or self.empty_kv_cache_blocks).blocks]
+        found = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
+        tables = [[one.block_id for one in blocks] for blocks in found]
         hit = Cached(num_new_computed_tokens, tables, 0)
         self.core.set_options(scheduler_reserve_full_isl=full_sequence_must_fit)
         waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)

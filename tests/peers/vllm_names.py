@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
+from functools import partial, wraps
 from itertools import pairwise
 from types import SimpleNamespace
 
-from vllm.v1.core.kv_cache_manager import KVCacheBlocks
-from vllm.v1.core.kv_cache_utils import KVCacheBlockCopy, get_block_hash, get_group_id, make_block_hash_with_group_id
-from vllm.v1.metrics.stats import PrefixCacheStats
-from vllm.v1.request import RequestStatus
+from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id, make_block_hash_with_group_id
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
@@ -23,12 +21,9 @@ from cachesim.engines.vllm import recordings, serve
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.memory.pool import ERASED, EVICTED, Pool
 from cachesim.engines.vllm.memory.publication import Publication
-from cachesim.engines.vllm.memory.tables import Cached
 from cachesim.engines.vllm.profiles.releases import V0_33_0
-from cachesim.engines.vllm.row import ABSENT, Row, Table, Task
-from cachesim.engines.vllm.rules.blocks import DENSE, Mask
-from cachesim.engines.vllm.rules.lookup import Find
-from cachesim.engines.vllm.rules.sizes import Speculation
+from cachesim.engines.vllm.row import Row, Table, Task
+from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.events import Log
 
 GROUPS, MOST = 1 << 10, 1 << 10
@@ -43,6 +38,20 @@ SIZES = {"rswa": ("window", "rswa_window"), "swa": ("window", "sliding_window"),
 
 class NotSimulated(AttributeError):
     """The test needs something that the engine does not simulate."""
+
+
+USED = []
+
+
+def used(function):
+    """Note each call: a test without any says nothing about our engine."""
+
+    @wraps(function)
+    def noted(*args, **more):
+        USED.append(function.__qualname__)
+        return function(*args, **more)
+
+    return noted
 
 
 class Named:
@@ -60,6 +69,10 @@ def number(block_hash):
         NUMBERS[block_hash] = len(HASHES)
         HASHES.append(block_hash)
     return NUMBERS[block_hash]
+
+
+def ignore(*_):
+    """Do nothing."""
 
 
 def key_of(key, groups=GROUPS):
@@ -138,6 +151,7 @@ class BlockMap(MutableMapping, Named):
 class FreeKVCacheBlockQueue(Named):
     """Our free list of these blocks; ``free`` is the list of a pool, None = a new one with all of them."""
 
+    @used
     def __init__(self, blocks, free=None):
         self.blocks, self.free = list(blocks), free
         if free is None:
@@ -212,12 +226,12 @@ class FreeKVCacheBlockQueue(Named):
 class BlockPool(Named):
     """Our pool."""
 
+    @used
     def __init__(self, num_gpu_blocks, enable_caching, hash_block_size, enable_kv_cache_events=False,
                  metrics_collector=None, num_hash_lookahead_tokens=0, inner=None):  # fmt: skip
         if enable_kv_cache_events or metrics_collector:
             raise NotSimulated("events and metrics of blocks")
-        ignored = lambda *_: None
-        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignored, ignored, ignored)
+        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignore, ignore, ignore)
         self.blocks = [Block(self.inner, one) for one in range(self.inner.n)]
         self.null_block = self.blocks[0]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free)
@@ -276,7 +290,7 @@ class BlockPool(Named):
         return self.inner.reset()
 
     def _publication(self, mask):
-        keep = lambda _: mask
+        keep = partial(lambda mask, _: mask, mask)
         keep.rule = ""
         return SimpleNamespace(
             pool=self.inner, layout=SimpleNamespace(unit=self.hash_block_size, align=1), rules=V0_33_0, promised=set(),
@@ -316,8 +330,9 @@ class BlockPool(Named):
 class Core:
     """A server of ours and the requests that it knows."""
 
+    @used
     def __init__(self, specs, eagle, spec, step, unit, pool=None, **given):
-        """Start a server with these groups. ``spec``: what drafts need; ``step``, ``unit``: sizes of blocks [tokens]."""
+        """Start a server with these groups. ``spec``: what drafts need; ``step``, ``unit``: sizes [tokens]."""
         groups = []
         for one, drafts in zip(specs, eagle, strict=True):
             kind = KINDS.get(type(one).__name__)
@@ -332,8 +347,8 @@ class Core:
         config = {
             "groups": groups, "num_blocks": 512, "max_model_len": 1 << 20, "max_num_batched_tokens": 1 << 20,
             "max_num_seqs": 128, "long_prefill_token_threshold": 0, "caching": True, "policy": "fcfs", "watermark": 0.0,
-            "reserve_full": False, "async_scheduling": False, "num_spec": 0, "shared_prefix_checkpoint": False, "dcp": 1,
-            "spec": None, "retention": 0, "prefix_match_unit": None,
+            "reserve_full": False, "async_scheduling": False, "num_spec": 0, "shared_prefix_checkpoint": False,
+            "dcp": 1, "spec": None, "retention": 0, "prefix_match_unit": None,
             "ckpt_align": states[0].prefill_checkpoint_alignment if states and states[0].num_prefill_checkpoint_blocks
             else None,
         } | given  # fmt: skip

@@ -126,7 +126,7 @@ def main(argv):
             name, ours, theirs = world.step()
             done[f"{world.policy} {name}"] += 1
             if ours != theirs:
-                complain(f"difference after {sum(done.values())} operations in {name} ({world.policy}):\n{ours}\n{theirs}")
+                complain(f"difference at operation {sum(done.values())}, {world.policy} {name}: {ours}, {theirs}")
                 return exits.BROKEN
     for name, n in sorted(done.items()):
         print(f"{name:14} {n:>8}")

@@ -6,19 +6,21 @@ Before each call the rows take over what a test changed in its requests and queu
 from __future__ import annotations
 
 from collections import defaultdict
-from types import SimpleNamespace
 
 from vllm.v1.core.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 from vllm.v1.core.sched.utils import check_stop
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.request import RequestStatus
 
-from tests.peers.vllm_managers import KVCacheManager
-from tests.peers.vllm_names import HASHES, V0_33_0, Named, NotSimulated, Request, Speculation, number
+from cachesim.engines.base import Request
+from cachesim.engines.vllm.profiles.releases import V0_33_0
 from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
+from cachesim.engines.vllm.rules.sizes import Speculation
+from cachesim.engines.vllm.scheduler import Part, Step
+from tests.peers.vllm_managers import KVCacheManager
+from tests.peers.vllm_names import Named, NotSimulated, number, used
 
-__all__ = ["HASHES", "AsyncScheduler", "Scheduler"]
-WAITS = (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+CACHED = ("req_ids", "new_block_ids", "num_computed_tokens", "num_output_tokens")
 
 
 class Statistics(Named):
@@ -89,8 +91,9 @@ class Scheduler(Named):
         )  # fmt: skip
         self.engine.extend_hashes = self._append
         self.requests, self.running, self.waiting, self.kv_holding_waiting = {}, [], Queue(), []
-        self.of, self.steps, self.finished_req_ids, self.log_stats = {}, {}, set(), log_stats
-        self.max_num_running_reqs, self.num_spec_tokens = scheduler.max_num_seqs, self.engine.opts.num_speculative_tokens
+        self.of, self.finished_req_ids, self.log_stats = {}, set(), log_stats
+        self.max_num_running_reqs = scheduler.max_num_seqs
+        self.num_spec_tokens = self.engine.opts.num_speculative_tokens
         self.num_lookahead_tokens, self.connector, self.ec_connector = vllm_config.num_lookahead_tokens, None, None
 
     def _append(self, row):
@@ -110,10 +113,11 @@ class Scheduler(Named):
             row.task.request = Request(row.task.request.prompt, request.max_tokens, eog=tuple(ends),
                                        cache_prompt=row.task.request.cache_prompt)  # fmt: skip
             row.pending, row.drafts = request.num_output_placeholders, list(request.spec_token_ids)
-            row.running, row.priority = request.status == RequestStatus.RUNNING, (request.priority, request.arrival_time)
+            row.running = request.status == RequestStatus.RUNNING
+            row.priority = request.priority, request.arrival_time
             row.task.answer.predicted_n = request.num_output_tokens
-        rows = lambda requests: [self.core.row(one) for one in requests]
-        self.engine.running, self.engine.waiting = rows(self.running), rows(self.waiting)
+        self.engine.running = [self.core.rows[one.request_id] for one in self.running]
+        self.engine.waiting = [self.core.rows[one.request_id] for one in self.waiting]
 
     def _show(self):
         """Show rows in the requests and queues."""
@@ -157,40 +161,41 @@ class Scheduler(Named):
             if part.whole and not row.preemptions:
                 new.append(NewRequestData.from_request(request, blocks))
             else:
-                for name, value in zip(("req_ids", "new_block_ids", "num_computed_tokens", "num_output_tokens"), (
-                        request.request_id, blocks if any(blocks) else None, part.start,
-                        request.num_output_tokens), strict=True):  # fmt: skip
+                for name, value in zip(CACHED, (request.request_id, blocks if any(blocks) else None, part.start,
+                                                request.num_output_tokens), strict=True):  # fmt: skip
                     cached[name].append(value)
             if part.whole and self.engine.opts.enable_prefix_caching and not request.skip_reading_prefix_cache \
                     and self.log_stats:
                 self.kv_cache_manager.prefix_cache_stats.record(request.num_tokens, part.start, row.preemptions > 0)
             if part.drafts:
                 drafts[request.request_id] = list(part.drafts)
-        resumed = {self.of[part.row.id].request_id for part in step.parts.values() if part.whole and part.row.preemptions}
-        names = ("req_ids", "new_block_ids", "num_computed_tokens", "num_output_tokens")
+        resumed = {self.of[part.row.id].request_id for part in step.parts.values()
+                   if part.whole and part.row.preemptions}  # fmt: skip
         counts = {self.of[part.row.id].request_id: part.n for part in step.parts.values()}
         output = SchedulerOutput(
             scheduled_new_reqs=new, num_scheduled_tokens=counts, total_num_scheduled_tokens=sum(counts.values()),
             scheduled_cached_reqs=CachedRequestData(resumed_req_ids=resumed, new_token_ids=[], all_token_ids={},
-                                                    **{name: cached[name] for name in names}),
+                                                    **{name: cached[name] for name in CACHED}),
             scheduled_spec_decode_tokens=drafts, scheduled_encoder_inputs={}, finished_req_ids=self.finished_req_ids,
             free_encoder_mm_hashes=[], new_block_ids_to_zero=step.zeroed or None,
         )  # fmt: skip
-        self.finished_req_ids, self.steps[id(output)] = set(), (output, step)
+        self.finished_req_ids = set()
         self._show()
         return output
 
     def update_from_output(self, scheduler_output, model_runner_output):
         """Process the results of a step."""
-        step = self.steps.pop(id(scheduler_output))[1]
         self._take()
-        for part in step.parts.values():
-            request = self.of[part.row.id]
-            at = model_runner_output.req_id_to_index.get(request.request_id)
-            tokens = model_runner_output.sampled_token_ids
-            part.said = list(tokens[at]) if tokens and at is not None else []
-        if step.parts:
-            self.engine.flying.remove(step)
+        step, tokens = Step(), model_runner_output.sampled_token_ids
+        for name, n in scheduler_output.num_scheduled_tokens.items():
+            if name not in self.requests:
+                continue
+            at = model_runner_output.req_id_to_index.get(name)
+            row, drafts = self.core.rows[name], scheduler_output.scheduled_spec_decode_tokens.get(name, [])
+            step.parts[row.id] = Part(row, 0, n, list(drafts), [], False,
+                                      said=list(tokens[at]) if tokens and at is not None else [])  # fmt: skip
+        if self.engine.flying:
+            self.engine.flying.popleft()
         finished, outputs = self.engine.process(step), defaultdict(list)
         for part in step.parts.values():
             request, ended = self.of[part.row.id], part.row in finished
@@ -213,11 +218,12 @@ class Scheduler(Named):
 
     def finish_requests(self, request_ids, finished_status):
         """End requests at the client's wish."""
-        names = [request_ids] if isinstance(request_ids, str) else [*(self.requests if request_ids is None else request_ids)]
+        names = self.requests if request_ids is None else request_ids
+        names = [names] if isinstance(names, str) else list(names)
         self._take()
         ended = [self.requests[name] for name in names if name in self.requests]
         for request in ended:
-            self.engine.abort(self.core.row(request))
+            self.engine.abort(self.core.rows[request.request_id])
             request.status = finished_status
             self._forget(request)
         self._show()
@@ -267,6 +273,7 @@ class Scheduler(Named):
         """Return how many requests run and wait."""
         return len(self.running), len(self.waiting)
 
+    @used
     def _mamba_block_aligned_split(self, request, num_new_tokens, num_new_local_computed_tokens=0,
                                    num_external_computed_tokens=0):  # fmt: skip
         start = request.num_computed_tokens + num_new_local_computed_tokens + num_external_computed_tokens
@@ -278,6 +285,7 @@ class Scheduler(Named):
             min(most, threshold or most), self.use_eagle_block_drop, self.num_hash_lookahead_tokens,
             request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
 
+    @used
     def _reserve_prefill_lookahead(self, request, num_computed_tokens, num_new_tokens):
         left = request.num_tokens - num_computed_tokens - num_new_tokens
         return max(V0_33_0.leave_lookahead(left, num_new_tokens, self.num_prefill_lookahead), 0)

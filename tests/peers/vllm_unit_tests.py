@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,24 @@ HERE = Path(__file__).parent
 TABLE = HERE / "vllm_unit_tests.json"
 CORE = "vllm.v1.core"
 FILES = (
-    "test_kv_cache_utils.py", "test_prefix_caching.py", "test_single_type_kv_cache_manager.py", "test_mamba_align_chunk_split.py",
-    "test_scheduler.py", "test_async_scheduler.py", "test_priority_preemption_bug.py",
-    "test_priority_scheduler_random.py", "test_swa_inflight_window_free.py", "test_deferred_block_free.py",
-    "test_worker_slot_overflow.py", "test_prefix_replay.py", "prefix_cache/test_mamba_eagle_resume_checkpoint.py",
-    "prefix_cache/test_partial_prefix_cache_hits.py", "prefix_cache/test_partial_prefix_cache_primitives.py",
+    "test_kv_cache_utils", "test_prefix_caching", "test_single_type_kv_cache_manager", "test_mamba_align_chunk_split",
+    "test_scheduler", "test_async_scheduler", "test_priority_preemption_bug", "test_priority_scheduler_random",
+    "test_swa_inflight_window_free", "test_deferred_block_free", "test_worker_slot_overflow", "test_prefix_replay",
+    "prefix_cache/test_mamba_eagle_resume_checkpoint", "prefix_cache/test_partial_prefix_cache_hits",
+    "prefix_cache/test_partial_prefix_cache_primitives",
 )  # fmt: skip
+APART, ELSEWHERE = "not applicable", "uses none of the replaced classes"
+TOLD = {"Regex pattern did not match": "wording of an error", "Invalid repository ID": "models other than OPT"}
+BY_HAND = {
+    "test_free_kv_cache_block_queue_append_n": "changes links by hand",
+    "test_eagle_group_registers_unaligned_tail_under_partial_hash_hits": "replaces methods of vLLM's managers",
+}  # fmt: skip
+REASONS = {
+    "HiSparse": "HiSparse", "events": "events and metrics of blocks", "Statistics|make_stats|stats": "statistics",
+    "external|connector|offload|delay_cache|remote|defer|reserved|take_boundary|kv_recv|truncate|per_group|"
+    "kv_xfer|pop_blocks": "connectors",
+    "media|pooling|sessions|structured|encoder": "media, pooling, sessions and structured outputs",
+}  # fmt: skip
 MODEL = {
     "architectures": ["OPTForCausalLM"], "model_type": "opt", "hidden_size": 768, "num_attention_heads": 12,
     "num_hidden_layers": 12, "ffn_dim": 3072, "max_position_embeddings": 2048, "vocab_size": 50272,
@@ -67,31 +79,47 @@ class Outcomes:
     def __init__(self):
         self.found = {}
 
+    def pytest_runtest_setup(self, item):
+        """Forget what earlier tests used."""
+        from tests.peers.vllm_names import USED
+
+        USED.clear()
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item, call):
         """Note an outcome."""
+        from tests.peers.vllm_names import USED
+
         report = (yield).get_result()
         name = item.nodeid.partition("v1/core/")[2]
+        plain = name.partition("::")[2].partition("[")[0]
         if report.failed:
-            self.found[name] = cause(call.excinfo.value)
+            self.found[name] = cause(call.excinfo.value, bool(USED))
+            if plain in BY_HAND:
+                self.found[name] = f"{APART}: {BY_HAND[plain]}"
+            if self.found[name] == "failed":
+                print(f"\n{name}\n{report.longreprtext}", flush=True)
         elif report.when == "call":
-            self.found.setdefault(name, "passed" if report.passed else "not applicable: skipped by vLLM")
+            self.found.setdefault(name, "passed" if report.passed and USED else f"{APART}: {ELSEWHERE}")
 
 
-def cause(error):
+def cause(error, used):
     """Return the outcome for an exception."""
     from tests.peers.vllm_names import NotSimulated
 
-    known = {"Regex pattern did not match": "wording of an error", "Can't load the configuration of": "other models",
-             "couldn't connect to": "other models"}  # fmt: skip
-    for words, reason in known.items():
+    for words, reason in TOLD.items():
         if words in str(error):
-            return f"not applicable: {reason}"
+            return f"{APART}: {reason}"
     while error is not None:
         if isinstance(error, NotSimulated):
-            return f"not applicable: {error}"
+            return f"{APART}: {reason_of(str(error))}"
         error = error.__cause__ or error.__context__
-    return "failed"
+    return "failed" if used else f"{APART}: {ELSEWHERE}"
+
+
+def reason_of(text):
+    """Return the group of a reason."""
+    return next((reason for pattern, reason in REASONS.items() if re.search(pattern, text)), text)
 
 
 def run(folder, arguments):
@@ -103,23 +131,61 @@ def run(folder, arguments):
     os.chdir(work)
     os.environ["HF_HUB_OFFLINE"] = "1"
     sys.path.insert(1, str(folder.parent))
-    sys.modules.pop("tests.v1", None)
     import tests
 
     tests.__path__.append(str(folder))
     replace_classes()
     outcomes = Outcomes()
-    paths = [str(folder / "v1" / "core" / name) for name in FILES]
+    paths = [str(folder / "v1" / "core" / f"{name}.py") for name in FILES]
     pytest.main([*(arguments or paths), "--noconftest", "-p", "no:cacheprovider", "-q", "--rootdir", str(folder.parent),
-                 "--import-mode=importlib", "-W", "ignore"], plugins=[outcomes])  # fmt: skip
+                 "--import-mode=importlib", "-W", "ignore", "--tb=short", "--no-summary", "--show-capture=no"],
+                plugins=[outcomes])  # fmt: skip
     return outcomes.found
 
 
+def counted(outcomes):
+    """Return the number of tests by test function and outcome."""
+    found = defaultdict(Counter)
+    for name, outcome in outcomes.items():
+        found[name.partition("[")[0]][outcome] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
+
+
+def report(found):
+    """Print the outcomes."""
+    total = Counter()
+    for counts in found.values():
+        total.update(counts)
+    applicable = {name: n for name, n in total.items() if not name.startswith(APART)}
+    print(f"{sum(total.values())} tests, {sum(applicable.values())} applicable: "
+          + ", ".join(f"{n} {name}" for name, n in sorted(applicable.items(), reverse=True)))
+    for name, n in total.most_common():
+        if name.startswith(APART):
+            print(f"{n:6} {name}")
+
+
+def main(argv):
+    """Run the tests and compare with the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.vllm_unit_tests", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the folder tests of vLLM's source distribution")
+    parser.add_argument("paths", nargs="*", help="single files; then nothing is compared")
+    parser.add_argument("--write", action="store_true", help="write the table")
+    args = parser.parse_args(argv)
+    if not (args.folder / "v1" / "core").is_dir():
+        complain(f"not vLLM's folder tests: {str(args.folder)!r} (unpack the source distribution of vLLM 0.33.0)")
+        return exits.BAD_INPUT
+    found = counted(run(args.folder.resolve(), args.paths))
+    report(found)
+    if args.write:
+        TABLE.write_text(json.dumps(found, indent=0) + "\n")
+    known = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    changed = {name for name in {*found, *known} if found.get(name) != known.get(name)}
+    for name in sorted(changed) if not args.paths else ():
+        complain(f"{name}: expected {known.get(name)}, found {found.get(name)}")
+    return exits.BROKEN if changed and not args.paths else exits.HOLDS
+
+
 if __name__ == "__main__":
-    found = run(Path(sys.argv[1]).resolve(), sys.argv[2:])
-    for name, n in Counter(re.sub(r": .*", "", value) for value in found.values()).most_common():
-        print(f"{name:20} {n}")
-    for name, n in Counter(found.values()).most_common():
-        print(f"    {n:5} {name}")
+    code = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(code)                  # vLLM's background threads do not end

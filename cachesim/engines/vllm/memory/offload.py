@@ -104,7 +104,8 @@ class Oldest:
 
     def evict(self, n: int, kept: Collection[Key]) -> list[tuple[Key, Chunk]] | None:
         """Remove the unused chunks of the lowest rank; None = there are too few."""
-        idle = sorted((self.ranks[key], key) for key, chunk in self.chunks.items() if not chunk.users and key not in kept)
+        idle = sorted((self.ranks[key], key) for key, chunk in self.chunks.items()
+                      if not chunk.users and key not in kept)  # fmt: skip
         if len(idle) < n:
             return None
         gone = [(key, self.chunks[key]) for _, key in idle[:n]]
