@@ -20,6 +20,7 @@ from cachesim.engines.vllm.scheduler import Part, Step
 from tests.peers.vllm_managers import KVCacheManager
 from tests.peers.vllm_names import Named, NotSimulated, number, used
 
+FOREIGN = ("connector", "ec_connector", "aux_output_connector", "defer_block_free", "return_sampling_mask")
 CACHED = ("req_ids", "new_block_ids", "num_computed_tokens", "num_output_tokens")
 
 
@@ -43,8 +44,8 @@ class Queue(list):
         self[:] = [one for one in self if one not in requests]
 
 
-def refuse(config):
-    """Raise NotSimulated for settings that the engine does not have."""
+def refuse(config, ahead):
+    """Raise NotSimulated for settings that the engine does not have. ``ahead``: steps are scheduled in advance."""
     scheduler, parallel = config.scheduler_config, config.parallel_config
     speculative = config.speculative_config
     found = {
@@ -55,7 +56,7 @@ def refuse(config):
         "throttled prefills": scheduler.prefill_schedule_interval > 1,
         "prefills without chunks": not scheduler.enable_chunked_prefill,
         "pipeline or data parallelism": parallel.pipeline_parallel_size > 1 or parallel.data_parallel_size > 1,
-        "asynchronous drafts": speculative and scheduler.async_scheduling,
+        "asynchronous drafts": speculative and ahead,
         "numbers of drafts by batch": speculative and speculative.num_speculative_tokens_per_batch_size,
         "metrics of drafts": config.observability_config.per_request_spec_decode_metrics not in (None, "none"),
     }  # fmt: skip
@@ -67,16 +68,18 @@ def refuse(config):
 class Scheduler(Named):
     """Our scheduler."""
 
+    ahead = False
+
     def __init__(self, vllm_config, kv_cache_config, structured_output_manager=None, block_size=0, hash_block_size=None,
                  log_stats=False, **_):  # fmt: skip
-        refuse(vllm_config)
+        refuse(vllm_config, self.ahead)
         scheduler, cache, speculative = (vllm_config.scheduler_config, vllm_config.cache_config,
                                          vllm_config.speculative_config)  # fmt: skip
         self.vllm_config, self.max_model_len = vllm_config, vllm_config.model_config.max_model_len
         drop = bool(speculative) and speculative.use_eagle_block_drop()
         self.kv_cache_manager = KVCacheManager(
             kv_cache_config, self.max_model_len, block_size, hash_block_size or block_size,
-            vllm_config.max_in_flight_tokens, cache.enable_prefix_caching, drop, vllm_config.num_hash_lookahead_tokens,
+            scheduler.max_num_batched_tokens * (1 + self.ahead), cache.enable_prefix_caching, drop, vllm_config.num_hash_lookahead_tokens,
             vllm_config.num_prefill_lookahead_tokens, log_stats, watermark=scheduler.watermark,
         )  # fmt: skip
         self.core, self.engine = self.kv_cache_manager.core, self.kv_cache_manager.engine
@@ -86,15 +89,21 @@ class Scheduler(Named):
             max_num_seqs=scheduler.max_num_active_seqs or scheduler.max_num_seqs,
             max_num_batched_tokens=scheduler.max_num_scheduled_tokens or scheduler.max_num_batched_tokens,
             long_prefill_token_threshold=scheduler.long_prefill_token_threshold, scheduling_policy=scheduler.policy,
-            async_scheduling=scheduler.async_scheduling, num_speculative_tokens=vllm_config.num_speculative_tokens or 0,
+            async_scheduling=self.ahead, num_speculative_tokens=vllm_config.num_speculative_tokens or 0,
             scheduler_reserve_full_isl=scheduler.scheduler_reserve_full_isl,
         )  # fmt: skip
         self.engine.extend_hashes = self._append
         self.requests, self.running, self.waiting, self.kv_holding_waiting = {}, [], Queue(), []
-        self.of, self.finished_req_ids, self.log_stats = {}, set(), log_stats
+        self.of, self.finished_req_ids, self.preempted, self.log_stats = {}, set(), set(), log_stats
+        self.use_v2_model_runner = False
         self.max_num_running_reqs = scheduler.max_num_seqs
         self.num_spec_tokens = self.engine.opts.num_speculative_tokens
         self.num_lookahead_tokens, self.connector, self.ec_connector = vllm_config.num_lookahead_tokens, None, None
+
+    def __setattr__(self, name, value):
+        if name in FOREIGN and value:
+            raise NotSimulated(name)
+        super().__setattr__(name, value)
 
     def _append(self, row):
         """Append the newest token of a row to its request, which hashes it."""
@@ -158,8 +167,9 @@ class Scheduler(Named):
             row, request = part.row, self.of[part.row.id]
             request.num_computed_tokens = part.start
             blocks = tuple(part.added)
-            if part.whole and not row.preemptions:
-                new.append(NewRequestData.from_request(request, blocks))
+            if part.whole and (self.use_v2_model_runner or not row.preemptions):
+                prefill = list(request.all_token_ids) if self.use_v2_model_runner else None
+                new.append(NewRequestData.from_request(request, blocks, prefill))
             else:
                 for name, value in zip(CACHED, (request.request_id, blocks if any(blocks) else None, part.start,
                                                 request.num_output_tokens), strict=True):  # fmt: skip
@@ -170,16 +180,16 @@ class Scheduler(Named):
             if part.drafts:
                 drafts[request.request_id] = list(part.drafts)
         resumed = {self.of[part.row.id].request_id for part in step.parts.values()
-                   if part.whole and part.row.preemptions}  # fmt: skip
+                   if part.whole and part.row.preemptions and not self.use_v2_model_runner}  # fmt: skip
         counts = {self.of[part.row.id].request_id: part.n for part in step.parts.values()}
         output = SchedulerOutput(
             scheduled_new_reqs=new, num_scheduled_tokens=counts, total_num_scheduled_tokens=sum(counts.values()),
             scheduled_cached_reqs=CachedRequestData(resumed_req_ids=resumed, new_token_ids=[], all_token_ids={},
                                                     **{name: cached[name] for name in CACHED}),
             scheduled_spec_decode_tokens=drafts, scheduled_encoder_inputs={}, finished_req_ids=self.finished_req_ids,
-            free_encoder_mm_hashes=[], new_block_ids_to_zero=step.zeroed or None,
+            free_encoder_mm_hashes=[], preempted_req_ids=self.preempted, new_block_ids_to_zero=step.zeroed or None,
         )  # fmt: skip
-        self.finished_req_ids = set()
+        self.finished_req_ids, self.preempted = set(), set()
         self._show()
         return output
 
@@ -242,6 +252,7 @@ class Scheduler(Named):
         if reset_connector:
             raise NotSimulated("connectors")
         self._take()
+        self.preempted |= {one.request_id for one in self.running if reset_running_requests}
         done = self.engine.reset_cache(reset_running_requests)
         self._show()
         return done
@@ -293,3 +304,5 @@ class Scheduler(Named):
 
 class AsyncScheduler(Scheduler):
     """Our scheduler with steps in flight."""
+
+    ahead = True

@@ -7,7 +7,7 @@ vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.33.0).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Collection, Iterable, Mapping, Protocol
+from typing import Collection, Iterable, Mapping
 
 Key = tuple[int, int]
 MISS, PENDING, HIT = "miss", "pending", "hit"
@@ -45,18 +45,6 @@ class Access:
         parts = [sorted(part, key=at.__getitem__) if all(key in at for key in part) else part for part in parts]
         keys = [key for part in parts for key in part]
         return sorted(keys, key=at.__getitem__) if all(key in at for key in keys) else keys
-
-
-class Policy(Protocol):
-    """What a policy of replacement learns and decides."""
-
-    def get(self, key: Key) -> Chunk | None: ...
-    def insert(self, key: Key, chunk: Chunk, access: Access) -> None: ...
-    def remove(self, key: Key) -> None: ...
-    def missed(self, keys: list[Key]) -> None: ...
-    def accessed(self, keys: list[Key], access: Access) -> None: ...
-    def finished(self, access: Access) -> None: ...
-    def evict(self, n: int, kept: Collection[Key]) -> list[tuple[Key, Chunk]] | None: ...
 
 
 class Oldest:
@@ -199,7 +187,7 @@ class Offload:
 
     def reset(self) -> None:
         """Forget all chunks."""
-        self.policy: Policy = POLICIES[self.policy_name](self.capacity)
+        self.policy: Oldest | Adaptive = POLICIES[self.policy_name](self.capacity)
         self.fresh, self.free = 0, list[int]()
 
     def look_up(self, key: Key) -> str:
