@@ -82,6 +82,7 @@ class Manager(Named):
 
     group = property(lambda self: self.engine.groups[self.at])
     block_size = property(lambda self: self.group.block)
+    _null_block = property(lambda self: self.block_pool.null_block)
     dcp_world_size = property(lambda self: self.group.block // self.kv_cache_spec.block_size)
 
     @property

@@ -79,8 +79,9 @@ class Scheduler(Named):
         drop = bool(speculative) and speculative.use_eagle_block_drop()
         self.kv_cache_manager = KVCacheManager(
             kv_cache_config, self.max_model_len, block_size, hash_block_size or block_size,
-            scheduler.max_num_batched_tokens * (1 + self.ahead), cache.enable_prefix_caching, drop, vllm_config.num_hash_lookahead_tokens,
-            vllm_config.num_prefill_lookahead_tokens, log_stats, watermark=scheduler.watermark,
+            scheduler.max_num_batched_tokens * (1 + self.ahead), cache.enable_prefix_caching, drop,
+            vllm_config.num_hash_lookahead_tokens, vllm_config.num_prefill_lookahead_tokens, log_stats,
+            watermark=scheduler.watermark,
         )  # fmt: skip
         self.core, self.engine = self.kv_cache_manager.core, self.kv_cache_manager.engine
         self.core.set_layout(spec=Speculation(vllm_config.num_lookahead_tokens,
@@ -92,7 +93,8 @@ class Scheduler(Named):
             async_scheduling=self.ahead, num_speculative_tokens=vllm_config.num_speculative_tokens or 0,
             scheduler_reserve_full_isl=scheduler.scheduler_reserve_full_isl,
         )  # fmt: skip
-        self.engine.extend_hashes = self._append
+        self.engine.extend_hashes, self.put_back, self.stepping = self._append, self.engine.put_back, False
+        self.engine.put_back = self._put_back
         self.requests, self.running, self.waiting, self.kv_holding_waiting = {}, [], Queue(), []
         self.of, self.finished_req_ids, self.preempted, self.log_stats = {}, set(), set(), log_stats
         self.use_v2_model_runner = False
@@ -115,6 +117,7 @@ class Scheduler(Named):
         """Take over the requests and queues."""
         for request in self.requests.values():
             row = self.core.row(request)
+            self.of[row.id] = request
             parameters = request.sampling_params
             ends = {*(parameters.stop_token_ids or ()), *(parameters.all_stop_token_ids or ())}
             if not parameters.ignore_eos and parameters.eos_token_id is not None:
@@ -151,7 +154,6 @@ class Scheduler(Named):
         if request.mm_features or request.pooling_params or request.resumable or request.structured_output_request:
             raise NotSimulated("media, pooling, sessions and structured outputs")
         self.requests[request.request_id] = request
-        self.of[self.core.row(request).id] = request
         self.waiting.append(request)
         self._take()
         self._show()
@@ -239,13 +241,19 @@ class Scheduler(Named):
         self._show()
         return ended
 
+    def _put_back(self, row, drop):
+        request = self.of[row.id]
+        request.num_in_flight_tokens, self.stepping = row.in_flight, True
+        self._preempt_request(request, 0.0, drop_stale_output=drop)
+        self.stepping = False
+
     def _preempt_request(self, request, timestamp=0.0, drop_stale_output=False):
-        self._take()
-        row = self.core.row(request)
-        if row in self.engine.running:
-            self.engine.running.remove(row)
-        self.engine.put_back(row, drop_stale_output)
-        self._show()
+        outside = not self.stepping
+        if outside:
+            self._take()
+        self.put_back(self.core.rows[request.request_id], drop_stale_output)
+        if outside:
+            self._show()
 
     def reset_prefix_cache(self, reset_running_requests=False, reset_connector=False):
         """Clear the prefix cache."""

@@ -131,9 +131,9 @@ def reason_of(text):
 def run(folder, arguments):
     """Run the tests and return the outcomes by test."""
     work = Path(tempfile.mkdtemp())
-    model = work / "facebook" / "opt-125m"
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(MODEL))
+    for name in ("opt-125m", "opt-350m"):
+        (work / "facebook" / name).mkdir(parents=True)
+        (work / "facebook" / name / "config.json").write_text(json.dumps(MODEL))
     os.chdir(work)
     os.environ["HF_HUB_OFFLINE"] = "1"
     sys.path.insert(1, str(folder.parent))
@@ -180,7 +180,7 @@ def main(argv):
     if not (args.folder / "v1" / "core").is_dir():
         complain(f"not vLLM's folder tests: {str(args.folder)!r} (unpack the source distribution of vLLM 0.33.0)")
         return exits.BAD_INPUT
-    found = counted(run(args.folder.resolve(), [str(path) for path in args.paths]))
+    found = counted(run(args.folder.resolve(), [str(path.resolve()) for path in args.paths]))
     report(found)
     known = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     if args.write:
