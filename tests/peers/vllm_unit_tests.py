@@ -32,20 +32,25 @@ FILES = (
     "prefix_cache/test_mamba_eagle_resume_checkpoint", "prefix_cache/test_partial_prefix_cache_hits",
     "prefix_cache/test_partial_prefix_cache_primitives",
 )  # fmt: skip
+MEDIA, INTERNALS = "media, pooling, sessions and structured outputs", "internals of vLLM's classes"
 APART, ELSEWHERE = "not applicable", "uses none of the replaced classes"
 TOLD = {
     "Regex pattern did not match": "wording of an error", "Invalid repository ID": "models other than OPT",
-    "has no attribute '_": "internals of vLLM's classes",
+    "has no attribute '_": INTERNALS,
 }  # fmt: skip
 BY_HAND = {
     "test_free_kv_cache_block_queue_append_n": "changes links by hand",
+    "test_update_draft_token_ids_strips_ngram_padding": MEDIA, "test_skip_drafts_only_when_no_request_can_use_them":
+    "what the worker may leave out", "test_spec_decode_padding_skipped_for_diffusion": "diffusion",
+    "test_spec_decode_padding_dropped_when_recurrent_alignment_clips": "replaces methods of vLLM's scheduler",
+    "test_allocation_retry_waits_for_fence_then_succeeds": "replaces methods of vLLM's managers",
     "test_eagle_group_registers_unaligned_tail_under_partial_hash_hits": "replaces methods of vLLM's managers",
 }  # fmt: skip
 REASONS = {
     "HiSparse": "HiSparse", "events": "events and metrics of blocks", "Statistics|make_stats|stats": "statistics",
     "external|connector|offload|delay_cache|remote|defer|reserved|take_boundary|kv_recv|truncate|per_group|"
     "kv_xfer|pop_blocks": "connectors",
-    "media|pooling|sessions|structured|encoder": "media, pooling, sessions and structured outputs",
+    "media|pooling|sessions|structured|encoder": MEDIA, r"^Scheduler\.|^\w*Manager\.|^Block": INTERNALS,
 }  # fmt: skip
 MODEL = {
     "architectures": ["OPTForCausalLM"], "model_type": "opt", "hidden_size": 768, "num_attention_heads": 12,
