@@ -12,7 +12,7 @@ from typing import Any, Iterable
 
 from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.cells import read_lines
-from tests.workloads.grid import BLOCKS, MODELS, RULES_BLOCKS
+from tests.workloads.grid import MODELS, SETTINGS_BLOCKS
 from tests.workloads.markdown import over, share, table
 from tests.workloads.shared import answered
 
@@ -49,16 +49,18 @@ def blocks_part(lines: Iterable[Line]) -> str:
         few = "" if one["sessions"] == most else f", {one['sessions']} sessions"
         return f"{answered(one)} ({over(one)}{few})"
 
-    rows = [[f"{setting}{f', {rules}' * (len(RULES_BLOCKS) > 1)}", *(cell(rules, kind, setting) for kind in MODELS)]
-            for rules in RULES_BLOCKS for setting in BLOCKS]  # fmt: skip
-    return "\n".join([TEXT, table(["setting", *(f"{kind} ({model})" for kind, model in MODELS.items())], rows),
+    rows = [[setting, rules.removeprefix("vllm "), *(cell(rules, kind, setting) for kind in MODELS)]
+            for rules, settings in SETTINGS_BLOCKS.items() for setting in settings]  # fmt: skip
+    return "\n".join([TEXT, table(["setting", "vLLM", *(f"{kind} ({model})" for kind, model in MODELS.items())], rows),
                       _judged(cells)])  # fmt: skip
 
 
 def _judged(cells: dict[tuple[str, str, str], list[Line]]) -> str:
     """Return the judged answers in a sentence, and the hybrid model's bound with two settings."""
     judged = [one for found in cells.values() for one in found if one["wrong"] is not None]
-    hybrid = {setting: summed(found) for (_, kind, setting), found in cells.items() if kind == "hybrid"}
+    newest = next(iter(SETTINGS_BLOCKS))
+    hybrid = {setting: summed(found) for (rules, kind, setting), found in cells.items()
+              if (rules, kind) == (newest, "hybrid")}  # fmt: skip
     bound = ""
     if all(setting in hybrid for setting in COMPARED):
         plain, dense = (hybrid[setting] for setting in COMPARED)

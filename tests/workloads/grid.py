@@ -42,7 +42,7 @@ SHARED: Mapping[str, Mapping[str, Any]] = {
 RULES_SHARED = ("latest", "repaired", "b10587", "ik main", "mlx 0.32.2")
 
 
-RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0"}
+RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0", "vllm 0.31.0": "vllm@0.31.0"}
 """Row of the table of servers with a block pool -> rule set."""
 _POOL = 2**22                         # tokens of a pool that is never full
 _LARGE = {"block_size": 528, "num_gpu_blocks": _POOL // 528}
@@ -56,8 +56,13 @@ BLOCKS: Mapping[str, Mapping[str, Any]] = {
     "block size 16": {"block_size": 16, "num_gpu_blocks": _POOL // 16},
     "attention 16, states 528": {"block_size": 16, "mamba_block_size": 528, "num_gpu_blocks": _POOL // 16},
 }  # fmt: skip
-"""Settings of these servers. 528 is the block size that hybrid models of a few billion parameters get, because the page
-of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "block size 528": _LARGE, "528, Mamba mode all": {**_LARGE, "mamba_cache_mode": "all"},
+}
+"""Settings of 0.31.0, the last release with the Mamba mode `all`."""
+SETTINGS_BLOCKS = {"vllm 0.33.0": BLOCKS, "vllm 0.31.0": MODES}
+"""Row of the table -> its settings. 528 is the block size that hybrid models of a few billion parameters get, because
+the page of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
 
 
 class Column(NamedTuple):
@@ -111,8 +116,8 @@ def columns_shared() -> Iterator[Column]:
 def columns_blocks() -> Iterator[Column]:
     """Yield the cells of servers with a block pool, the hybrid model first."""
     for kind in sorted(MODELS, key=lambda kind: kind != "hybrid"):
-        for setting, given in BLOCKS.items():
-            yield from (Column(rules, kind, setting, given) for rules in RULES_BLOCKS)
+        for rules, settings in SETTINGS_BLOCKS.items():
+            yield from (Column(rules, kind, setting, given) for setting, given in settings.items())
 
 
 def columns() -> Iterator[Column]:

@@ -75,6 +75,7 @@ class Options:
                                                         "only at the end of chunks.")
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
                                              help="Devices that share the rows of a block of attention.")
+    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images; a hash includes their identifiers.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: int = flag(0, "--kv-offloading-size", least=0,
                                    help="CPU memory for offload [GiB]; only 0 is modelled.")
@@ -92,6 +93,4 @@ def options(flags: Mapping[str, Any]) -> Options:
     if connector := made.kv_transfer_config or made.kv_offloading_size:
         raise BadInput(f"KV connectors and CPU offload are not modelled: {quoted(str(connector))}",
                        hint="a server without kv_transfer_config and kv_offloading_size")
-    if made.async_scheduling and made.speculative_method:
-        raise BadInput("async_scheduling with drafts is not modelled", hint="no_async_scheduling")
     return made
