@@ -30,7 +30,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         "radix_eviction_policy": rng.one(("lru", "lru", "lfu", "slru")), "state_grid": rng.one((page, 2 * page)),
         "mamba_scheduler_strategy": strategy, "mamba_track_interval": rng.one((8, 16, 256)),
         "max_mamba_cache_size": rng.one((64, 40, 30)), "swa_eviction_interval": rng.one((1, 4, 128)),
-        "swa_full_tokens_ratio": rng.one((1.0, 0.8, 0.6)), "new_token_ratio": 0.0 if tight else rng.one((0.7, 0.3)),
+        "swa_full_tokens_ratio": 1.0 if tight else rng.one((1.0, 0.8, 0.6)),
+        "new_token_ratio": 0.0 if tight else rng.one((0.7, 0.3)),
     }  # fmt: skip
     if rng.chance(30):
         server["mamba_max_states_per_path"] = 2
