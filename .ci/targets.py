@@ -34,6 +34,7 @@ SMALLEST = {
     "million": "ARGS='--examples 20' JOBS=1",
     "keyed": "ARGS='--examples 20' JOBS=1",
     "trees": "ARGS='--examples 20' JOBS=1",
+    "blocks": "ARGS='--examples 20' JOBS=1",
     "hostile": "N=20 JOBS=1",
     "rediscover": "ARGS='--seeds 1 7.1' JOBS=1",
     "replay": "TRACES=tests/data/llama_cpp JOBS=1",

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping
 
 from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.cells import read_lines
-from tests.workloads.grid import BLOCKS, MODELS, RULES_BLOCKS, RULES_TREES, TREES
+from tests.workloads.grid import MODELS, SETTINGS_BLOCKS, SETTINGS_TREES
 from tests.workloads.markdown import over, share, table
 from tests.workloads.shared import answered
 
@@ -48,22 +48,22 @@ did not run in all sessions names the number of sessions, the shortest ones.
 def parts(lines: Iterable[Line]) -> list[str]:
     """Return the parts for which there are lines."""
     lines = list(lines)
-    made = ((blocks_part, RULES_BLOCKS), (trees_part, RULES_TREES))
+    made = ((blocks_part, SETTINGS_BLOCKS), (trees_part, SETTINGS_TREES))
     return [part(lines) for part, rules in made if any(one["rules"] in rules for one in lines)]
 
 
 def trees_part(lines: Iterable[Line]) -> str:
     """Return the text and the table about servers with a radix tree."""
-    return "\n".join([TREES_TEXT, _settings(_cells(lines, RULES_TREES), RULES_TREES, TREES), ""])
+    return "\n".join([TREES_TEXT, _settings(_cells(lines, SETTINGS_TREES), SETTINGS_TREES, "SGLang"), ""])
 
 
 def blocks_part(lines: Iterable[Line]) -> str:
     """Return the text and the table about servers with a block pool."""
-    cells = _cells(lines, RULES_BLOCKS)
-    return "\n".join([TEXT, _settings(cells, RULES_BLOCKS, BLOCKS), _judged(cells)])
+    cells = _cells(lines, SETTINGS_BLOCKS)
+    return "\n".join([TEXT, _settings(cells, SETTINGS_BLOCKS, "vLLM"), _judged(cells)])
 
 
-def _cells(lines: Iterable[Line], rules: Mapping[str, str]) -> Cells:
+def _cells(lines: Iterable[Line], rules: Iterable[str]) -> Cells:
     cells: Cells = {}
     for one in lines:
         if one["rules"] in rules:
@@ -71,8 +71,8 @@ def _cells(lines: Iterable[Line], rules: Mapping[str, str]) -> Cells:
     return cells
 
 
-def _settings(cells: Cells, rule_sets: Mapping[str, str], settings: Mapping[str, Any]) -> str:
-    """Return a table: settings by kinds of model, for each rule set."""
+def _settings(cells: Cells, every: Mapping[str, Iterable[str]], engine: str) -> str:
+    """Return a table: settings of each rule set by kinds of model."""
     most = max((len(found) for found in cells.values()), default=0)
 
     def cell(rules: str, kind: str, setting: str) -> str:
@@ -83,15 +83,17 @@ def _settings(cells: Cells, rule_sets: Mapping[str, str], settings: Mapping[str,
         few = "" if one["sessions"] == most else f", {one['sessions']} sessions"
         return f"{answered(one)} ({over(one)}{few})"
 
-    rows = [[f"{setting}{f', {rules}' * (len(rule_sets) > 1)}", *(cell(rules, kind, setting) for kind in MODELS)]
-            for rules in rule_sets for setting in settings]  # fmt: skip
-    return table(["setting", *(f"{kind} ({model})" for kind, model in MODELS.items())], rows)
+    rows = [[setting, rules.partition(" ")[2], *(cell(rules, kind, setting) for kind in MODELS)]
+            for rules, settings in every.items() for setting in settings]  # fmt: skip
+    return table(["setting", engine, *(f"{kind} ({model})" for kind, model in MODELS.items())], rows)
 
 
 def _judged(cells: Cells) -> str:
     """Return the judged answers in a sentence, and the hybrid model's bound with two settings."""
     judged = [one for found in cells.values() for one in found if one["wrong"] is not None]
-    hybrid = {setting: summed(found) for (_, kind, setting), found in cells.items() if kind == "hybrid"}
+    newest = next(iter(SETTINGS_BLOCKS))
+    hybrid = {setting: summed(found) for (rules, kind, setting), found in cells.items()
+              if (rules, kind) == (newest, "hybrid")}  # fmt: skip
     bound = ""
     if all(setting in hybrid for setting in COMPARED):
         plain, dense = (hybrid[setting] for setting in COMPARED)

@@ -8,10 +8,10 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
 from cachesim.model import Rows
 

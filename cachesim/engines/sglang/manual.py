@@ -10,7 +10,7 @@ from cachesim.model.hash_mixing import Rng
 
 TRIES = advice.tries_of(
     FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072),
-    lambda now, load: advice.larger_values("swa_tokens", now, 8192, 32768) if now["swa_tokens"] else (),
+    lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
     lambda now, load: advice.larger_values("max_mamba_cache_size", now, 64, 256, 1024),
 )  # fmt: skip
 

@@ -1,5 +1,4 @@
-"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones.
-"""
+"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones."""
 
 from __future__ import annotations
 

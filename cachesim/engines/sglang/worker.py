@@ -1,5 +1,4 @@
-"""Evaluation of a step: rows and states in their slots.
-"""
+"""Evaluation of a step: rows and states in their slots."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, Rules
+from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Log
@@ -46,5 +46,5 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
     newest="vllm@0.33.0", renamed=RENAMED,
-    keeps="state", log=log,
+    when=TIMELINE, keeps="restore point", log=log,
 )  # fmt: skip

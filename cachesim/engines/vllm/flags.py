@@ -75,6 +75,7 @@ class Options:
                                                         "only at the end of chunks.")
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
                                              help="Devices that share the rows of a block of attention.")
+    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images; a hash includes their identifiers.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 
@@ -86,6 +87,4 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if bool(made.speculative_method) != bool(made.num_speculative_tokens):
         raise BadInput("speculative_method and num_speculative_tokens are given together")
-    if made.async_scheduling and made.speculative_method:
-        raise BadInput("async_scheduling with drafts is not modelled", hint="no_async_scheduling")
     return made

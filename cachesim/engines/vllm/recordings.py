@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Server as AnyServer
@@ -37,7 +38,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
         "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
-        "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
+        "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
     layers = ["A" if word.startswith("R") else word for word in words]
@@ -72,8 +73,11 @@ class Player:
 
     def _add(self, step: Mapping[str, Any]) -> Any:
         sent = self.requests[str(step["req"])]
+        prompt = list(sent["prompt"])
+        for first, length, name in sent.get("images", ()):
+            prompt[first : first + length] = image_items(name, length, length)
         extra = {NAMES.get(name, name): sent[name] for name in ("priority", "salt", "lora") if name in sent}
-        request = Request(tuple(sent["prompt"]), len(sent["answer"]), forced=tuple(sent["answer"]),
+        request = Request(tuple(prompt), len(sent["answer"]), forced=tuple(sent["answer"]),
                           cache_prompt=not sent.get("skip_read"), extra=extra)
         self.server.submit(request)
         self.server.take_tasks()
@@ -90,9 +94,10 @@ class Player:
     def _schedule(self, step: Mapping[str, Any]) -> Any:
         server, accepted = self.server, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3}
         first, made = len(server.log.events), server.schedule()
+        starts = [part.start for part in made.parts.values()]
         server.evaluate(made, accepted)
-        run = [[part.row.id, part.start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
-               for part in made.parts.values()]  # fmt: skip
+        run = [[part.row.id, start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
+               for start, part in zip(starts, made.parts.values(), strict=True)]  # fmt: skip
         marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
         drafted = sorted(int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad)
         fields = {"run": run, "zero": made.zeroed, "copies": [list(pair) for pair in made.copies]}
@@ -151,7 +156,10 @@ def wrong(step: Mapping[str, Any]) -> set[int]:
 
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
-    kinds = {one["kind"] for one in data["config"]["groups"]}
+    config = data["config"]
+    kinds = {one["kind"] for one in config["groups"]}
+    if "mamba" in kinds and config["async_scheduling"] and config["num_spec"]:
+        return "states of drafts with async_scheduling are not computed"
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 

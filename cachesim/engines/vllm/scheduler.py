@@ -214,6 +214,7 @@ class Scheduler(Tables):
             part.speaks = not row.prefill
             if part.speaks and self.opts.async_scheduling:
                 row.pending += 1 + len(part.drafts)
+                row.drafts = [-1] * self.opts.num_speculative_tokens        # the worker drafts them
         if step.parts:
             self.flying.append(step)
 
@@ -269,11 +270,11 @@ class Scheduler(Tables):
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
         """End a request whose blocks are free."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
+        answer, held = row.task.answer, max(0, row.computed - row.in_flight)
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, held, cancelled
+        answer.slot_tokens, answer.done = tuple(row.all[:held]), True
         if row.running:
-            self.emit(events.Release(row.id, row.task.id, row.computed, 0))
+            self.emit(events.Release(row.id, row.task.id, held, 0))
         row.busy = row.running = False
 
     def abort(self, row: Row) -> None:

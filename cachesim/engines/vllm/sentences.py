@@ -53,6 +53,7 @@ PLAIN = {
     "V-SCHED-CAP": "most tokens of a request in a step", "V-SCHED-PAD": "whether places for drafts are added",
     "V-SCHED-LOOK": "tokens that are left for the drafter", "V-SCHED-LAST": "whether the answer surely ends",
     "V-SCHED-RESET": "whether a reset restarts the running requests",
+    "V-WORK-3": "column of the state from which a request starts",
     "V-WORK-6": "whether the worker writes the state inside this chunk",
 }
 """Sentences of rules whose answers are not logged."""

@@ -6,13 +6,15 @@ Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33
 from __future__ import annotations
 
 import zlib
+from itertools import chain
 from pathlib import Path
 from typing import Any, Sequence
 
 from cachesim import events
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import layout
@@ -33,8 +35,10 @@ class Server(Inspected):
         self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
-        if model is not None and opts.mamba_cache_mode == EVERY and opts.num_speculative_tokens:
-            raise BadInput("states of drafts in the mamba_cache_mode all are not computed", hint="only --mode none")
+        late = opts.mamba_cache_mode == EVERY or opts.async_scheduling
+        if model is not None and late and opts.num_speculative_tokens and any(layer.recurrence for layer in spec.layers):
+            raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
+                           hint="only --mode none")
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
                          log.emit, self._lost, self.moved_keys)
         self.sampler = CountingSampler(sampler, log)
@@ -60,6 +64,8 @@ class Server(Inspected):
             raise BadInput("only single completions are modelled for this engine")
         if not request.prompt:
             raise BadInput("an empty prompt is not modelled for this engine")
+        if is_item(max(request.prompt)):
+            self._check_images(request)
         answer, most = Answer(self.log.mark()), self.layout.most
         if len(request.prompt) >= most:
             answer.fails(400, f"This model's maximum context length is {most} tokens. However, your prompt contains at"
@@ -70,6 +76,17 @@ class Server(Inspected):
             self.queue.append(Task(answer.request, request, answer))
             self.stalled = False
         return answer
+
+    def _check_images(self, request: Request) -> None:
+        """Raise BadInput if the model takes no images, or if its encoder may end a chunk before an image: it encodes at
+        most as many tokens in a step, and for all requests in progress, as a step has."""
+        if not self.opts.multimodal:
+            raise BadInput("the prompt has an image", hint="server option multimodal")
+        others = (task.request for task in (*self.queue, *(row.task for row in self.slots if row.busy)))
+        tokens = sum(map(is_item, chain(request.prompt, *(one.prompt for one in others))))
+        if tokens > self.opts.max_num_batched_tokens:
+            raise BadInput(f"{tokens} tokens of images in progress: the encoder's budget is not modelled",
+                           hint="max_num_batched_tokens")
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
@@ -120,14 +137,8 @@ class Server(Inspected):
         at = row.task.request.cancel_at
         if at is not None and row.busy and row.computed - row.in_flight >= at:
             self.abort(row)
-        elif row.running and not row.prefill and self.opts.num_speculative_tokens:
-            row.drafts = self._draft(row)
-
-    def _draft(self, row: Row) -> list[int]:
-        """Return the drafted tokens behind the last one: as many right ones as the request states."""
-        request, k, held = row.task.request, self.opts.num_speculative_tokens, len(row.all) - 1
-        right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
-        return forced_draft(self.sampler, row.all, request, len(row.all) - row.prompt, min(k, right), k)
+        elif row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
+            row.drafts = self.draft(row)
 
     def _die(self, end: Died) -> None:
         """End the process: no request that works or waits is answered."""

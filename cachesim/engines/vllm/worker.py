@@ -15,7 +15,7 @@ from cachesim.base.keyed_tokens import IDS
 from cachesim.engines.base import Output
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
-from cachesim.engines.shared.vocab import WRONG, CountingSampler
+from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
 from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.memory.contents import Contents, Span, StepStore
 from cachesim.engines.vllm.row import Row
@@ -79,6 +79,15 @@ class Worker(Scheduler):
         else:
             for columns, added in zip(row.columns, part.added, strict=True):
                 columns += added
+            part.start = min(part.start, len(row.text) - 1)     # without the drafts that a step in flight rejected
+            if part.drafts and self.opts.async_scheduling:
+                part.drafts = self.draft(row)[: len(part.drafts)]
+
+    def draft(self, row: Row) -> list[int]:
+        """Return the drafted tokens behind the last one: as many right ones as the request states."""
+        request, k, held = row.task.request, self.opts.num_speculative_tokens, len(row.text) - 1
+        right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
+        return forced_draft(self.sampler, row.text, request, len(row.text) - row.prompt, min(k, right), k)
 
     def _speak(self, part: Part, accepted: int | None) -> None:
         """Choose the new tokens of a request: after each right draft token one more."""
@@ -101,7 +110,8 @@ class Worker(Scheduler):
         moved = False
         for group in self.memory.states:
             now = -(-(part.start + part.n) // group.block) - 1
-            before = row.running_column.get(group.number, (part.start - 1) // group.block)
+            before = row.running_column.get(group.number, self.rules.start_column(
+                part.start, group.block, self.layout.smallest))  # fmt: skip
             if before not in (-1, now):
                 self.memory.copy_state(row, group, before, now, row.accepted - 1)
                 moved = True

@@ -218,7 +218,7 @@ class _Drawer:
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
         if drawn := [one for one in self.manual.fields if one.drawn]:
             more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
-        return Asked(prompt, answer, chat=chat, **self._fields(before), **more)
+        return Asked(prompt, answer, chat=chat, **more | self._fields(before))
 
     def _fields(self, before: list[Asked | Action]) -> dict[str, Any]:
         """Draw the other fields of a request. On a server with adapters it often has those of the request before."""

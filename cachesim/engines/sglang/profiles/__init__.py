@@ -22,7 +22,8 @@ V0_5_23 = Rules(
     insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
-    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary, 
+    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
+    counts_hit=t.counts_others,
     retract_order=r.retract_order, kept_order=r.kept_in_order,
 )  # fmt: skip
 
@@ -32,12 +33,19 @@ RECORDED = replace(
     kept_order=r.kept_in_place,
 )  # fmt: skip
 
+V0_5_20 = replace(
+    V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
+    "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
+    counts_hit=t.counts_each, rematches=True, refreshed=frozenset(),
+    inferred=("admission", "next_chunk", "retract_order"),
+)  # fmt: skip
+
 V0_5_9 = replace(
-    V0_5_23, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
+    V0_5_20, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
     recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
-    insert_to_branch=r.insert_all, chunk_frontier=r.no_frontier, slides=r.slides_each_window, revive=t.revive_adopted,
-    capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary, owned_tokens=reported.owned_all,
-    refreshed=frozenset(),
+    insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
+    slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
+    owned_tokens=reported.owned_all,
     inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
 )  # fmt: skip
 
@@ -60,7 +68,9 @@ REPORTED = (
     _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root),
     _before(17061, V0_5_9, accept_node=reported.accept_unreset),
 )  # fmt: skip
-PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED, V0_5_9, *REPORTED, REPAIRED)}
-LINE = ("sglang@0.5.9", "sglang@0.5.23")
+PROFILES: Mapping[str, Rules] = {
+    one.name: one for one in (V0_5_23, RECORDED, V0_5_20, V0_5_9, *REPORTED, REPAIRED)
+}
+LINE = ("sglang@0.5.9", "sglang@0.5.20", "sglang@0.5.23")
 BESIDE = {name: "sglang@0.5.23" for name in PROFILES if name not in LINE} | {"sglang@before-17061": "sglang@0.5.9"}
 RENAMED = {"sglang@latest-repaired": REPAIRED.name}

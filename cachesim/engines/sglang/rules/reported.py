@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Role, rule
-from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.rules import BATCH, OLD, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import STATE, SWA
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"

@@ -11,6 +11,7 @@ import numpy as np
 
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, write_rows
 from cachesim.engines.vllm.layout import Group
+from cachesim.engines.vllm.memory.pool import NULL
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.scheduler import Part
 from cachesim.model import LayerState, Rows, Spec, TokenRun
@@ -73,9 +74,9 @@ class Contents:
 
     def state_in(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
         """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
-        columns further."""
-        windows = self.windows.get((layer, columns[column]))
-        matrix = self.matrices.get((layer, columns[column + shift]))
+        columns further. The null block is beyond the last column."""
+        first, last = (columns[at] if at < len(columns) else NULL for at in (column, column + shift))
+        windows, matrix = self.windows.get((layer, first)), self.matrices.get((layer, last))
         window = windows[shift] if windows and shift < len(windows) else None
         if window is None or matrix is None:
             return window or matrix

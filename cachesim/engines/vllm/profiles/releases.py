@@ -35,6 +35,7 @@ V0_31_0 = replace(
     state_tail=older.state_tail_end,
     states_needed=older.states_needed_fresh,
     left_behind=older.left_behind_alone,
+    start_column=older.start_column_smallest,
     split=older.split_at_last,
 )
 
@@ -48,6 +49,13 @@ V0_30_0 = replace(
     keeps_inside=older.keep_end,
     state_tail=older.state_tail_own,
     states_needed=older.states_needed_set,
+)
+
+SPLIT_0_23_0 = replace(
+    V0_30_0,
+    name="vllm@0.23.0-split-on-0.30.0",
+    source="vLLM 0.30.0 with the chunks of 0.23.0 (PyPI), which do not end where prompts part",
+    split=older.split_alone,
 )
 
 REPAIRED = replace(

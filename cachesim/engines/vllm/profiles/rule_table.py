@@ -49,6 +49,7 @@ class Rules(RuleSet):
     checkpoint: Plain = blocks.checkpoint
     reserves_inside: Plain = blocks.reserve_last
     left_behind: Plain = blocks.left_behind
+    start_column: Plain = blocks.start_column
     exports_inside: Plain = blocks.export_alone
     keeps_inside: Plain = blocks.keep_inside
     state_tail: Plain = blocks.state_tail

@@ -6,7 +6,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, MANAGER, NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, MANAGER, NOW, RUNNER, SCHEDULER, vllm
 
 DENSE = -1                   # `None` of the real option: every block is kept
 
@@ -98,6 +98,12 @@ def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
+
+
+@rule("V-WORK-3", Role.MEMORY, vllm(RUNNER, "MambaHybridModelState.add_request", NOW))
+def start_column(computed: int, block: int, smallest: int) -> int:
+    """Column of the state from which a request with so many computed tokens starts, in blocks of states."""
+    return (computed - 1) // block
 
 
 class Kept(NamedTuple):

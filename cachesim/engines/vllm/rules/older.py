@@ -6,7 +6,7 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.blocks import Delivered, Inside, Kept, Need, state_inside
 from cachesim.engines.vllm.rules.schedule import Split, end_at_stop, schedule
 from cachesim.engines.vllm.rules.sizes import CONFIG, EAGLE, Speculation
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, RUNNER, SCHEDULER, vllm
 
 # Until 0.32.0.
 
@@ -127,6 +127,13 @@ def split_at_last(ask: Split) -> Decision:
     return end_at_stop(ask, end, last, tail, inside)
 
 
+@rule("V-WORK-3.SMALLEST", Role.MEMORY, vllm(RUNNER, "MambaHybridModelState.add_request", "0.31.0"))
+def start_column_smallest(computed: int, block: int, smallest: int) -> int:
+    """Column of the state from which a request starts, in the smallest blocks of all groups, although the table has
+    larger ones."""
+    return (computed - 1) // smallest
+
+
 # Until 0.30.0.
 
 
@@ -165,3 +172,17 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
     if new > 0 and not (checkpoint and begun):
         new = 1 + ask.partial + checkpoint + (0 if begun else scratch)
     return new + ask.idle
+
+
+# Before 0.26.0.
+
+
+@rule("V-SPLIT-1.ALONE", Role.PLAN, schedule._replace(where="_mamba_block_aligned_split", commit="0.23.0"))
+def split_alone(ask: Split) -> Decision:
+    """Chunks of a prompt end at blocks and at the last complete block, wherever earlier prompts parted from it. Returns
+    the tokens of the chunk."""
+    start, end, block = ask.start, ask.end, ask.block
+    last = max(ask.n // block * block - (block if ask.drop else 0), 0)
+    if start < max(ask.prompt, ask.n - 1):
+        end = start + (end - start) // block * block if end < last else last if start < last else end
+    return Decision(end - start, {"start": start, "end": end, "last": last})

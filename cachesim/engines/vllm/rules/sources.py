@@ -15,4 +15,5 @@ COORDINATOR, GROUPS = f"{CORE}/kv_cache_coordinator.py", f"{CORE}/single_type_kv
 MANAGER, SCHEDULER = f"{CORE}/kv_cache_manager.py", f"{CORE}/sched/scheduler.py"
 INTERFACE = "vllm/v1/kv_cache_interface.py"
 STATES = "vllm/v1/worker/mamba_utils.py"
+RUNNER = "vllm/v1/worker/gpu/model_states/mamba_hybrid.py"
 NOW = "0.33.0"

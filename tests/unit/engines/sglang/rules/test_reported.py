@@ -2,9 +2,9 @@
 
 import pytest
 
-from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.rules import reported as r
 from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, SWA
 
 
