@@ -1,5 +1,5 @@
-"""Tests of the state files of ``make million``, ``make keyed`` and ``make blocks``: campaigns under the repaired rules, in
-files for resuming."""
+"""Tests of the state files of ``make million``, ``make keyed`` and ``make blocks``: campaigns under the repaired rules,
+in files for resuming."""
 
 from __future__ import annotations
 

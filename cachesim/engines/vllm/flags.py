@@ -75,7 +75,7 @@ class Options:
                                                         "only at the end of chunks.")
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
                                              help="Devices that share the rows of a block of attention.")
-    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images; a hash includes their identifiers.")
+    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 

@@ -35,8 +35,8 @@ class Server(Inspected):
         self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
-        late = opts.mamba_cache_mode == EVERY or opts.async_scheduling
-        if model is not None and late and opts.num_speculative_tokens and any(layer.recurrence for layer in spec.layers):
+        late = opts.num_speculative_tokens and (opts.mamba_cache_mode == EVERY or opts.async_scheduling)
+        if model is not None and late and any(layer.recurrence for layer in spec.layers):
             raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
                            hint="only --mode none")
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,

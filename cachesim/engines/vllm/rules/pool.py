@@ -12,8 +12,8 @@ FRONT, BACK = "front", "back"
 
 @rule("V-HASH-1", Role.MEMORY, vllm(UTILS, "hash_block_tokens", NOW))
 def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
-    """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. A token of an
-    image stands for the image's identifier and a place in it. With lookahead hashes ``tokens`` include those that
+    """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. A token of
+    an image stands for the image's identifier and a place in it. With lookahead hashes ``tokens`` include those that
     follow. Returns whatever is equal for equal units only."""
     return before, tuple(tokens), lora, salt if before < 0 else ""
 

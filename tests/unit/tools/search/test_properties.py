@@ -57,7 +57,8 @@ def charged(*decisions):
 def test_a_part_of_a_conversation_is_as_long_as_its_own_tokens_reach(start, length):
     """The text of an object that conversations share may go on behind it."""
     block = Stored("block", -1, tuple(range(9)), 8, (), None, start)
-    [found] = stored_equals_cold(conversation((("LC-PC-ALLOC.PC6", Admission("store")),), armed=((block, WRONG[0][1]),)))
+    steps = (("LC-PC-ALLOC.PC6", Admission("store")),)
+    [found] = stored_equals_cold(conversation(steps, armed=((block, WRONG[0][1]),)))
     assert f"block of {length} tokens" in found.text
 
 
