@@ -27,7 +27,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks hostile rediscover replay grades docs coverage peers peers-vllm peers-sglang adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm peers-sglang adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -42,6 +42,7 @@ help:
 	@echo 'make fuzz     search all engines for new failures   make fuzz MINUTES=60 JOBS=2'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
+	@echo 'make trees    run 100,000 under SGLang 0.5.23        make trees JOBS=2'
 	@echo 'make blocks   run 100,000 under vLLM, repaired      make blocks JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
@@ -112,6 +113,10 @@ keyed: $(VENV)/.run
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0@M,0 --set mmproj=gemma3 --examples 10000 --seed 2708 $(ARGS)
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --set mmproj=causal --examples 35000 --seed 2709 $(ARGS)
 
+# 100,000 conversations under sglang@0.5.23, the release itself; resumes.
+trees: $(VENV)/.run
+	$(BIN)/cachesim fuzz -p sglang@0.5.23 --examples 100000 --seed 36 --jobs $(JOBS) --out tests/fuzz/trees --resume $(ARGS)
+
 # 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
 BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out tests/fuzz/blocks --resume
 blocks: $(VENV)/.run
@@ -173,11 +178,14 @@ $(PEERS_VLLM)/.made: pyproject.toml
 # SGLang's tree needs no torch: tests/peers/sglang_source.py replaces it.
 peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
 
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e . msgspec
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.20 \
+		sglang==0.5.20
 	@touch $@
 
 # Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.

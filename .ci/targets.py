@@ -33,6 +33,7 @@ SMALLEST = {
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",
     "keyed": "ARGS='--examples 20' JOBS=1",
+    "trees": "ARGS='--examples 20' JOBS=1",
     "blocks": "ARGS='--examples 20' JOBS=1",
     "hostile": "N=20 JOBS=1",
     "rediscover": "ARGS='--seeds 1 7.1' JOBS=1",

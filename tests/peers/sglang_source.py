@@ -1,4 +1,4 @@
-"""The released tree of SGLang 0.5.23 (UnifiedRadixCache, Python core), imported from an unpacked wheel.
+"""The released tree of SGLang 0.5.20 or 0.5.23 (UnifiedRadixCache, Python core), imported from an unpacked wheel.
 
 The tree needs few operations of torch; numpy provides them. Other modules of the package are replaced by empty ones.
 The allocators are ours: free lists, first in, first out.
@@ -68,6 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         made = _Empty(spec.name)
         made.rank_consensus = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
+        made.is_swa_req_ring = lambda allocator: False
         made.split_node_hash_value = lambda *args: (None, None)
         made.get_eviction_strategy = _strategy
         made.SWATokenToKVPoolAllocator, made.HybridReqToTokenPool = Allocator, Rows
@@ -130,6 +131,8 @@ class Allocator:
 
     def translate_swa_indices_for_transfer(self, slots):
         return tensor([self.peer[int(slot)] for slot in slots])
+
+    translate_loc_from_full_to_swa = translate_swa_indices_for_transfer
 
     def clear_full_to_swa_mapping(self, slots):
         self.peer.update({int(slot): 0 for slot in slots})

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, RENAMED
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.late_imports import log_of, say_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
@@ -32,21 +32,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
 
 
-def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """Return a decision in words, or None without a sentence for it. Imports the sentences on first use."""
-    from cachesim.engines.sglang.sentences import SENTENCES
-
-    return SENTENCES.say(rule, value, because)
-
-
-def log() -> LogGrammar:
-    """Return the grammar of the server's log. Imports it on first use, because only log readers need it."""
-    from cachesim.engines.sglang.log_lines import GRAMMAR
-
-    return GRAMMAR
-
-
 ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve, say, RECORDED, LINE, BESIDE, newest="sglang@0.5.23",
-    keeps="state", log=log,
+    "sglang", PROFILES, MANUAL, serve, say_of(__name__), RECORDED, LINE, BESIDE, newest="sglang@0.5.23", renamed=RENAMED,
+    keeps="state", log=log_of(__name__),
 )  # fmt: skip

@@ -7,11 +7,11 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
 from cachesim.model import Rows
 
@@ -59,6 +59,14 @@ class Inspected(Worker):
         """Return the keys of all nodes and states."""
         return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
                 if node.value[part] is not None]  # fmt: skip
+
+    def nodes(self) -> list[TreeCell]:
+        """Return the nodes of the tree."""
+        names = [("rows", "window", "state")[part] for part in self.parts]
+        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
+                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is not None],
+                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is None],
+                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
 
     def occupied_slots(self) -> Sequence[int]:
         """Return the requests in progress: an ended request leaves only nodes that others can find."""

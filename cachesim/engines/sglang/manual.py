@@ -8,7 +8,11 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.shared import advice
 from cachesim.model.hash_mixing import Rng
 
-TRIES = advice.tries_of(FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072))
+TRIES = advice.tries_of(
+    FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072),
+    lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
+    lambda now, load: advice.larger_values("max_mamba_cache_size", now, 64, 256, 1024),
+)  # fmt: skip
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
@@ -34,7 +38,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False,
+    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False, pool=True,
     takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),

@@ -1,5 +1,4 @@
-"""Scheduler: order of the queue, admission, chunks, retraction.
-"""
+"""Scheduler: order of the queue, admission, chunks, retraction."""
 
 from __future__ import annotations
 
@@ -7,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -182,9 +181,7 @@ class Scheduler(Publication):
         self.tree.unlock(pin)
         if not n:
             row.copied = None
-            if row.state is not None:
-                self.states.give_back(row.state)
-                row.state = None
+            self.settle(row, None, finished=True)
             return s.NO_TOKEN if n is None else s.OTHER
         return self._spent(budget)
 

@@ -1,5 +1,4 @@
-"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones.
-"""
+"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones."""
 
 from __future__ import annotations
 
@@ -35,6 +34,8 @@ class Server(Inspected):
 
     def update(self) -> None:
         """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
+        if self.dead:
+            return
         try:
             for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
                 self.leave(row, "none", cancelled=True)
@@ -44,6 +45,8 @@ class Server(Inspected):
                 self._decode()
         except ProcessAborted as end:
             self.record_death(end)
+            for row in self.slots:
+                row.busy = False
 
     @property
     def stuck(self) -> bool:

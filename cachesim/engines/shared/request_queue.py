@@ -90,7 +90,7 @@ class RequestQueue(Driver):
             answer.fails(400, self.too_long.format(n=n, most=self.longest), "prompt-too-long", prompt=n,
                          most=self.longest)  # fmt: skip
             answer.done = True
-        else:
+        elif not self.dead:
             self.queue.append(ReceivedRequest(answer.request, request, answer))
         return answer
 
@@ -125,6 +125,7 @@ class RequestQueue(Driver):
         self.emit(Aborted(str(end)))
         for task in self.queue:
             task.answer.dies(end)
+        self.queue.clear()
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)

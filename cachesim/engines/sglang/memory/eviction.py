@@ -1,18 +1,17 @@
-"""Locks, sizes and evictions of the radix tree.
-"""
+"""Locks, sizes and evictions of the radix tree."""
 
 from __future__ import annotations
 
 import heapq
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.recency_list import Recency
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.events import Decided, Event
@@ -38,6 +37,7 @@ class EvictableTree:
         self.lists = {part: Recency(part, lambda: Node(-1)) for part in parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
         self.leaves: dict[Node, None] = {}
+        self.order: list[tuple[Any, float, int]] = []   # heap of leaves' ranks, with outdated ones
         self.changes: list[Event] = []
         self.touched: dict[Node, None] = {}
         self.lost: list[tuple[Node, int, str]] = []
@@ -102,18 +102,27 @@ class EvictableTree:
         before = node.lock[part]
         node.lock[part] = before + step
         if before + step < 0:
-            raise Crash(f"node {node.id} is unlocked more often than it was locked")
+            raise ProcessAborted(f"AssertionError: lock_ref=0 on node {node.id}", "unlocked-twice")
         if before == max(0, -step) and node.value[part] is not None:
             size = self.size(node, part) * step
             self.evictable[part] -= size
             self.protected[part] += size
 
     def update_leaf(self, node: Node) -> None:
-        """Keep the set of leaves that can be evicted: no children, no locks, not the root."""
+        """Keep the set of leaves that can be evicted: no children, no locks, not the root. A leaf is
+        ranked again."""
         if node.children or node.parent is None or any(node.lock):
             self.leaves.pop(node, None)
         else:
             self.leaves[node] = None
+            heapq.heappush(self.order, self._rank(node))
+            if len(self.order) > 2 * len(self.leaves) + 64:
+                self.order = [self._rank(leaf) for leaf in self.leaves]
+                heapq.heapify(self.order)
+
+    def _rank(self, node: Node) -> tuple[Any, float, int]:
+        """Return the place of a leaf in the order of the policy."""
+        return self.rules.evict_first(self.opts.radix_eviction_policy, node), node.access, node.id
 
     # Removal.
 
@@ -129,13 +138,13 @@ class EvictableTree:
         if (value := node.value[part]) is None:
             return 0
         if node.lock[part]:
-            raise Crash(f"node {node.id} loses its part {LETTERS[part]}, which is locked")
+            raise ProcessAborted(f"AssertionError: part {LETTERS[part]} of node {node.id} is locked", "locked-part")
         if part == FULL:
             self.kv.free(value)
         elif part == SWA:
             self.kv.free_window(node.value[FULL])
         else:
-            self.states.give_back(value)
+            self.states.put_back(value)
         if part != FULL:
             node.value[part] = None
             self.lists[part].remove(node)
@@ -192,15 +201,15 @@ class EvictableTree:
 
     def _leaves_by_policy(self) -> Iterator[Node]:
         """Yield leaves in the order of the policy; a parent joins when its last child has gone."""
-        policy, key = self.opts.radix_eviction_policy, self.rules.evict_first
-        heap = [(key(policy, node), node.access, node.id, node) for node in self.leaves]
-        heapq.heapify(heap)
-        while heap:
-            node = heapq.heappop(heap)[3]
+        while self.order:
+            rank = heapq.heappop(self.order)
+            node = self.arena.get(rank[2])
             if node in self.leaves:
-                yield node
-                if (above := node.parent) in self.leaves and above is not None:
-                    heapq.heappush(heap, (key(policy, above), above.access, above.id, above))
+                assert node is not None
+                if rank == self._rank(node):
+                    yield node
+                else:
+                    self.update_leaf(node)
 
     def _least_recent(self, part: int) -> Iterator[Node]:
         """Yield unlocked nodes, the least recent first. If an eviction removed the next node, too, begin again."""

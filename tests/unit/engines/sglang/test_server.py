@@ -110,3 +110,25 @@ def test_a_wrong_row_is_seen(engine):
             server.rows[0].digest[3] += 1
         answers.append(server.complete(Request((*A, 1), 1)).outputs[0].digest)
     assert answers[0] != answers[1]
+
+
+def test_its_nodes_show_parts_locks_and_parents(engine):
+    server = start(engine, "W4 A", swa_eviction_interval=1)
+    server.complete(Request(tuple(range(20)), n_predict=4))
+    cells = server.nodes()
+    assert [cell.parent for cell in cells] == [0, *(cell.id for cell in cells[:-1])]
+    assert cells[0].lacks == ["window"] and cells[-1].held == ["rows", "window"] and cells[-1].end == 23
+    assert not any(cell.locks for cell in cells)
+
+
+def test_a_dead_server_answers_nothing(engine):
+    server = start(engine, max_total_tokens=80, new_token_ratio=0.1, strip_thinking_cache=True)
+    first = server.submit(Request(tuple(range(20)), n_predict=30))
+    second = server.submit(Request(tuple(range(30, 50)), n_predict=30))
+    while server.working:
+        server.take_tasks()
+        server.update()
+    assert first.done and not first.died and second.died and server.dead
+    assert second.error == "AssertionError: cache_protected_len=41, page_aligned_len=20"
+    third = server.submit(Request((1, 2, 3)))
+    assert not server.working and not third.done
