@@ -15,6 +15,7 @@ from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.late_imports import log_of, say_of
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Log
 from cachesim.model import make_model, parse
 
@@ -23,7 +24,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
-    spec = parse(model)
+    spec = parse(split_sizes(model)[0])
     if not any(layer.part == "base" for layer in spec.layers) and any(layer.window for layer in spec.layers):
         raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
     tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")

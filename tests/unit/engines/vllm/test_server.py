@@ -130,7 +130,8 @@ def test_a_request_that_does_not_fit_is_refused():
     ("A", {"prefix_cache_retention_interval": 16}, "needs a layer"),
     ("A", {"speculative_method": "eagle"}, "given together"),
     ("GA", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not computed"),
-    ("GA", {"prefix_match_unit": 3}, "does not divide"),
+    ("GA", {"prefix_match_unit": 3}, "does not divide"), ("A", {"kv_transfer_config": "{}"}, "KV connectors"),
+    ("A", {"kv_offloading_size": 4}, "CPU offload"),
 ])  # fmt: skip
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):
@@ -141,7 +142,7 @@ def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset()
     pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None,
                 lambda *moved: None)  # fmt: skip
     taken = pool.take(4)
-    pool.add_key(2, 7, 0, 4)
+    pool.add_keys(0, [2], [7], [4])
     pool.give_back(taken)
     assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
     assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None
