@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
 PEERS_SGLANG := .venv-peers-sglang
+VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
 LIVE   := .venv-live
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
@@ -27,7 +28,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm peers-sglang adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -51,6 +52,7 @@ help:
 	@echo 'make docs     update outputs in the documents       make docs'
 	@echo 'make coverage list rules reached by scenarios       make coverage'
 	@echo 'make peers    compare with the real classes         make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
+	@echo 'make vllm-tests  run vLLM'\''s own tests on our engine  make vllm-tests VLLM_TESTS=FOLDER'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
@@ -168,6 +170,16 @@ $(PEERS)/.made: pyproject.toml
 # vLLM's scheduler runs on a CPU; a whole installation would bring kernels for GPUs, so its wheel comes without dependencies.
 peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
+
+# vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.
+vllm-tests: $(PEERS_VLLM)/.made $(VLLM_TESTS)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_unit_tests $(VLLM_TESTS) $(ARGS)
+
+$(PEERS_VLLM)/vllm-0.33.0/tests: $(PEERS_VLLM)/.made
+	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install setuptools setuptools-scm setuptools-rust wheel
+	@cd $(PEERS_VLLM) && VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=0.33.0 bin/python -m pip --disable-pip-version-check \
+	  --quiet download --no-deps --no-build-isolation --no-binary vllm vllm==0.33.0 && tar -xzf vllm-0.33.0.tar.gz vllm-0.33.0/tests
 
 $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_VLLM)

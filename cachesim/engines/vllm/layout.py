@@ -122,7 +122,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
     partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
     drops = {one.number for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
-    eagle = {one.number for one in groups if one.eagle}
+    eagle = drops | {one.number for one in groups if one.eagle}
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     kinds = sorted_kinds(rules, groups, drops, caching)
     dropping = {group for kind in kinds if kind.drop for group in kind.groups}
