@@ -208,6 +208,7 @@ class Scheduler(Named):
         if self.engine.flying:
             self.engine.flying.popleft()
         finished, outputs = self.engine.process(step), defaultdict(list)
+        self._show()
         for part in step.parts.values():
             request, ended = self.of[part.row.id], part.row in finished
             if ended:
@@ -299,9 +300,10 @@ class Scheduler(Named):
         grid = self.mamba_prefill_checkpoint_alignment if self.mamba_has_prefill_checkpoint_blocks else 0
         return V0_33_0.split(Split(
             start, start + num_new_tokens, request.num_tokens, request.num_prompt_tokens, self.cache_config.block_size,
-            *((0, self.hash_block_size) if self.mamba_partial_cache_hit else (self.block_size, 0)), self.hash_block_size,
-            min(most, threshold or most), self.use_eagle_block_drop, self.num_hash_lookahead_tokens,
-            request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
+            *((0, self.hash_block_size) if self.mamba_partial_cache_hit else (self.block_size, 0)),
+            self.hash_block_size, min(most, threshold or most), self.use_eagle_block_drop,
+            self.num_hash_lookahead_tokens, request.shared_prefix_boundary,
+            self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
 
     @used
     def _reserve_prefill_lookahead(self, request, num_computed_tokens, num_new_tokens):
