@@ -111,9 +111,9 @@ def draw_request(rng, known, config):
 def draw_drafts(rng, server, told):
     """Return the drafts for the requests that just spoke: a right beginning, sometimes a wrong token."""
     config, drafts = server.config, {}
-    for name in told:
+    for name in told if config["spec"] and not config["async_scheduling"] else ():
         request = server.scheduler.requests.get(name)
-        if not config["spec"] or config["async_scheduling"] or request is None or request.is_finished() or request.is_prefill_chunk:
+        if request is None or request.is_finished() or request.is_prefill_chunk:
             continue
         rest = (server.requests[name]["answer"][request.num_output_tokens :] + [FILLER] * config["num_spec"])
         right = rng.randint(0, config["num_spec"])

@@ -43,7 +43,7 @@ INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 
 PLAIN = {name for name in RULES if name.startswith("V-")} - {
     "V-LOOK-3", "V-LOOK-4", "V-MAM-6", "V-MAM-6.COPY", "V-POOL-5", "V-SCHED-ADMIT", "V-SCHED-NEXT", "V-SCHED-PREEMPT",
-    "V-SPLIT-1", "V-SPLIT-1.BLOCK", "V-SPLIT-1.LAST",
+    "V-SPLIT-1", "V-SPLIT-1.ALONE", "V-SPLIT-1.BLOCK",
 }  # fmt: skip
 """Rules of vLLM that return a plain value, without a line in the log; ``test_vllm_rules`` asks which are used."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workloads.blocks import BEFORE, blocks_part, replaced
-from tests.workloads.grid import RULES_BLOCKS, SETTINGS_BLOCKS, columns_blocks
+from tests.workloads.blocks import BEFORE, blocks_part, parts, replaced
+from tests.workloads.grid import RULES_BLOCKS, SETTINGS_BLOCKS, SETTINGS_TREES, columns_blocks
 
 
 def line(setting="block size 528", kind="hybrid", session="a", **more):
@@ -52,4 +52,14 @@ def test_the_part_is_replaced_in_its_place():
 def test_every_cell_has_options_of_its_engine(column):
     from tests.workloads.grid import has
 
-    assert column.setting in SETTINGS_BLOCKS[column.rules] and has(column.profile, column.given)
+    every = SETTINGS_BLOCKS | SETTINGS_TREES
+    assert column.setting in every[column.rules] and has(column.profile, column.given)
+
+
+def test_each_engine_has_its_part_if_it_has_lines():
+    tree = line("extra buffer", rules="sglang 0.5.23", evaluated=150)
+    assert [part.split("\n")[0] for part in parts([line(), tree])] == [
+        "## vLLM: block size and retention", "## SGLang: chunks, states and eviction"]  # fmt: skip
+    [text] = parts([tree])
+    assert row(text, "extra buffer").endswith("| not run | not run | not run | 15.00 (+50.0 %) |")
+    assert parts([]) == []

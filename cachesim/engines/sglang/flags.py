@@ -57,6 +57,12 @@ class Options:
     in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
+    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"), governs="S-PAIRS",
+        help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
+    speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="S-PAIRS",
+        help="Tokens of a draft.")
+    draft_window: int = flag(0, least=0, tokens=True, governs="S-RETAIN",
+        help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")

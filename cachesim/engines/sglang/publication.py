@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable
+from itertools import pairwise
+from typing import Any, Callable, Sequence
 
 from cachesim import events as log_events
 from cachesim.base.errors import ProcessAborted
@@ -35,10 +36,13 @@ class Publication(RequestQueue):
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
+        self.retained = rules.retained_window(self.window, opts.draft_window) if self.window else 0
+        self.pairs = int(rules.keys_are_pairs(opts.speculative_algorithm, self.parts))
+        self.drafted = opts.speculative_num_steps if opts.speculative_algorithm else 0
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
-        self.tree = Tree(rules, opts, self.parts, self.window, self.kv, self.states)
+        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
         self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.sampler = CountingSampler(sampler, log)
@@ -90,11 +94,19 @@ class Publication(RequestQueue):
 
     # Match.
 
+    def key(self, tokens: Sequence[int]) -> Any:
+        """Return tokens as the tree compares them."""
+        return tuple(pairwise(tokens)) if self.pairs else tuple(tokens)
+
+    def find(self, row: Row, limit: int) -> Match:
+        """Match the first ``limit`` tokens of a request in the tree."""
+        return self.tree.match(self.key(row.all), row.space, max(0, limit - self.pairs))
+
     def match(self, row: Row, limit: int, cow: bool) -> Match:
         """Match the tokens of a request. ``cow``: it starts now, and gets a copy of the state."""
         if self.opts.disable_radix_cache or not row.task.request.cache_prompt:
             limit = 0
-        found = self.tree.match(tuple(row.all), row.space, limit)
+        found = self.find(row, limit)
         self.report()
         row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
         if found.state_branch is not None or cow:
@@ -124,8 +136,8 @@ class Publication(RequestQueue):
     def release_frontier(self, row: Row, rule: Callable[..., tuple[int, int]], pos: int, interval: int = 1) -> None:
         """Give back the window slots of a request that lie before its window."""
         if self.window:
-            floor = row.tracked - self.window if STATE in self.parts and row.tracked is not None else None
-            ask = Window(pos, row.evicted, row.protected, floor, self.window, self.page, interval)
+            floor = row.tracked - self.retained if STATE in self.parts and row.tracked is not None else None
+            ask = Window(pos, row.evicted, row.protected, floor, self.retained, self.page, interval)
             start, stop = rule(ask)
             if stop > start:
                 self.kv.free_window(row.buffer[start:stop])
@@ -133,7 +145,7 @@ class Publication(RequestQueue):
 
     def checkpoint(self, row: Row, n: int, finished: bool = False) -> None:
         """Insert the first ``n`` tokens of a request into the tree, and move its lock to where they end."""
-        n, state = self._offer(row, n, finished)
+        n, state = self._offer(row, max(0, n - self.pairs), finished)
         branched = n == row.window_branch and n > row.protected and STATE not in self.parts
         if not finished:
             self.release_frontier(row, self.rules.chunk_frontier, n - 1)
@@ -156,7 +168,7 @@ class Publication(RequestQueue):
         if branched:
             row.window_branch = None
             if not finished:
-                self.release_frontier(row, self.rules.chunk_frontier, row.stop - 1)
+                self.release_frontier(row, self.rules.chunk_frontier, row.stop - self.pairs - 1)
         if STATE in self.parts:
             taken = done is not None and not done.exists
             if taken and finished:
@@ -168,7 +180,7 @@ class Publication(RequestQueue):
         """Return the node that a request holds after an insertion."""
         if finished or not self.rules.rematches:
             return inserted
-        found = self.tree.match(tuple(row.all), row.space, inserted.end)
+        found = self.find(row, inserted.end + self.pairs)
         self.report()
         return found.node
 
@@ -198,13 +210,13 @@ class Publication(RequestQueue):
 
     def _insert(self, row: Row, n: int, state: int | None) -> Any:
         """Insert tokens; in a tree of full attention only, end a node where the prompt ends."""
-        tokens, priority = tuple(row.all), int(row.task.request.extra.get("priority", 0))
-        text = tuple(row.identities(0, len(row.all))) if row.key else tokens
+        tokens, priority = self.key(row.all), int(row.task.request.extra.get("priority", 0))
+        text = tuple(row.identities(0, len(row.all))) if row.key or self.pairs else tokens
         ask = Insertion(tokens, row.space, n, row.buffer[:n].copy(), row.protected, row.evicted, row.inserted, priority,
                         state, text, row is self.chunked)  # fmt: skip
         done = self.tree.insert(ask)
         self._inserted(ask, done)
-        prompt = row.prompt // self.page * self.page
+        prompt = (row.prompt - self.pairs) // self.page * self.page
         if boundary := self.rules.prompt_boundary(prompt, n, len(self.parts)):
             ask.limit = ask.protected = ask.counted = boundary
             ask.chunk = True
@@ -230,9 +242,9 @@ class Publication(RequestQueue):
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
         if not row.allocated:
             return self.settle(row, None, finished=True)
-        n = own = row.computed
+        own, n = row.computed, row.allocated
         if keep:
-            own = self.rules.owned_tokens(n, row.prompt, row.protected, self.opts.strip_thinking_cache)
+            own = self.rules.owned_tokens(own, row.prompt, row.protected, self.opts.strip_thinking_cache)
             self.checkpoint(row, own, finished=True)
         for start, stop in ((row.protected, own), (-(-own // self.page) * self.page, n)):
             live = min(max(start, row.evicted), stop)

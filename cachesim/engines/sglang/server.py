@@ -71,9 +71,13 @@ class Server(Inspected):
         """Run a decode step."""
         retracted: list[int] = []
         oom: list[int] = []
-        parts = self.prepare_decode(retracted, oom)
-        self._evaluate(parts, self._ends)
-        self.emit(Turn("decode", [], [], *_run(parts), retracted, oom))
+        first = parts = self.prepare_decode(retracted, oom)
+        ends = {part.row: self.verified(part.row) for part in first}
+        while parts:
+            self._evaluate(parts, self._ends)
+            parts = [self.decode_part(row) for row, end in ends.items() if row.busy and row.computed < end]
+        run = [part._replace(stop=part.row.computed) for part in first]
+        self.emit(Turn("decode", [], [], *_run(run), retracted, oom))
 
     def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
         """Evaluate the parts of a step, then end each."""

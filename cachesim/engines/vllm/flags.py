@@ -75,7 +75,7 @@ class Options:
                                                         "only at the end of chunks.")
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
                                              help="Devices that share the rows of a block of attention.")
-    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images; a hash includes their identifiers.")
+    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: int = flag(0, "--kv-offloading-size", least=0,
                                    help="CPU memory for offload [GiB]; only 0 is modelled.")

@@ -209,7 +209,7 @@ class _Drawer:
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
-        answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
+        answer = (self.clients.word(rng.one(self.world.answers)),)
         self.clients.remember(Exchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
         if burst:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.memory.eviction import EvictableTree
 from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
 from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA

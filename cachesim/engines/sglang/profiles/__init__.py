@@ -23,7 +23,7 @@ V0_5_23 = Rules(
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
     keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
-    counts_hit=t.counts_others,
+    counts_hit=t.counts_others, keys_are_pairs=t.keys_are_pairs, retained_window=t.retained_window,
     retract_order=r.retract_order, kept_order=r.kept_in_order,
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ RECORDED = replace(
 V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
-    counts_hit=t.counts_each, rematches=True, refreshed=frozenset(),
+    counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
     inferred=("admission", "next_chunk", "retract_order"),
 )  # fmt: skip
 

@@ -20,6 +20,8 @@ class Rules(RuleSet):
     source: str
     waits_for_twin: Callable[..., bool]
     queue_order: Rule
+    keys_are_pairs: Callable[..., bool]
+    retained_window: Callable[..., int]
     accept_node: Callable[..., tuple[int, bool]]
     best_hit: Rule
     branch_point: Callable[..., int | None]

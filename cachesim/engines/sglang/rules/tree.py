@@ -19,6 +19,26 @@ class Found(NamedTuple):
     full: int
 
 
+@rule("S-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__"))
+def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
+    """With EAGLE drafts and without states, prefixes are compared as pairs of adjacent tokens, because the drafter's
+    row of a token depends on the next one. A prefix of n tokens has n - 1 pairs, and as many slots."""
+    return algorithm == "EAGLE" and STATE not in parts
+
+
+@rule("S-RETAIN.DRAFT", Role.MEMORY, source("mem_cache/cache_init_params.py", "swa_retain_window"))
+def retained_window(window: int, draft: int) -> int:
+    """The tree keeps, asks for and locks the larger window of model and drafter. Returns its tokens."""
+    return max(window, draft)
+
+
+@rule("S-RETAIN.MODEL", Role.MEMORY, source(WINDOW, "SWAComponent.__init__", MIDDLE), until="0.5.23")
+def model_window(window: int, draft: int) -> int:
+    """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Returns its
+    tokens."""
+    return window
+
+
 @rule("S-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
 def best_hit(found: Found) -> Decision:
     """Reuses the tokens up to the deepest matched node that all parts of the memory accept."""

@@ -35,8 +35,8 @@ V0_31_0 = replace(
     state_tail=older.state_tail_end,
     states_needed=older.states_needed_fresh,
     left_behind=older.left_behind_alone,
+    last_boundary=older.last_boundary_whole,
     start_column=older.start_column_smallest,
-    split=older.split_at_last,
 )
 
 V0_30_0 = replace(
@@ -62,9 +62,7 @@ REPAIRED = replace(
     V0_33_0,
     name="vllm@0.33.0-repaired",
     source="vLLM 0.33.0 without its known faults, proposed by cachesim",
-    find_swa=repaired.find_window_known,
-    find_chunked=repaired.find_chunk_known,
-    find_mamba=repaired.find_state_known,
+    look_at=repaired.look_at_known,
     wait_for_state=repaired.wait_for_copy,
     chunk_block=repaired.chunk_block_of_states,
     split=repaired.split_in_block,

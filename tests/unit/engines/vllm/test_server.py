@@ -142,7 +142,7 @@ def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset()
     pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None,
                 lambda *moved: None)  # fmt: skip
     taken = pool.take(4)
-    pool.add_key(2, 7, 0, 4)
+    pool.add_keys(0, [2], [7], [4])
     pool.give_back(taken)
     assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
     assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None
