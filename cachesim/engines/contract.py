@@ -254,8 +254,7 @@ class Engine:
     profiles: Mapping[str, RuleSet]                              # rule sets by name
     manual: Manual                                               # options, models, request fields
     serve: Callable[[RuleSet, str, Mapping[str, Option], str, Log], Server]  # start a server
-    # sentence of a decision (rule, value, numbers), None = none
-    say: Callable[[str, object, Mapping[str, Any]], str | None]
+    say: Callable[[str, object, Mapping[str, Any]], str | None]  # sentence of a decision (rule, value, numbers)
     recorded: RecordingFormat                                           # recordings of its real servers
     line: Sequence[str] = ()                                     # main-branch rule sets, oldest first
     beside: Mapping[str, str] = field(default_factory=dict)      # proposed rule set -> its base
@@ -283,8 +282,7 @@ class Engine:
         return self.profiles[profile]
 
     def check_request(self, request: Request) -> None:
-        """Raise BadInput for a request with a field that this engine's server does not support, instead of dropping the
-        field."""
+        """Raise BadInput for a request with a field that this engine's server does not support."""
         if ignored := self.manual.ignored(request):
             known = first_of(sorted(scenario_names(self.manual.takes)), 160) or "a prompt and an answer"
             fields = ", ".join(ignored)

@@ -85,7 +85,7 @@ def tree_signs(after: Mapping[int, Tree]) -> Iterator[tuple[bool, str, str, str]
     rows = (
         (any(cell.locks for cell in cells), "node that requests lock: tokens, requests", box.format("used")),
         (any(not cell.locks for cell in cells), "node without a lock: its tokens", box.format("cached")),
-        (any("window" in cell.lacks for cell in cells), "tombstone: its window was given back", box.format("empty")),
+        (any("window" in cell.lacks for cell in cells), "tombstone: its window was freed", box.format("empty")),
         (any("window" in cell.held for cell in cells), "window of a node", '<path class="win" d="M1 10H23"/>'),
         (any("state" in cell.held for cell in cells), "state at the end of a node",
          '<circle class="dot" cx="12" cy="7" r="4"/>'),

@@ -112,4 +112,4 @@ def test_shipped_rules_name_a_public_place():
         assert re.fullmatch(projects, known.source.project), known
         assert known.source.link or known.since or known.source.path, known
         for number in (known.since, known.until):
-            assert re.fullmatch(r"(#\d+( \([0-9a-z]+\))?(, )?)+|b\d+|", number), known
+            assert re.fullmatch(r"(#\d+( \([0-9a-z]+\))?(, )?)+|b\d+|\d+\.\d+\.\d+|", number), known     # a release
