@@ -298,12 +298,16 @@ class Scheduler(Named):
         start = request.num_computed_tokens + num_new_local_computed_tokens + num_external_computed_tokens
         threshold, most = self.scheduler_config.long_prefill_token_threshold, self.max_num_scheduled_tokens
         grid = self.mamba_prefill_checkpoint_alignment if self.mamba_has_prefill_checkpoint_blocks else 0
+        unit, block, prompt = self.hash_block_size, self.cache_config.block_size, request.num_prompt_tokens
+        prefill, end = max(prompt, request.num_tokens - 1), start + num_new_tokens
+        drop, ahead, fine = self.use_eagle_block_drop, self.num_hash_lookahead_tokens, self.mamba_partial_cache_hit
+        wanted = V0_33_0.checkpoint(prefill, unit, unit if fine else self.block_size, drop, ahead)
         return V0_33_0.split(Split(
-            start, start + num_new_tokens, request.num_tokens, request.num_prompt_tokens, self.cache_config.block_size,
-            *((0, self.hash_block_size) if self.mamba_partial_cache_hit else (self.block_size, 0)),
-            self.hash_block_size, min(most, threshold or most), self.use_eagle_block_drop,
-            self.num_hash_lookahead_tokens, request.shared_prefix_boundary,
-            self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
+            start, end, prefill, prompt, block, min(most, threshold or most),
+            V0_33_0.last_boundary(request.num_tokens, block, drop, ahead),
+            V0_33_0.last_boundary(prompt, unit, drop, ahead) if fine else 0,
+            end >= prefill and V0_33_0.state_inside(start, end, wanted, unit, block, grid or 0),
+            request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint)).value  # fmt: skip
 
     @used
     def _reserve_prefill_lookahead(self, request, num_computed_tokens, num_new_tokens):
