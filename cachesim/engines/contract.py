@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.events import Event, Log
 from cachesim.model import Model
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 class Removal(NamedTuple):
@@ -261,6 +264,7 @@ class Engine:
     when: Timeline = field(default_factory=Timeline)  # builds and dates of the rule sets of `line`
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
+    memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
 
     @cached_property
     def rule_flags(self) -> Mapping[str, Sequence[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -18,6 +18,9 @@ from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -44,10 +47,17 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
+def memory() -> MemoryForms:
+    """Return the sizes of the server's caches. Imports them on first use."""
+    from cachesim.engines.ik_llama.memory_use import FORMS
+
+    return FORMS
+
+
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log)
+    LINE, BESIDE, when=TIMELINE, log=log, memory=memory)
 
 start = ENGINE.start
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -19,6 +19,9 @@ from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -45,10 +48,17 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
+def memory() -> MemoryForms:
+    """Return the sizes of the server's caches. Imports them on first use."""
+    from cachesim.engines.llama_cpp.memory_use import FORMS
+
+    return FORMS
+
+
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say,
     RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log,
+    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log, memory=memory,
 )
 
 start = ENGINE.start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -17,6 +17,9 @@ from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model, parse
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 RECORDED = RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES)
 
@@ -46,7 +49,14 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
+def memory() -> MemoryForms:
+    """Return the sizes of the server's caches. Imports them on first use."""
+    from cachesim.engines.sglang.memory_use import FORMS
+
+    return FORMS
+
+
 ENGINE = Engine(
     "sglang", PROFILES, MANUAL, serve, say, RECORDED, LINE, BESIDE, newest="sglang@0.5.23",
-    keeps="state", log=log,
+    keeps="state", log=log, memory=memory,
 )  # fmt: skip

@@ -5,7 +5,7 @@ Weights and compute buffers are not counted. Each engine has a ``MemoryForms``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
@@ -45,8 +45,10 @@ class MemoryUse(NamedTuple):
     state: int                          # bytes of the states of a conversation
     checkpoint: int                     # bytes of the largest checkpoint, 0 = the server makes none for this model
     parts: tuple[MemoryPart, ...]
-    pool: Mapping[str, int] = {}        # numbers that the server derives from the memory that it may take
-    unlimited: str = ""                 # option without which a part has no limit, "" = all have one
+    pool: Mapping[str, int] = {}        # numbers of objects that the given memory holds
+    takes_all: bool = False             # the server fills the given memory with them
+    unlimited: str = ""                 # option that leaves a part without limit, "" = all have one
+    chosen: Mapping[str, int] = {}      # values of options that were left to the server
 
     @property
     def total(self) -> int:
@@ -73,7 +75,7 @@ class MemoryForms:
 
     use: Callable[[Ask], MemoryUse]
     flags: tuple[Flag, ...] = ()
-    lower: Mapping[str, tuple[Option, ...]] = {}        # noqa: RUF009 - never changed
+    lower: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
 
 
 def row_bytes(layer: LayerSize, key: str, value: str) -> int:

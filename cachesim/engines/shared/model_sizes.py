@@ -108,8 +108,7 @@ def sizes_in(model: RealModel) -> ModelSizes:
 
 
 def short_notation(model: RealModel) -> str:
-    """Return the notation of a model's layers, shortened to their repeating run and to the number of layers that a model
-    may have."""
+    """Return the notation of a model's layers: their repeating run, cut at the most layers of a notation."""
     letters = "".join(layer.kind for layer in model.layers)
     run = re.fullmatch(r"(.+?)\1*", letters)
     short = (run[1] if run else letters)[: LAYERS.now]

@@ -93,8 +93,8 @@ def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:
 
 
 class LayerSize(NamedTuple):
-    """Numbers that a layer of a real model keeps: of a token's K row and V row, and of a sequence's state (inputs of the
-    convolution, recurrent matrix). ``kind``: its letter in the notation, "" = a layer without memory."""
+    """Numbers that a layer of a real model keeps: of a token's K row and V row, and of a conversation's state (inputs
+    of the convolution, recurrent matrix). ``kind``: its letter in the notation, "" = a layer without memory."""
 
     kind: str
     key: int = 0

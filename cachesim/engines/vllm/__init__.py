@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -17,6 +17,9 @@ from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Log
 from cachesim.model import make_model, parse
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -43,8 +46,15 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
+def memory() -> MemoryForms:
+    """Return the sizes of the server's caches. Imports them on first use."""
+    from cachesim.engines.vllm.memory_use import FORMS
+
+    return FORMS
+
+
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
     newest="vllm@0.33.0", renamed=RENAMED,
-    keeps="state", log=log,
+    keeps="state", log=log, memory=memory,
 )  # fmt: skip
