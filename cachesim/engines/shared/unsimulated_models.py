@@ -10,29 +10,31 @@ from typing import Any, Collection, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.known_models import plain
 
-_DSV4 = "DeepSeek V4's memory (windows, compressed rows, compressor states; llama_kv_cache_dsv4)"
-_DSA = "memory with a sparse index (K/V rows and index keys; llama_kv_cache_dsa)"
-_DSA_WINDOWS = "memory with a sparse index beside windows (llama_kv_cache_dsa_iswa)"
-_MSA = "memory with a sparse index by blocks (llama_kv_cache_msa)"
-_HYBRID = "hybrid memory with a sparse index (llama_memory_hybrid_idx)"
-_KDA = "Kimi's delta attention"
-_RWKV = "RWKV's recurrent state"
+_DSV4 = "windows, compressed rows and compressor states (llama_kv_cache_dsv4)"
+_DSA = "K/V rows with a sparse index (llama_kv_cache_dsa)"
+_DSA_WINDOWS = "windows, and K/V rows with a sparse index (llama_kv_cache_dsa_iswa)"
+_MSA = "K/V rows with a sparse index of blocks (llama_kv_cache_msa)"
+_HYBRID = "recurrent states, and K/V rows with a sparse index (llama_memory_hybrid_idx)"
 
 UNSIMULATED: Mapping[str, str] = {
     "deepseek4": _DSV4, "deepseek_v4": _DSV4, "deepseek32": _DSA, "deepseek_v32": _DSA, "deepseek-v3.2": _DSA,
     "glm-dsa": _DSA, "glm_moe_dsa": _DSA, "glm-5": _DSA, "hy_v4": _DSA, "hunyuan-v4": _DSA, "dots3note": _DSA_WINDOWS,
-    "minimax-m3": _MSA, "glm5-next": _HYBRID, "qwen4exp": _HYBRID, "kimi-linear": _KDA, "kimi-k3": _KDA,
-    "minimax-01": "MiniMax-01's linear attention", "bailingmoe3": "Bailing's linear attention",
-    "rwkv6": _RWKV, "rwkv6qwen2": _RWKV, "rwkv7": _RWKV, "arwkv7": _RWKV, "mamba": "Mamba-1's recurrent state",
-    "jamba": "Mamba-1's recurrent state", "plamo2": "Mamba-1's recurrent state",
+    "minimax-m3": _MSA, "glm5-next": _HYBRID, "qwen4exp": _HYBRID,
 }
 """Name or architecture -> its memory."""
 
-CLASSES: Mapping[str, str] = {
-    "llama_kv_cache_dsv4": _DSV4, "llama_kv_cache_dsa": _DSA, "llama_kv_cache_dsa_iswa": _DSA_WINDOWS,
-    "llama_kv_cache_msa": _MSA, "llama_memory_hybrid_idx": _HYBRID,
+UNSIZED: Mapping[str, str] = {
+    **dict.fromkeys(("kimi-linear", "kimi-k3"), "Kimi's delta attention"),
+    **dict.fromkeys(("minimax-01", "bailingmoe3"), "linear attention"),
+    **dict.fromkeys(("rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"), "RWKV"),
+    **dict.fromkeys(("mamba", "jamba", "plamo2"), "Mamba-1"),
 }
-"""Class of memory, as a server's log names it, -> the memory."""
+"""Architecture -> its recurrent layers, which are simulated, but whose sizes are not known."""
+
+CLASSES: Mapping[str, str] = {
+    "dsv4": _DSV4, "dsa": _DSA, "dsa_iswa": _DSA_WINDOWS, "msa": _MSA, "hybrid_idx": _HYBRID,
+}
+"""Class of memory, as the lines of a log name it (``llama_kv_cache_dsa``), -> the memory."""
 
 KEYS: Mapping[str, str] = {
     "attention.indexer.head_count": _DSA, "index_topk": _DSA, "index_n_heads": _DSA, "compress_ratios": _DSV4,
@@ -51,13 +53,23 @@ def unsimulated(name: str) -> str:
     return _PLAIN.get(words) or (_PLAIN[max(begins, key=len)] if begins else "")
 
 
+def unsimulated_in(facts: Mapping[str, Any]) -> str:
+    """Return the reason why the model of a log is not simulated, "" if nothing in the log says so. ``facts``: values
+    that the log prints about the server."""
+    arch, of = str(facts.get("arch", "")), str(facts.get("memory_class", ""))
+    why = _PLAIN.get(plain(arch)) or CLASSES.get(of, "")
+    return not_simulated(arch or of, why).cause if why else ""
+
+
 def refuse_unsimulated(name: str, keys: Mapping[str, Any] | Collection[str], file: str = "") -> None:
     """Raise BadInput for the architecture, or for a key, of a model whose memory is not simulated."""
     why = _PLAIN.get(plain(name)) or next((KEYS[key] for key in KEYS if key in keys), "")
     if why:
         raise not_simulated(name or "of this file", why, file)
+    if of := {plain(one): what for one, what in UNSIZED.items()}.get(plain(name)):
+        raise BadInput(f"model {quoted(name)}: the size of its states ({of}) is not known", file=file)
 
 
 def not_simulated(name: str, why: str, file: str = "") -> BadInput:
     """Return the error for a model whose memory is not simulated."""
-    return BadInput(f"model {quoted(name)} is not simulated: it has {why}", file=file)
+    return BadInput(f"model {quoted(name)} is not simulated: its memory has {why}", file=file)
