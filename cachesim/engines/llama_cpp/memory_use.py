@@ -93,9 +93,11 @@ class SizedContext(NamedTuple):
         header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, self.streams)
         return header + (n and n * self.rows(layers) - 12 * sum(not layer.value for layer in layers))
 
-    def kept_cells(self, tokens: int) -> int:
-        """Return how many cells of the window layers a saved state of this many tokens has at most."""
-        pos = np.arange(max(0, tokens - window_cells(self.kind, self.fixed.sizes)), tokens)
+    def kept_cells(self, tokens: int, held: int | None = None) -> int:
+        """Return how many cells of the window layers a saved state of this many tokens has. ``held``: cells that the
+        memory holds, None = as many as it can."""
+        held = window_cells(self.kind, self.fixed.sizes) if held is None else held
+        pos = np.arange(max(0, tokens - held), tokens)
         return int(np.count_nonzero(self.rules.kv_state(pos, tokens - 1, self.model.window).value)) if tokens else 0
 
 
@@ -109,7 +111,12 @@ def contexts(ask: Ask) -> list[SizedContext]:
         opts = replace(opts, ctx_size=context_of(ask))
     kind = model_kind(short_notation(ask.model))
     fixed = settings(replace(opts, model_draft="A"), kind, rules)
-    target = SizedContext(ask.model, kind, fixed, (options["cache_type_k"], options["cache_type_v"]), rules)
+    types = options["cache_type_k"], options["cache_type_v"]
+    for name in types:
+        if (ask.model.full or ask.model.windows) and ask.model.head % BLOCKS[name][0]:
+            raise BadInput(f"the server does not store heads of {ask.model.head} numbers as {name}",
+                           hint=f"their width must be a multiple of {BLOCKS[name][0]}")  # fmt: skip
+    target = SizedContext(ask.model, kind, fixed, types, rules)
     draft = draft_model(ask) if fixed.draft is not None else None
     if draft is None:
         return [target]
@@ -129,10 +136,10 @@ def draft_model(ask: Ask) -> RealModel:
     return ask.draft
 
 
-def checkpoint_bytes(of: Sequence[SizedContext], tokens: int, cells: int | None = None) -> int:
-    """Return the bytes of a checkpoint of this many tokens. ``cells``: of window layers, None = as many as it can
-    have."""
-    return sum(one.saved(tokens, one.kept_cells(tokens) if cells is None else cells, True) for one in of)
+def checkpoint_bytes(of: Sequence[SizedContext], tokens: int, held: int | None = None) -> int:
+    """Return the bytes of a checkpoint of this many tokens. ``held``: cells of the window layers in the memory, None =
+    as many as it can hold."""
+    return sum(one.saved(tokens, one.kept_cells(tokens, held), True) for one in of)
 
 
 def entry_bytes(of: Sequence[SizedContext], tokens: int) -> int:
