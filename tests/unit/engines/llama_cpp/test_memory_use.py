@@ -107,13 +107,17 @@ RECORDED = sorted(file for folder in ("llama_cpp", "llama_cpp_b11549", "llama_cp
 
 def recorded(file):
     """Contexts of a recording's server, and the checkpoints and entries that it logged."""
-    header, *_ = data = [json.loads(file.read_text())]
-    profile = header.get("profile") or commits()[header["commit"]]
-    line = ENGINES["llama_cpp"].recorded.read([*header["base_flags"], *header["flags"]])
+    header = json.loads(file.read_text())
+    if "profile" in header:
+        return [], []                    # recorded under the name of an older rule set
+    profile = commits()[header["commit"]]
+    line = ENGINES["llama_cpp"].recorded.read(header["flags"])
     kind = header["model"].removesuffix(".gguf")
     types = {"cache_type_k": "f32", "cache_type_v": "f32"}
     draft = f"tiny-{line.options['model_draft']}" if line.options.get("model_draft") else None
-    steps = [one for step in data[0]["steps"] for one in (step, *step.get("steps", ()))]
+    steps = [one for step in header["steps"] for one in (step, *step.get("steps", ()))]
+    if line.options.get("spec_type", "none") != "none" and any(step["op"] == "slot" for step in steps):
+        return [], []                # the draft context then still has the cells of another conversation
     return contexts(ask(kind, profile, draft, **{**line.options, **types})), [
         event for step in steps for event in step.get("events", ()) if event["ev"] == "ckpt_create"]  # fmt: skip
 
@@ -124,7 +128,7 @@ def test_checkpoints_have_the_size_that_recorded_servers_logged():
     for file in RECORDED:
         of_server, events = recorded(file)
         for event in events:
-            held = event["pos_max"] - event["pos_min"] + 1
+            held = None if of_server[0].model.states else event["pos_max"] - event["pos_min"] + 1
             assert float(mib(checkpoint_bytes(of_server, event["n_tokens"], held))) == event["mib"], (file.name, event)
             compared += 1
     assert compared > 100
