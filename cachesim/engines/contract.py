@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -24,13 +24,11 @@ from cachesim.engines.inspection import BlockCell, Excess, Key, MemorySizes, Sto
 from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.events import Event, Log
 from cachesim.model import Model
-
-if TYPE_CHECKING:
-    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 class Removal(NamedTuple):

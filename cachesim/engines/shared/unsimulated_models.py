@@ -56,7 +56,7 @@ def unsimulated(name: str) -> str:
 def unsimulated_in(facts: Mapping[str, Any]) -> str:
     """Return the reason why the model of a log is not simulated, "" if nothing in the log says so. ``facts``: values
     that the log prints about the server."""
-    arch, of = str(facts.get("arch", "")), str(facts.get("memory_class", ""))
+    arch, of = str(facts.get("arch", "")), next((name for name in CLASSES if name in facts), "")
     why = _PLAIN.get(plain(arch)) or CLASSES.get(of, "")
     return not_simulated(arch or of, why).cause if why else ""
 

@@ -26,7 +26,7 @@ class Lowered(NamedTuple):
     fits: bool | None
 
 
-class Estimate(NamedTuple):
+class MemoryEstimate(NamedTuple):
     """Memory of a server. ``given``: its options; ``lower``: smaller values of options, each alone, the best first;
     ``together``: values that fit if none fits alone; ``most``: the largest context that fits [tokens], 0 = not asked
     for."""
@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
 def estimate(
     profile: str, model: RealModel, settings: Sequence[str], room: int = 0, tokens: int = 0,
     draft: RealModel | None = None,
-) -> Estimate:
+) -> MemoryEstimate:
     """Return the memory of a server with these options. ``room``: memory for its caches [bytes], 0 = any. Raises
     BadInput."""
     engine, rules = engine_of(profile), rules_of(profile)
@@ -55,9 +55,10 @@ def estimate(
     server = {name: value for name, value in given.items() if name not in sizes}
     defaults = {flag.name: flag.default for flag in forms.flags}
     ask = Ask(model, {**defaults, **in_force(server, profile), **given}, rules, room, tokens, draft)
-    found = Estimate(engine, rules, given, forms.use(ask))
+    found = MemoryEstimate(engine, rules, given, forms.use(ask))
     if room and not _exceeds(found.use, room):
-        return found._replace(most=_largest_context(ask, forms, found.use))
+        context = engine.manual.context
+        return found._replace(most=_largest_context(ask, forms, found.use, context.name) if context else 0)
     search = LowerSearch(ask, forms, engine.manual.defaults)
     lower = search.each(found.use)
     alone = not room or any(one.fits for one in lower)
@@ -149,15 +150,13 @@ class LowerSearch(NamedTuple):
         return not _exceeds(self.forms.use(self._with(option, value)), self.ask.room)
 
 
-def _largest_context(ask: Ask, forms: MemoryForms, use: MemoryUse) -> int:
-    """Return the largest context that fits, at most that of the model, at least the present one [tokens]; 0 without an
-    option for it."""
-    if "ctx_size" not in use.chosen:
-        return 0
-    now, step = use.chosen["ctx_size"], int(forms.lower["ctx_size"][0])
+def _largest_context(ask: Ask, forms: MemoryForms, use: MemoryUse, option: str) -> int:
+    """Return the largest context that fits, at most that of the model, at least the present one [tokens]. ``option``:
+    the server's option for it."""
+    now, step = use.chosen[option], int(forms.lower[option][0])
     search = LowerSearch(ask, forms, {})
     more = max(0, ask.model.context - now) // step
-    return now + step * max(0, _count(more, lambda n: search._fits("ctx_size", now + step * n)) - 1)
+    return now + step * max(0, _count(more, lambda n: search._fits(option, now + step * n)) - 1)
 
 
 def _count(most: int, holds: Callable[[int], bool]) -> int:

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.tools.memory.estimate import Estimate, Lowered
+from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
 
 Data = dict[str, Any]
 GIB, MIB, FEW = 1 << 30, 1 << 20, 3
 
 
-def memory_data(word: str, model: RealModel, found: Estimate, room: int) -> Data:
+def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -> Data:
     """Return the report's data. ``word``: the model as it was given; ``room``: memory for the caches [bytes], 0 = not
     given."""
     use, engine = found.use, found.engine
@@ -39,9 +39,9 @@ def _pairs(numbers: Any) -> list[Data]:
     return [{"name": name, "number": n} for name, n in numbers.items()]
 
 
-def _lower(engine: Engine, one: Lowered) -> Data:
-    return {"flag": _spelled(engine, one.option), "before": one.before, "after": one.after, "total": one.total,
-            "fits": one.fits}  # fmt: skip
+def _lower(engine: Engine, change: Lowered) -> Data:
+    return {"flag": _spelled(engine, change.option), "before": change.before, "after": change.after,
+            "total": change.total, "fits": change.fits}  # fmt: skip
 
 
 def _spelled(engine: Engine, option: str) -> str:
@@ -121,11 +121,11 @@ def _each(each: Data) -> Iterator[Text]:
         yield Text(", ".join(f"{what}: {size / MIB:,.3f} MiB" for what, size in sizes if size))
 
 
-def _advice(one: Data, n: int) -> Text:
-    verdict = {True: ", fits", False: ", does not fit", None: ""}[one["fits"]]
-    change = f"{_spelling(one['flag'], one['before'])} -> {_value(one['after'])}"
-    text = f"{'or:' if n else 'lower first:':<12} {change}: {_gib(one['total'])}{verdict}"
-    return Text(text, "green" if one["fits"] else "")
+def _advice(change: Data, n: int) -> Text:
+    verdict = {True: ", fits", False: ", does not fit", None: ""}[change["fits"]]
+    values = f"{_spelling(change['flag'], change['before'])} -> {_value(change['after'])}"
+    text = f"{'or:' if n else 'lower first:':<12} {values}: {_gib(change['total'])}{verdict}"
+    return Text(text, "green" if change["fits"] else "")
 
 
 def _value(value: Any) -> str:

@@ -56,12 +56,10 @@ def run(args: Namespace) -> int:
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(args.settings, engine) if args.settings else {}
-    results, logs = [], len(args.files)
+    results, logs, stem = [], len(args.files), Path(args.out).stem
     for name in args.files:
-        stem, path = Path(args.out).stem, argument_path(name)
-        data, text, found, refused = rebuild_log(
-            path, args.profiles, args.model, server, stem, _reading, args.with_text, logs
-        )
+        made = rebuild_log(argument_path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        data, text, found, refused = made
         case = None if found is None or args.quiet else repair_case(found)
         data["saved"] = case and saved_tokens(case)
         data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])

@@ -18,8 +18,7 @@ NOT_A_CASE = "not a file, a scenario id or a line of requests: 'nosuch'"
 WRONG = {
     "run": ("run nosuch", NOT_A_CASE), "try": ("try nosuch", NOT_A_CASE), "why": ("why nosuch 0", NOT_A_CASE),
     "diff": ("diff nosuch -p llama_cpp@b9518 -p llama_cpp@b10587", NOT_A_CASE), "bisect": ("bisect nosuch", NOT_A_CASE),
-    "advise": ("advise nosuch", NOT_A_CASE), "memory": ("memory nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
-    "lesson": ("lesson 99", "unknown lesson: '99'"),
+    "advise": ("advise nosuch", NOT_A_CASE), "lesson": ("lesson 99", "unknown lesson: '99'"),
     "explain": ("explain zzzz", "no entry for 'zzzz'"), "options": ("options nosuch", "unknown engine 'nosuch'"),
     "scenarios": ("scenarios zzzz", "no scenario contains all of: zzzz"),
     "profiles": ("profiles show nosuch", "unknown profile 'nosuch'"),
@@ -27,6 +26,7 @@ WRONG = {
     "verify": (f"verify nosuch --url {DEAD}", "connection failed"),
     "export": ("export nosuch --to curl", NOT_A_CASE), "fuzz": ("fuzz -p nosuch", "unknown profile 'nosuch'"),
     "shrink": ("shrink nosuch", NOT_A_CASE), "repair": ("repair nosuch", "unknown profile 'nosuch'"),
+    "memory": ("memory nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     "merge": ("merge nosuch", "not a folder"), "workload": ("workload nosuch", "no such file or directory"),
     "record": (f"record nosuch --url {DEAD}", NOT_A_CASE), "replay": ("replay nosuch", "no such file or directory"),
     "playground": ("playground --port 99999", "expected a port from 0 to 65535"),

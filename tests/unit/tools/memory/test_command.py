@@ -30,8 +30,8 @@ def test_the_total_is_the_sum_of_the_parts(capsys):
     assert parts(found) == {"attention rows": 65536 * 24576, "states": 2 * 79036416, "checkpoints": 16 * 79037308,
                             "prompt cache": 1024 << 20}  # fmt: skip
     assert found["total"] == sum(parts(found).values())
-    assert {flag["flag"]: flag["value"] for flag in found["set"]} == {
-        "--ctx-size": 65536, "--parallel": 2, "--kv-unified": True, "--ctx-checkpoints": 8, "--cache-ram": 1024}  # fmt: skip
+    values = {"--ctx-size": 65536, "--parallel": 2, "--kv-unified": True, "--ctx-checkpoints": 8, "--cache-ram": 1024}
+    assert {flag["flag"]: flag["value"] for flag in found["set"]} == values
 
 
 def test_quantised_rows_and_drafts_count(capsys):
