@@ -8,7 +8,7 @@ from cachesim.engines.shared.model_sizes import real_model
 
 def parts(model, draft="", **options):
     found = {**ENGINES["mlx_lm"].manual.defaults, **options}
-    used = use(Ask(real_model(model), found, rules_of("mlx_lm@0.32.2"), 0, 1000, draft and real_model(draft) or None))
+    used = use(Ask(real_model(model), found, rules_of("mlx_lm@0.32.2"), 0, 1000, (draft and real_model(draft)) or None))
     return {part.name: part.bytes for part in used.parts}
 
 

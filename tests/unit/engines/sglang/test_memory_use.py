@@ -1,9 +1,9 @@
 """Slots of the pools in a given memory, as the source computes them."""
 
 from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.sglang.memory_use import FORMS, use
 from cachesim.engines.shared.memory_use import Ask
 from cachesim.engines.shared.model_sizes import real_model
-from cachesim.engines.sglang.memory_use import FORMS, use
 
 GIB = 1 << 30
 

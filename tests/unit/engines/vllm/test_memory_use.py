@@ -13,7 +13,8 @@ GIB = 1 << 30
 
 def ask(model, room, **options):
     sizes = {flag.name: flag.default for flag in FORMS.flags}
-    return Ask(real_model(model), {**ENGINES["vllm"].manual.defaults, **sizes, **options}, rules_of("vllm@0.33.0"), room)
+    found = {**ENGINES["vllm"].manual.defaults, **sizes, **options}
+    return Ask(real_model(model), found, rules_of("vllm@0.33.0"), room)
 
 
 def test_a_block_has_the_rows_of_all_layers_of_a_group():
@@ -29,7 +30,7 @@ def test_groups_have_the_layers_of_the_rarest_kind_unless_the_kinds_are_nearly_a
 
 
 def test_windows_hold_at_most_a_window_and_a_step():
-    """A request of 131,072 tokens takes 8,192 blocks of attention, and those of 127 + 2,048 tokens, and one, of windows."""
+    """A request of 131,072 tokens takes 8,192 blocks of attention, and of windows those of 2,175 tokens and one."""
     found = use(ask("gpt-oss-20b", 20 * GIB))
     assert found.pool["tokens"] == int(found.pool["blocks"] / (8192 + 137) * 131072)
 
