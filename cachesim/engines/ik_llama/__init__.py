@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -14,13 +14,11 @@ from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
-
-if TYPE_CHECKING:
-    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -47,17 +45,10 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
-def memory() -> MemoryForms:
-    """Return the sizes of the server's caches. Imports them on first use."""
-    from cachesim.engines.ik_llama.memory_use import FORMS
-
-    return FORMS
-
-
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log, memory=memory)
+    LINE, BESIDE, when=TIMELINE, log=log, memory=memory_of(__name__))
 
 start = ENGINE.start
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -15,13 +15,11 @@ from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
-
-if TYPE_CHECKING:
-    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -48,17 +46,10 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
-def memory() -> MemoryForms:
-    """Return the sizes of the server's caches. Imports them on first use."""
-    from cachesim.engines.llama_cpp.memory_use import FORMS
-
-    return FORMS
-
-
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say,
     RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log, memory=memory,
+    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log, memory=memory_of(__name__),
 )
 
 start = ENGINE.start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
@@ -13,13 +13,11 @@ from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
-
-if TYPE_CHECKING:
-    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
@@ -46,16 +44,9 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
-def memory() -> MemoryForms:
-    """Return the sizes of the server's caches. Imports them on first use."""
-    from cachesim.engines.mlx_lm.memory_use import FORMS
-
-    return FORMS
-
-
 ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve, say, RecordingFormat("mlx-lm"), LINE, BESIDE, renamed=RENAMED,
-    when=TIMELINE, log=log, memory=memory,
+    when=TIMELINE, log=log, memory=memory_of(__name__),
 )  # fmt: skip
 
 start = ENGINE.start
