@@ -219,11 +219,9 @@ class Server(MemorySizes, ABC):
 
     def check(self) -> None:
         """Raise Crash unless the memory is consistent."""
-        return None
 
     def observe_removals(self, observer: Callable[[Removal], None]) -> None:
         """Call ``observer`` for every later removal of rows, if the memory has several sequences."""
-        return None
 
 
 def copy_server(server: Server, *shared: object) -> Any:
@@ -255,8 +253,7 @@ class Engine:
     profiles: Mapping[str, RuleSet]                              # rule sets by name
     manual: Manual                                               # options, models, request fields
     serve: Callable[[RuleSet, str, Mapping[str, Option], str, Log], Server]  # start a server
-    # sentence of a decision (rule, value, numbers), None = none
-    say: Callable[[str, object, Mapping[str, Any]], str | None]
+    say: Callable[[str, object, Mapping[str, Any]], str | None]  # sentence of a decision (rule, value, numbers)
     recorded: RecordingFormat                                           # recordings of its real servers
     line: Sequence[str] = ()                                     # main-branch rule sets, oldest first
     beside: Mapping[str, str] = field(default_factory=dict)      # proposed rule set -> its base
@@ -272,10 +269,10 @@ class Engine:
     def rule_flags(self) -> Mapping[str, Sequence[str]]:
         """Rule family -> names of the options that govern it, followed by the options that affect it."""
         found: dict[str, list[str]] = {}
-        pairs = [(flag.governs, flag.name) for flag in self.manual.flags]
-        for families, name in pairs + [(flag.affects, flag.name) for flag in self.manual.flags]:
-            for family in families.split():
-                found.setdefault(family, []).append(name)
+        for which in ("governs", "affects"):
+            for flag in self.manual.flags:
+                for family in getattr(flag, which).split():
+                    found.setdefault(family, []).append(flag.name)
         return found
 
     def rules(self, profile: str) -> RuleSet:
@@ -285,12 +282,11 @@ class Engine:
         return self.profiles[profile]
 
     def check_request(self, request: Request) -> None:
-        """Raise BadInput for a request with a field that this engine's server does not support, instead of dropping the
-        field."""
+        """Raise BadInput for a request with a field that this engine's server does not support."""
         if ignored := self.manual.ignored(request):
             known = first_of(sorted(scenario_names(self.manual.takes)), 160) or "a prompt and an answer"
-            fields = ", ".join(ignored)
-            raise BadInput(f"request field not supported by this engine: {fields}", hint=f"supported: {known}")
+            text = f"request field not supported by this engine: {', '.join(ignored)}"
+            raise BadInput(text, hint=f"supported: {known}")
 
     def start(self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str,
               log: Log | None = None) -> Server:
