@@ -17,12 +17,13 @@ from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id, make_block
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.shared.free_list import FreeList
+from cachesim.engines.shared.request_queue import ReceivedRequest
 from cachesim.engines.vllm import recordings, serve
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.memory.pool import ERASED, EVICTED, Pool
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.profiles.releases import V0_33_0
-from cachesim.engines.vllm.row import Row, Table, Task
+from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.events import Log
 
@@ -92,13 +93,13 @@ class Block(Named):
     @property
     def block_hash(self):
         """The primary key."""
-        keys = self.pool.keys[self.block_id]
+        keys = self.pool.keys(self.block_id)
         return make_block_hash_with_group_id(HASHES[keys[0] // GROUPS], keys[0] % GROUPS) if keys else None
 
     @property
     def block_hash_num_tokens(self):
         """The prefix that the primary key stands for [tokens]."""
-        return self.pool.tokens[self.block_id] if self.pool.keys[self.block_id] else None
+        return self.pool.tokens[self.block_id] if self.pool.keys(self.block_id) else None
 
 
 class BlockMap(MutableMapping, Named):
@@ -109,20 +110,20 @@ class BlockMap(MutableMapping, Named):
         self.blocks = pool.blocks
 
     def __getitem__(self, key):
-        found = self.pool.map[key_of(key)]
+        found = self.pool.named.blocks[key_of(key)]
         return {one: self.blocks[one] for one in found} if isinstance(found, dict) else self.blocks[found]
 
     def __setitem__(self, key, block):
-        self.pool.map[key_of(key)] = dict.fromkeys(block) if isinstance(block, dict) else block.block_id
+        self.pool.named.blocks[key_of(key)] = dict.fromkeys(block) if isinstance(block, dict) else block.block_id
 
     def __delitem__(self, key):
-        del self.pool.map[key_of(key)]
+        del self.pool.named.blocks[key_of(key)]
 
     def __iter__(self):
-        return (make_block_hash_with_group_id(HASHES[key // GROUPS], key % GROUPS) for key in self.pool.map)
+        return (make_block_hash_with_group_id(HASHES[key // GROUPS], key % GROUPS) for key in self.pool.named.blocks)
 
     def __len__(self):
-        return len(self.pool.map)
+        return len(self.pool.named.blocks)
 
     def __copy__(self):
         return dict(self)
@@ -134,11 +135,11 @@ class BlockMap(MutableMapping, Named):
 
     def contain(self, key, block_id):
         """Return whether the block has this key."""
-        return key_of(key) in self.pool.keys[block_id]
+        return key_of(key) in self.pool.keys(block_id)
 
     def insert(self, key, block):
         """Let the block be found."""
-        self.pool._insert(key_of(key), block.block_id, 0)
+        self.pool._add(key_of(key), block.block_id, 0)
 
     def pop(self, key, *block_id):
         """Forget a key."""
@@ -242,7 +243,7 @@ class BlockPool(Named):
     @property
     def cached_block_hashes_by_block(self):
         """The further keys of blocks."""
-        return {block: set(keys[1:]) for block, keys in enumerate(self.inner.keys) if keys[1:]}
+        return {block: {*keys} for block, keys in self.inner.named.more.items()}
 
     def get_num_free_blocks(self):
         """Return the number of free blocks."""
@@ -277,7 +278,7 @@ class BlockPool(Named):
             self.inner.drop_keys(one, ERASED)
 
     def _maybe_evict_cached_block(self, block):
-        keyed = bool(self.inner.keys[block.block_id])
+        keyed = bool(self.inner.keys(block.block_id))
         self.inner.drop_keys(block.block_id, EVICTED)
         return keyed
 
@@ -290,16 +291,16 @@ class BlockPool(Named):
         return self.inner.reset()
 
     def _publication(self, mask):
-        keep = partial(lambda mask, _: mask, mask)
-        keep.rule = ""
-        return SimpleNamespace(
+        rule = SimpleNamespace(rule="")
+        made = SimpleNamespace(
             pool=self.inner, layout=SimpleNamespace(unit=self.hash_block_size, align=1), rules=V0_33_0, promised=set(),
-            opts=SimpleNamespace(prefix_cache_retention_interval=0), _mask_of=lambda _: keep, left_out=lambda *_: None,
-            name=lambda group, _, block, digest, end: self.inner.add_key(block, digest, group.number, end),
+            _mask=lambda *_: (rule, mask), emit=ignore, reports=False,
         )  # fmt: skip
+        made._name = partial(Publication._name, made)
+        return made
 
     def _parts(self, request, table, group, block_size):
-        row = SimpleNamespace(tables={group: SimpleNamespace(blocks=table)}, junction=0,
+        row = SimpleNamespace(id=0, tables={group: SimpleNamespace(blocks=table)}, junction=0,
                               hashes=[number(one) for one in request.block_hashes])  # fmt: skip
         return SimpleNamespace(number=group, block=block_size, align=False, size=0, drop=False), row
 
@@ -320,7 +321,7 @@ class BlockPool(Named):
         group, row = self._parts(request, {0: block.block_id}, kv_cache_group_id, block_size)
         publication = self._publication(None)
         try:
-            Publication._publish_part(publication, group, row, 0, num_tokens, replace_existing_hashes)
+            Publication._publish_part(publication, group, row, block.block_id, num_tokens, replace_existing_hashes)
         except Died as end:
             raise AssertionError(str(end)) from end
         key = next(iter(publication.promised), None)
@@ -363,7 +364,8 @@ class Core:
         engine.pool.groups = GROUPS
         engine.groups = tuple(one._replace(align=getattr(spec, "mamba_cache_mode", "") == "align")
                               for one, spec in zip(engine.groups, specs, strict=True))  # fmt: skip
-        engine.aligned, engine.zeroes = any(one.align for one in engine.groups), True
+        engine.layout = engine.layout._replace(aligned=any(one.align for one in engine.groups))
+        engine.zeroes = True
         self.rows, self.shown = {}, {}
         self.block_pool = pool or BlockPool(engine.pool.n, config["caching"], unit, inner=engine.pool,
                                             num_hash_lookahead_tokens=spec.hashed)  # fmt: skip
@@ -392,8 +394,8 @@ class Core:
         name = getattr(request, "request_id", request)
         row = self.rows.get(name)
         if row is None:
-            task = Task(len(self.rows), Request((0,)), Answer(0))
-            row = self.rows[name] = Row(len(self.rows), task, [0], [Table() for _ in self.engine.groups])
+            task = ReceivedRequest(len(self.rows), Request((0,)), Answer(0))
+            row = self.rows[name] = Row(len(self.rows), task, [0], tables=[Table() for _ in self.engine.groups])
         if name is not request:
             row.all, row.hashes = list(request.all_token_ids), [number(one) for one in request.block_hashes]
             row.computed, row.in_flight = request.num_computed_tokens, request.num_in_flight_tokens

@@ -44,8 +44,8 @@ class Queue(list):
         self[:] = [one for one in self if one not in requests]
 
 
-def refuse(config, ahead):
-    """Raise NotSimulated for settings that the engine does not have. ``ahead``: steps are scheduled in advance."""
+def refuse(config):
+    """Raise NotSimulated for settings that the engine does not have."""
     scheduler, parallel = config.scheduler_config, config.parallel_config
     speculative = config.speculative_config
     found = {
@@ -56,7 +56,6 @@ def refuse(config, ahead):
         "throttled prefills": scheduler.prefill_schedule_interval > 1,
         "prefills without chunks": not scheduler.enable_chunked_prefill,
         "pipeline or data parallelism": parallel.pipeline_parallel_size > 1 or parallel.data_parallel_size > 1,
-        "asynchronous drafts": speculative and ahead,
         "numbers of drafts by batch": speculative and speculative.num_speculative_tokens_per_batch_size,
         "metrics of drafts": config.observability_config.per_request_spec_decode_metrics not in (None, "none"),
     }  # fmt: skip
@@ -72,7 +71,7 @@ class Scheduler(Named):
 
     def __init__(self, vllm_config, kv_cache_config, structured_output_manager=None, block_size=0, hash_block_size=None,
                  log_stats=False, **_):  # fmt: skip
-        refuse(vllm_config, self.ahead)
+        refuse(vllm_config)
         scheduler, cache, speculative = (vllm_config.scheduler_config, vllm_config.cache_config,
                                          vllm_config.speculative_config)  # fmt: skip
         self.vllm_config, self.max_model_len = vllm_config, vllm_config.model_config.max_model_len
@@ -119,13 +118,13 @@ class Scheduler(Named):
             row = self.core.row(request)
             self.of[row.id] = request
             parameters = request.sampling_params
-            ends = {*(parameters.stop_token_ids or ()), *(parameters.all_stop_token_ids or ())}
+            ends = {*(parameters.stop_token_ids or ())}
             if not parameters.ignore_eos and parameters.eos_token_id is not None:
                 ends.add(parameters.eos_token_id)
             row.task.request = Request(row.task.request.prompt, request.max_tokens, eog=tuple(ends),
                                        cache_prompt=row.task.request.cache_prompt)  # fmt: skip
             row.pending, row.drafts = request.num_output_placeholders, list(request.spec_token_ids)
-            row.running = request.status == RequestStatus.RUNNING
+            row.running = request in self.running
             row.priority = request.priority, request.arrival_time
             row.task.answer.predicted_n = request.num_output_tokens
         self.engine.running = [self.core.rows[one.request_id] for one in self.running]
@@ -209,6 +208,7 @@ class Scheduler(Named):
         if self.engine.flying:
             self.engine.flying.popleft()
         finished, outputs = self.engine.process(step), defaultdict(list)
+        self._show()
         for part in step.parts.values():
             request, ended = self.of[part.row.id], part.row in finished
             if ended:
@@ -300,9 +300,10 @@ class Scheduler(Named):
         grid = self.mamba_prefill_checkpoint_alignment if self.mamba_has_prefill_checkpoint_blocks else 0
         return V0_33_0.split(Split(
             start, start + num_new_tokens, request.num_tokens, request.num_prompt_tokens, self.cache_config.block_size,
-            self.block_size, self.hash_block_size if self.mamba_partial_cache_hit else 0, self.hash_block_size,
-            min(most, threshold or most), self.use_eagle_block_drop, self.num_hash_lookahead_tokens,
-            request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
+            *((0, self.hash_block_size) if self.mamba_partial_cache_hit else (self.block_size, 0)),
+            self.hash_block_size, min(most, threshold or most), self.use_eagle_block_drop,
+            self.num_hash_lookahead_tokens, request.shared_prefix_boundary,
+            self.mamba_shared_prefix_checkpoint, grid or 0)).value  # fmt: skip
 
     @used
     def _reserve_prefill_lookahead(self, request, num_computed_tokens, num_new_tokens):

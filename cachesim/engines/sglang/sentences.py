@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.base.errors import counted
-from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
+from cachesim.engines.shared.sentences import Because, NoEffect, Sentences, described
 
 
 def _hit(value: int, b: Because) -> str:
@@ -29,6 +29,7 @@ def _inside(value: Any, b: Because) -> str:
 
 
 SENTENCES = Sentences({
+    **described("S-"),
     "S-HIT": _hit,
     "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
     "S-ADMIT": _admit,

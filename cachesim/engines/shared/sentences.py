@@ -43,6 +43,18 @@ class Sentences:
             return None
 
 
+def described(prefix: str) -> dict[str, Say]:
+    """Return a sentence for each family of rules with this prefix, for rules whose answers are not logged: the first
+    sentence of the docstring of its first rule."""
+
+    def always(text: str) -> Say:
+        return lambda value, because: text
+
+    known = [name for name in RULES if name.startswith(prefix) and RULES[name].__module__.startswith("cachesim.")]
+    return {name.split(".")[0]: always(" ".join((RULES[name].__doc__ or "").split()).split(". ")[0])
+            for name in reversed(known)}  # fmt: skip
+
+
 def numbers(values: Iterable[object], none: str = "none") -> str:
     """Return numbers as a comma-separated list."""
     return ", ".join(map(str, values)) or none

@@ -34,6 +34,7 @@ class Row(RequestRow):
     """A request. ``all``: its tokens as the scheduler knows them; ``computed`` of them are scheduled or done."""
 
     tables: list[Table] = field(default_factory=list)
+    priority: int = 0
     lora: str = ""
     salt: str = ""
     hashes: list[int] = field(default_factory=list)     # of its complete units
@@ -69,4 +70,4 @@ class Row(RequestRow):
     @property
     def order(self) -> tuple[int, int]:
         """Priority and arrival."""
-        return int(self.task.request.extra.get("priority", 0)), self.id
+        return self.priority, self.id

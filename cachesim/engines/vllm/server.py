@@ -93,7 +93,8 @@ class Server(Inspected):
             task = self.queue.popleft()
             lora, salt = (str(task.request.extra.get(name, "")) for name in ("lora", "cache_salt"))
             row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
-                      tables=[Table() for _ in self.groups])  # fmt: skip
+                      tables=[Table() for _ in self.groups])
+            row.priority = int(task.request.extra.get("priority", 0))
             if row.key:
                 task.answer.keys, task.answer.under = ((0, row.key),), lora
             self.extend_hashes(row)

@@ -28,7 +28,8 @@ MODELS: Mapping[str, tuple[str, ...]] = {
 """Small models of every kind of memory, by engine."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "A": ("A", "AA"), "W": ("W8 A", "W8 W8", "W8", "K8 A"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
+    "A": ("A", "AA"), "W": ("W8 A", "W6 A", "W8 W8", "W8", "K8 A"), "R": ("S", "SS"),
+    "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G", "W8 A G"), "M": ("GGA+M", "A+M"),
     "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA", "qwen35d64", "qwen35d64mtp"),
 }
