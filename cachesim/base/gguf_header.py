@@ -31,23 +31,24 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
-def read_gguf(path: Path, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the keys of a GGUF before its vocabulary, with lists shortened to their first values, and the keys of
-    ``names`` that it contains, complete. A child process parses the file. Raises BadInput."""
+def read_gguf(path: Path, names: Sequence[str] = (), later: bool = False) -> dict[str, Any]:
+    """Return the keys of a GGUF before its vocabulary (``later``: also those after it), with lists shortened to their
+    first values, and the keys of ``names`` that it contains, complete. A child process parses the file. Raises
+    BadInput."""
     from cachesim.base.bounded_child import BoundedChild
     from cachesim.base.untrusted_files import read_start
 
     with BoundedChild(__name__, "the GGUF header", str(path), {}, read_start(path, HEADER)) as child:
-        keys: dict[str, Any] = child.ask({"names": list(names)})
+        keys: dict[str, Any] = child.ask({"names": list(names), "later": later})
     return keys
 
 
 def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return the parser of a header, see ``cachesim.base.parser_process``."""
-    return lambda request: gguf_keys(data, request["names"])
+    return lambda request: gguf_keys(data, request["names"], request.get("later", False))
 
 
-def gguf_keys(data: bytes, names: Sequence[str] = ()) -> dict[str, Any]:
+def gguf_keys(data: bytes, names: Sequence[str] = (), later: bool = False) -> dict[str, Any]:
     """Return the keys of a header, see ``read_gguf``. Raises BadInput for data that are not a GGUF."""
     reader = _Reader(data)
     if reader.take(4) != b"GGUF" or reader.number("I") not in (2, 3):
@@ -57,8 +58,8 @@ def gguf_keys(data: bytes, names: Sequence[str] = ()) -> dict[str, Any]:
     missing, sizes = set(names), True
     for _ in range(min(reader.number("Q"), MOST_KEYS)):
         name = reader.string()
-        sizes = sizes and not name.startswith(VOCABULARY)
-        if not sizes and not missing:
+        sizes = (sizes or later) and not name.startswith(VOCABULARY)
+        if not sizes and not missing and not later:
             break
         value = reader.value(reader.number("I"), HEADER if name in missing else MOST_KEPT if sizes else 0)
         if sizes or name in missing:

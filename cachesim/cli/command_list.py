@@ -12,6 +12,7 @@ COMMANDS = {
     "diff": ("tools.run.diff_command", "compare two rule sets on a scenario"),
     "bisect": ("tools.run.bisect_command", "find the version, and the rule in it, that changed the outcome"),
     "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
+    "memory": ("tools.memory.command", "memory of a server's caches for a model, before it starts"),
     "playground": ("tools.playground.command", "serve a page that simulates a case as you type it"),
     "lesson": ("tools.lessons.command", "how these caches work, in eight short lessons with exercises"),
     "explain": ("tools.rulebook.explain_command", "explain a rule, a term, a log line or a message"),
@@ -37,7 +38,7 @@ FORMER = {"try": "run"}
 """Hidden former name of a command -> its name."""
 
 GROUPS = {
-    "simulate": ("run", "why", "diff", "bisect", "advise", "playground"),
+    "simulate": ("run", "why", "diff", "bisect", "advise", "memory", "playground"),
     "understand": ("lesson", "explain", "scenarios", "options", "profiles"),
     "your server": ("import", "check", "verify", "export"),
     "search": ("fuzz", "shrink", "repair"),

@@ -24,6 +24,7 @@ from cachesim.engines.inspection import BlockCell, Excess, Key, MemorySizes, Sto
 from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.events import Event, Log
@@ -218,11 +219,9 @@ class Server(MemorySizes, ABC):
 
     def check(self) -> None:
         """Raise Crash unless the memory is consistent."""
-        return None
 
     def observe_removals(self, observer: Callable[[Removal], None]) -> None:
         """Call ``observer`` for every later removal of rows, if the memory has several sequences."""
-        return None
 
 
 def copy_server(server: Server, *shared: object) -> Any:
@@ -264,15 +263,16 @@ class Engine:
     when: Timeline = field(default_factory=Timeline)  # builds and dates of the rule sets of `line`
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
+    memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
 
     @cached_property
     def rule_flags(self) -> Mapping[str, Sequence[str]]:
         """Rule family -> names of the options that govern it, followed by the options that affect it."""
         found: dict[str, list[str]] = {}
-        pairs = [(flag.governs, flag.name) for flag in self.manual.flags]
-        for families, name in pairs + [(flag.affects, flag.name) for flag in self.manual.flags]:
-            for family in families.split():
-                found.setdefault(family, []).append(name)
+        for which in ("governs", "affects"):
+            for flag in self.manual.flags:
+                for family in getattr(flag, which).split():
+                    found.setdefault(family, []).append(flag.name)
         return found
 
     def rules(self, profile: str) -> RuleSet:
@@ -285,8 +285,8 @@ class Engine:
         """Raise BadInput for a request with a field that this engine's server does not support."""
         if ignored := self.manual.ignored(request):
             known = first_of(sorted(scenario_names(self.manual.takes)), 160) or "a prompt and an answer"
-            fields = ", ".join(ignored)
-            raise BadInput(f"request field not supported by this engine: {fields}", hint=f"supported: {known}")
+            text = f"request field not supported by this engine: {', '.join(ignored)}"
+            raise BadInput(text, hint=f"supported: {known}")
 
     def start(self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str,
               log: Log | None = None) -> Server:

@@ -11,6 +11,7 @@ from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, PROFILE_HINT, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import find, known_names
 from cachesim.engines.shared.size_formulas import split_sizes
+from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
 from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
@@ -236,6 +237,8 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
         if any(letter.islower() for letter in model):       # layers have capital letters, so this is a name
+            if why := unsimulated(model):
+                raise not_simulated(model, why) from None
             near = nearest(model.casefold(), (*named, *known_names()))
             hint = f"{near} see cachesim options {engine}" if near else f"{LETTERS}; names: cachesim options {engine}"
             raise BadInput(f"unknown model {quoted(model)}", hint=hint) from None

@@ -93,6 +93,7 @@ TABLE: dict[str, Command] = {
     "why": Command(of("why", DENSE, 1), JUDGED, ("--html", "a.html")),
     "advise": Command(of("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 5),
                       "cachesim.tools.advise.search:AdviceSearch.attempt", ("--html", "a.html"), keeps=True),
+    "memory": Command(of("memory", "qwen3-next"), "cachesim.tools.memory.estimate:estimate"),
     "diff": Command(of("diff", DENSE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587"), JUDGED, ("--html", "a.html")),
     "explain": Command(of("explain", "pos_min"), closed=exits.HOLDS),
     "playground": Command(of("playground"), "uvicorn:Server.run",

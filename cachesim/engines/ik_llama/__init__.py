@@ -14,6 +14,7 @@ from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -47,7 +48,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log)
+    LINE, BESIDE, when=TIMELINE, log=log, memory=memory_of(__name__))
 
 start = ENGINE.start
 

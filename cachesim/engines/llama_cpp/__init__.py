@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -48,7 +49,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say,
     RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log,
+    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log, memory=memory_of(__name__),
 )
 
 start = ENGINE.start

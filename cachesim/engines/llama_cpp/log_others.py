@@ -1,4 +1,5 @@
-"""Cache lines of other software on llama.cpp, which is not simulated: Ollama's runners and LM Studio's engine.
+"""Lines about what is not simulated: classes of memory (llama.cpp b11549), and the caches of other software on
+llama.cpp: Ollama's runners and LM Studio's engine.
 
 Source: Ollama runner/llamarunner/cache.go, runner/ollamarunner/cache.go (2024 to 2026), whose lines are
 ``msg="loading cache slot" id=0 cache=53 prompt=62 used=0 remaining=62``; lmstudio-bug-tracker#778.
@@ -12,6 +13,12 @@ from cachesim.engines.shared.log_grammar import Line, Meaning
 
 _OLLAMA, _STUDIO = "Ollama's runner", "LM Studio's llama.cpp engine"
 OTHERS = (
+    Line("server", "print_info: arch {}= {arch}"),
+    Line("server", "llama_kv_cache_dsv4: creating {dsv4} {}"),
+    Line("server", "llama_kv_cache_dsa: creating {dsa} KV cache{}"),
+    Line("server", "llama_kv_cache_dsa_iswa: creating {dsa_iswa} KV cache{}"),
+    Line("server", "llama_kv_cache_msa: creating {msa} KV cache{}"),
+    Line("server", "llama_memory_hybrid_idx: creating {hybrid_idx} KV cache{}"),
     Line("ollama_slot", "loading cache slot", by=_OLLAMA, needs="remaining"),
     Line("ollama_evict", "evicting cache slot", by=_OLLAMA, needs="inputs"),
     Line("ollama_fork", "forking cache slot", by=_OLLAMA, needs="inputs"),

@@ -13,6 +13,7 @@ from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.late_imports import memory_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -45,7 +46,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve, say, RecordingFormat("mlx-lm"), LINE, BESIDE, renamed=RENAMED,
-    when=TIMELINE, log=log,
+    when=TIMELINE, log=log, memory=memory_of(__name__),
 )  # fmt: skip
 
 start = ENGINE.start

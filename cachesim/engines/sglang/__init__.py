@@ -13,7 +13,7 @@ from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, RENAMED
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.late_imports import log_of, say_of
+from cachesim.engines.shared.late_imports import log_of, memory_of, say_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Log
@@ -33,4 +33,5 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 ENGINE = Engine("sglang", PROFILES, MANUAL, serve, say_of(__name__),
                 RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
-                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__))  # fmt: skip
+                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__),
+                memory=memory_of(__name__))  # fmt: skip

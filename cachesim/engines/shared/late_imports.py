@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, Callable, Mapping
 
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.sentences import Sentences
 
 
@@ -29,3 +30,14 @@ def log_of(package: str) -> Callable[[], LogGrammar]:
         return grammar
 
     return log
+
+
+def memory_of(package: str) -> Callable[[], MemoryForms | None]:
+    """Return a function that returns the ``FORMS`` of the sizes of an engine's caches."""
+
+    def memory() -> MemoryForms | None:
+        """Return the sizes of the server's caches."""
+        forms: MemoryForms = import_module(f"{package}.memory_use").FORMS
+        return forms
+
+    return memory

@@ -92,17 +92,43 @@ def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:
                for layer in spec.layers if layer.recurrence)  # fmt: skip
 
 
-def attention_row(kv_heads: int, key: int, value: int) -> int:
-    """Return the bytes of a K row and a V row."""
-    return kv_heads * (key + value) * F16
+class LayerSize(NamedTuple):
+    """Numbers that a layer of a real model keeps: of a token's K row and V row, and of a conversation's state (inputs
+    of the convolution, recurrent matrix). ``kind``: its letter in the notation, "" = a layer without memory."""
+
+    kind: str
+    key: int = 0
+    value: int = 0
+    conv: int = 0
+    matrix: int = 0
+
+    @property
+    def row(self) -> int:
+        """Bytes of a K row and a V row, F16."""
+        return (self.key + self.value) * F16
+
+    @property
+    def state(self) -> int:
+        """Bytes of the state, F32."""
+        return (self.conv + self.matrix) * F32
 
 
-def delta_state(taps: int, key_heads: int, value_heads: int, key: int, value: int) -> int:
-    """Return the bytes of a gated delta net's state: the inputs of its convolution and a matrix for each value
-    head."""
-    return F32 * ((taps - 1) * (2 * key_heads * key + value_heads * value) + value_heads * key * value)
+def attention(kv_heads: int, key: int, value: int, kind: str = "A") -> LayerSize:
+    """Return an attention layer; ``value`` 0 = the V row is part of the K row (MLA)."""
+    return LayerSize(kind, kv_heads * key, kv_heads * value)
 
 
-def mamba_state(taps: int, inner: int, state: int, groups: int) -> int:
-    """Return the bytes of a Mamba-2 layer's state."""
-    return F32 * ((taps - 1) * (inner + 2 * groups * state) + inner * state)
+def delta_net(taps: int, key_heads: int, value_heads: int, key: int, value: int) -> LayerSize:
+    """Return a gated delta net: the inputs of its convolution and a matrix for each value head."""
+    return LayerSize("G", 0, 0, max(0, taps - 1) * (2 * key_heads * key + value_heads * value),
+                     value_heads * key * value)  # fmt: skip
+
+
+def mamba(taps: int, inner: int, state: int, groups: int) -> LayerSize:
+    """Return a Mamba-2 layer."""
+    return LayerSize("S", 0, 0, max(0, taps - 1) * (inner + 2 * groups * state), inner * state)
+
+
+def short_conv(taps: int, width: int) -> LayerSize:
+    """Return a short convolution."""
+    return LayerSize("C", 0, 0, max(0, taps - 1) * width)

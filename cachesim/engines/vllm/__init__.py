@@ -7,7 +7,7 @@ from typing import Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.late_imports import log_of, say_of
+from cachesim.engines.shared.late_imports import log_of, memory_of, say_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import options
@@ -31,5 +31,5 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve, say_of(__name__), RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
     newest="vllm@0.33.0", renamed=RENAMED,
-    when=TIMELINE, keeps="restore point", log=log_of(__name__),
+    when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
 )  # fmt: skip

@@ -56,16 +56,16 @@ def run(args: Namespace) -> int:
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(args.settings, engine) if args.settings else {}
-    results, logs = [], len(args.files)
+    results, logs, stem = [], len(args.files), Path(args.out).stem
     for name in args.files:
-        stem, path = Path(args.out).stem, argument_path(name)
-        data, text, found = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        made = rebuild_log(argument_path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        data, text, found, refused = made
         case = None if found is None or args.quiet else repair_case(found)
         data["saved"] = case and saved_tokens(case)
         data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])
         if args.out:
             if not text:
-                raise BadInput("the log contains no complete request to simulate", file=name)
+                raise BadInput(refused or "the log contains no complete request to simulate", file=name)
             write_whole(Path(args.out), text.encode())
         results.append((data, text))
     if args.json:
@@ -110,9 +110,9 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     if settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(list(settings), engine) if settings else {}
-    found = rebuild_log(path, profiles, model, server, reading=_reading).found
+    _, _, found, refused = rebuild_log(path, profiles, model, server, reading=_reading)
     if found is None or not found.line:
-        raise BadInput("the log contains no complete request to simulate", file=str(path))
+        raise BadInput(refused or "the log contains no complete request to simulate", file=str(path))
     if found.rejected:
         complain(f"the simulation contradicts numbers of the log: cachesim import {shell_word(str(path))} shows them")
     return repair_case(found) or RepairCase(found.scenario)

@@ -14,6 +14,7 @@ from cachesim.engines.build_names import resolve_name
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, PromptHint
+from cachesim.engines.shared.unsimulated_models import unsimulated_in
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.line_prefixes import plain
@@ -29,12 +30,13 @@ from cachesim.tools.server_logs.session import LoggedRequest, LogSession
 
 
 class LogImport(NamedTuple):
-    """Report on a log as data, the scenario file made from it ("" if no request can be simulated), and the
-    reconstruction behind both."""
+    """Report on a log as data, the scenario file made from it ("" if no request can be simulated), the reconstruction
+    behind both, and why nothing was simulated ("" = another reason)."""
 
     data: dict[str, Any]
     text: str
     found: Reconstruction | None
+    refused: str = ""
 
 
 def import_log(path: Path, *args: Any, **named: Any) -> tuple[dict[str, Any], str]:
@@ -69,9 +71,9 @@ def rebuild_log(
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(prompts).items() if name not in options},
     )  # fmt: skip
-    found, refused = None, ""
+    found, refused = None, "" if model else unsimulated_in(session.facts)
     try:
-        found = None if contents["only_others"] else solve(session, space, SOUGHT.now // logs)
+        found = None if contents["only_others"] or refused else solve(session, space, SOUGHT.now // logs)
     except BadInput as error:
         if server or isinstance(error, OverLimit):
             raise
@@ -81,7 +83,7 @@ def rebuild_log(
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
-    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found)
+    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused)
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:

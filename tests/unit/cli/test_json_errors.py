@@ -26,6 +26,7 @@ WRONG = {
     "verify": (f"verify nosuch --url {DEAD}", "connection failed"),
     "export": ("export nosuch --to curl", NOT_A_CASE), "fuzz": ("fuzz -p nosuch", "unknown profile 'nosuch'"),
     "shrink": ("shrink nosuch", NOT_A_CASE), "repair": ("repair nosuch", "unknown profile 'nosuch'"),
+    "memory": ("memory nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     "merge": ("merge nosuch", "not a folder"), "workload": ("workload nosuch", "no such file or directory"),
     "record": (f"record nosuch --url {DEAD}", NOT_A_CASE), "replay": ("replay nosuch", "no such file or directory"),
     "playground": ("playground --port 99999", "expected a port from 0 to 65535"),

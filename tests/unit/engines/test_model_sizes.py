@@ -36,7 +36,7 @@ def gguf(tmp_path, arch, keys, tail=b""):
             body += struct.pack("<IIQ", 9, 4, len(value)) + struct.pack(f"<{len(value)}I", *value)
         else:
             body += struct.pack("<II", 4, value)
-    body += text("tokenizer.ggml.model") + struct.pack("<I", 99)
+    body += text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("gpt2")
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys) + 2) + body + tail)
     return str(file)

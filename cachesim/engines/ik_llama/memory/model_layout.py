@@ -70,9 +70,13 @@ class ModelKind:
         model's MTP layer has rows in the target, too. Every layer has a header, with or without rows."""
         rows = len(self.attention) + self.spec.mtp
         states = states_bytes(self.spec, STATE_ROW, self.row_of_state)
-        every = len(self.spec.layers) + self.spec.mtp
-        heads = 20 + 24 * every + (16 * every if self.states else 0)
-        return heads + states + n * CELL + (0 if partial else n * rows * self.row_bytes)
+        return saved_bytes(len(self.spec.layers) + self.spec.mtp, n, 0 if partial else rows * self.row_bytes, states)
+
+
+def saved_bytes(layers: int, n: int, row: int, states: int) -> int:
+    """Return the bytes of a saved sequence of ``n`` cells. ``layers``: all layers, the MTP head's among them; ``row``:
+    bytes of a cell's rows, 0 = omitted; ``states``: bytes of all states."""
+    return 20 + (24 + (16 if states else 0)) * layers + states + n * (CELL + row)
 
 
 RECORDED = {

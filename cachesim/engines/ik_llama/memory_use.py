@@ -1,0 +1,88 @@
+"""Memory that ik_llama.cpp's server takes for a real model, and the bytes of its checkpoints.
+
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Mapping
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.ik_llama.flags import Options
+from cachesim.engines.ik_llama.memory.model_layout import ModelKind, model_kind, saved_bytes
+from cachesim.engines.ik_llama.profiles import Rules
+from cachesim.engines.ik_llama.server_flags import Settings, settings
+from cachesim.engines.shared.memory_use import (
+    BLOCKS,
+    MIB,
+    Ask,
+    MemoryForms,
+    MemoryPart,
+    MemoryUse,
+    context_of,
+    row_bytes,
+)
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import short_notation
+from cachesim.engines.shared.size_formulas import LayerSize
+
+TYPES = tuple(BLOCKS)
+FLAGS = (
+    Flag("cache_type_k", "f16", choices=TYPES, spellings=("-ctk", "--cache-type-k"), help="Type of K rows."),
+    Flag("cache_type_v", "f16", choices=TYPES, spellings=("-ctv", "--cache-type-v"), help="Type of V rows."),
+)
+LOWER: Mapping[str, tuple[Option, ...]] = {
+    "ctx_checkpoints": (1, 0), "cache_ram": (256, 0), "cache_type_v": ("q8_0", "q4_0"),
+    "cache_type_k": ("q8_0", "q4_0"), "parallel": (1, 1), "ctx_size": (256, 256),
+}  # fmt: skip
+
+
+def started(ask: Ask) -> tuple[ModelKind, Settings]:
+    """Return the model's kind and the numbers that the server fixes at its start. Raises BadInput."""
+    if not isinstance(ask.rules, Rules):
+        raise BadInput(f"{quoted(ask.rules.name)} is not a rule set of this engine")
+    opts = Options(**{row.name: ask.options[row.name] for row in fields(Options)})
+    if opts.swa_compress:
+        raise BadInput("the size of compacted windows is not known", hint="without --swa-compress")
+    kind = model_kind(short_notation(ask.model) + ("+M" if ask.model.heads else ""))
+    return kind, settings(replace(opts, ctx_size=context_of(ask)), kind, ask.rules)
+
+
+def checkpoint_bytes(model: RealModel, tokens: int, row: int = 0) -> int:
+    """Return the bytes of a checkpoint of this many tokens, or (``row``: bytes of a token's rows) of all of its
+    state."""
+    return saved_bytes(len(model.layers) + len(model.heads), tokens, row, sum(one.state for one in model.states))
+
+
+def use(ask: Ask) -> MemoryUse:
+    """Return the memory of a server. Raises BadInput for options with which it does not start."""
+    kind, fixed = started(ask)
+    model, options = ask.model, ask.options
+    layers = [*model.full, *model.windows, *model.heads]
+    row, state = rows(layers, options), sum(one.state for one in model.states)
+    parts = [MemoryPart("attention rows", row, fixed.n_ctx, "cells"),
+             MemoryPart("states", state, fixed.n_slots, "states")]  # fmt: skip
+    if options["spec_type"] == "mtp":
+        parts.append(MemoryPart("draft: attention rows", rows(list(model.heads), options), fixed.n_ctx, "cells"))
+    exact = bool(kind.states)
+    size = checkpoint_bytes(model, fixed.n_ctx_slot) if exact else 0
+    if exact and fixed.max_checkpoints:
+        parts.append(MemoryPart("checkpoints", size, fixed.n_slots * fixed.max_checkpoints, "checkpoints", True))
+    if options["cache_ram"]:
+        entry = checkpoint_bytes(model, fixed.n_ctx_slot, row) + size * fixed.max_checkpoints
+        bounded = MemoryPart("prompt cache", MIB, fixed.limit_size // MIB, "MiB", True)
+        parts.append(bounded if fixed.limit_size else MemoryPart("prompt cache", entry, 1, "conversation", True))
+    return MemoryUse(rows([*model.full, *model.heads], options), rows(model.windows, options), state, size,
+                     tuple(part for part in parts if part.each),
+                     unlimited="cache_ram" if options["cache_ram"] < 0 else "",
+                     chosen={"ctx_size": fixed.n_ctx})  # fmt: skip
+
+
+def rows(layers: list[LayerSize], options: Any) -> int:
+    """Return the bytes of a token's rows in these layers."""
+    return sum(row_bytes(layer, options["cache_type_k"], options["cache_type_v"]) for layer in layers)
+
+
+FORMS = MemoryForms(use, FLAGS, LOWER)

@@ -1,0 +1,169 @@
+"""Memory that llama-server takes for a real model, and the bytes of its checkpoints.
+
+Source: llama.cpp src/llama-model.cpp create_memory, src/llama-kv-cache-iswa.cpp, common/speculative.cpp
+common_base_params_to_speculative, tools/server/server-context.cpp create_checkpoint (b11549).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.memory.hybrid_memory import window_cells
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
+from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.server_flags import Settings, settings
+from cachesim.engines.shared.memory_use import (
+    BLOCKS,
+    MIB,
+    Ask,
+    MemoryForms,
+    MemoryPart,
+    MemoryUse,
+    context_of,
+    row_bytes,
+)
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import short_notation
+from cachesim.engines.shared.size_formulas import LayerSize
+
+TYPES = tuple(BLOCKS)
+FLAGS = (
+    Flag("cache_type_k", "f16", choices=TYPES, spellings=("-ctk", "--cache-type-k"), help="Type of K rows."),
+    Flag("cache_type_v", "f16", choices=TYPES, spellings=("-ctv", "--cache-type-v"), help="Type of V rows."),
+    Flag("cache_type_k_draft", "f16", choices=TYPES, spellings=("-ctkd", "--cache-type-k-draft", "--spec-draft-type-k"),
+         help="Type of the draft context's K rows."),
+    Flag("cache_type_v_draft", "f16", choices=TYPES, spellings=("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"),
+         help="Type of the draft context's V rows."),
+)  # fmt: skip
+LOWER: Mapping[str, tuple[Option, ...]] = {
+    "ctx_checkpoints": (1, 0), "cache_ram": (256, 0), "swa_full": (False,), "cache_type_v": ("q8_0", "q4_0"),
+    "cache_type_k": ("q8_0", "q4_0"), "parallel": (1, 1), "ctx_size": (256, 256),
+}  # fmt: skip
+
+
+class SizedContext(NamedTuple):
+    """A context of the library: its model, settings, types of K and V rows, and rules."""
+
+    model: RealModel
+    kind: ModelKind
+    fixed: Settings
+    types: tuple[str, str]
+    rules: Rules
+
+    @property
+    def streams(self) -> int:
+        """Number of cell tables."""
+        return 1 if self.fixed.unified else self.fixed.n_slots
+
+    def rows(self, layers: Sequence[LayerSize]) -> int:
+        """Return the bytes of a token's rows in these layers."""
+        return sum(row_bytes(layer, *self.types) for layer in layers)
+
+    def parts(self, name: str = "") -> list[MemoryPart]:
+        """Return the buffers that the context allocates. ``name`` precedes their names."""
+        sizes, states = self.fixed.sizes, self.model.states
+        found = [
+            MemoryPart(f"{name}attention rows", self.rows(self.model.full), sizes.n_ctx_seq * self.streams, "cells"),
+            MemoryPart(f"{name}window rows", self.rows(self.model.windows),
+                       window_cells(self.kind, sizes) * self.streams, "cells"),
+            MemoryPart(f"{name}states", sum(one.state for one in states), sizes.n_seq * (1 + sizes.n_rs_seq), "states"),
+        ]  # fmt: skip
+        return [part for part in found if part.each]
+
+    def saved(self, tokens: int, cells: int, partial: bool) -> int:
+        """Return the bytes of a saved conversation of this many tokens in host memory, with this many cells of window
+        layers. ``partial``: without what can be rolled back."""
+        full, windows, states = self.model.full, self.model.windows, self.model.states
+        size = int(self.rules.host_header)
+        if (full or windows) and not (partial and (windows or states)):
+            size += self._saved_rows(full, tokens)
+        if windows:
+            size += self._saved_rows(windows, cells)
+        return size + (RecurrentShape(len(states), sum(one.state for one in states)).size(True) if states else 0)
+
+    def _saved_rows(self, layers: Sequence[LayerSize], n: int) -> int:
+        form = StateForm(self.rules.ext_bytes, self.rules.data_header)
+        header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, self.streams)
+        return header + (n and n * self.rows(layers) - 12 * sum(not layer.value for layer in layers))
+
+    def kept_cells(self, tokens: int, held: int | None = None) -> int:
+        """Return how many cells of the window layers a saved state of this many tokens has. ``held``: cells that the
+        memory holds, None = as many as it can."""
+        held = window_cells(self.kind, self.fixed.sizes) if held is None else held
+        pos = np.arange(max(0, tokens - held), tokens)
+        return int(np.count_nonzero(self.rules.kv_state(pos, tokens - 1, self.model.window).value)) if tokens else 0
+
+
+def contexts(ask: Ask) -> list[SizedContext]:
+    """Return the contexts of a server: the target, and the draft context if it has one. Raises BadInput."""
+    rules, options = ask.rules, ask.options
+    if not isinstance(rules, Rules):
+        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+    opts = Options(**{row.name: options[row.name] for row in fields(Options)})
+    if not (opts.ctx_size or opts.kv_unified_per_slot):
+        opts = replace(opts, ctx_size=context_of(ask))
+    kind = model_kind(short_notation(ask.model))
+    fixed = settings(replace(opts, model_draft="A"), kind, rules)
+    types = options["cache_type_k"], options["cache_type_v"]
+    for name in types:
+        if (ask.model.full or ask.model.windows) and ask.model.head % BLOCKS[name][0]:
+            raise BadInput(f"the server does not store heads of {ask.model.head} numbers as {name}",
+                           hint=f"their width must be a multiple of {BLOCKS[name][0]}")  # fmt: skip
+    target = SizedContext(ask.model, kind, fixed, types, rules)
+    draft = draft_model(ask) if fixed.draft is not None else None
+    if draft is None:
+        return [target]
+    types = (options["cache_type_k_draft"], options["cache_type_v_draft"])
+    own = replace(fixed, sizes=fixed.sizes._replace(n_rs_seq=0))
+    return [target, SizedContext(draft, model_kind(short_notation(draft)), own, types, rules)]
+
+
+def draft_model(ask: Ask) -> RealModel:
+    """Return the model of the draft context. Raises BadInput if there is none."""
+    if ask.options["spec_type"] == "draft-mtp":
+        if not ask.model.heads:
+            raise BadInput("the model has no MTP head for --spec-type draft-mtp")
+        return ask.model._replace(layers=ask.model.heads, window=0)
+    if ask.draft is None:
+        raise BadInput("the draft model is missing", hint="-md FILE")
+    return ask.draft
+
+
+def checkpoint_bytes(of: Sequence[SizedContext], tokens: int, held: int | None = None) -> int:
+    """Return the bytes of a checkpoint of this many tokens. ``held``: cells of the window layers in the memory, None =
+    as many as it can hold."""
+    return sum(one.saved(tokens, one.kept_cells(tokens, held), True) for one in of)
+
+
+def entry_bytes(of: Sequence[SizedContext], tokens: int) -> int:
+    """Return the bytes of a conversation in the prompt cache, without its checkpoints."""
+    return sum(one.saved(tokens, one.kept_cells(tokens), False) for one in of)
+
+
+def use(ask: Ask) -> MemoryUse:
+    """Return the memory of a server. Raises BadInput for options with which it does not start."""
+    of = contexts(ask)
+    target, fixed = of[0], of[0].fixed
+    parts = [part for one, name in zip(of, ("", "draft: "), strict=False) for part in one.parts(name)]
+    makes = target.rules.ckpt_on(fixed.max_checkpoints, fixed.exact, fixed.n_swa).value
+    size = checkpoint_bytes(of, fixed.n_ctx_slot) if fixed.exact or fixed.n_swa else 0
+    if makes:
+        parts.append(MemoryPart("checkpoints", size, fixed.n_slots * fixed.max_checkpoints, "checkpoints", True))
+    if fixed.has_cache:
+        entry = entry_bytes(of, fixed.n_ctx_slot) + makes * size * fixed.max_checkpoints
+        bounded = MemoryPart("prompt cache", MIB, fixed.limit_size // MIB, "MiB", True)
+        parts.append(bounded if fixed.limit_size else MemoryPart("prompt cache", entry, 1, "conversation", True))
+    return MemoryUse(target.rows(ask.model.full), target.rows(ask.model.windows),
+                     sum(one.state for one in ask.model.states), size, tuple(parts),
+                     unlimited="cache_ram" if fixed.has_cache and not fixed.limit_size else "",
+                     chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots})  # fmt: skip
+
+
+FORMS = MemoryForms(use, FLAGS, LOWER)

@@ -1,0 +1,66 @@
+"""Slots of SGLang's pools for a real model: bytes of a slot, and the number of slots in a given memory.
+
+Source: SGLang python/sglang/srt/model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py,
+configs/mamba_utils.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Flag
+from cachesim.engines.shared.memory_use import Ask, MemoryForms, MemoryPart, MemoryUse
+from cachesim.engines.shared.size_formulas import F16, F32
+
+BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
+"""Type of the rows -> bytes of a number."""
+FLAGS = (
+    Flag("kv_cache_dtype", "auto", choices=tuple(BYTES), spellings=("--kv-cache-dtype",), help="Type of the rows."),
+    Flag("mamba_full_memory_ratio", 0.9, spellings=("--mamba-full-memory-ratio",),
+         help="Memory of states per memory of rows."),
+)  # fmt: skip
+
+
+class Slots(NamedTuple):
+    """Number of slots: rows of full attention, rows of windows, states."""
+
+    full: int
+    window: int
+    states: int
+
+
+def slots_in(ask: Ask, full: int, window: int, state: int) -> Slots:
+    """Return the slots that the room holds; a slot has these bytes in all layers of its kind. Raises BadInput."""
+    room, options = ask.room, ask.options
+    ratio, states = options["mamba_full_memory_ratio"], 0
+    if state:
+        if ratio <= 0:
+            raise BadInput("--mamba-full-memory-ratio must be above 0")
+        states = int((room * ratio / (1 + ratio) - state) // state)
+        room -= max(0, states) * state
+    share = options["swa_full_tokens_ratio"] if window and full else 0
+    cell = full + share * window if full else window
+    page = options["page_size"]
+    rows = int(room / cell) // page * page if cell else 0
+    return Slots(rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states))
+
+
+def use(ask: Ask) -> MemoryUse:
+    """Return the memory of the pools: as many slots as the room holds, else those of the options. Raises BadInput."""
+    model, options = ask.model, ask.options
+    width = BYTES[options["kv_cache_dtype"]]
+    full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
+    state = sum(one.conv * F16 + one.matrix * F32 for one in model.states)
+    tokens = options["max_total_tokens"]
+    given = Slots(tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
+                  options["max_mamba_cache_size"])  # fmt: skip
+    slots = slots_in(ask, full, window, state) if ask.room else given
+    found = (MemoryPart("slots of rows", full, slots.full, "slots"),
+             MemoryPart("slots of windows", window, slots.window, "slots"),
+             MemoryPart("slots of states", state, slots.states, "slots"))  # fmt: skip
+    parts = tuple(part for part in found if part.each)
+    return MemoryUse(full, window, state, 0, parts, {part.name: part.number for part in parts}, True)
+
+
+FORMS = MemoryForms(use, FLAGS, {"max_mamba_cache_size": (1, 4), "max_total_tokens": (1, 4)})

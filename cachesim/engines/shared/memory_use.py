@@ -1,0 +1,98 @@
+"""Memory that a server takes for the caches of a real model, computed from its flags before it starts.
+
+Weights and compute buffers are not counted. Each engine has a ``MemoryForms``, which the contract names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, NamedTuple
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.size_formulas import LayerSize
+
+MIB = 1 << 20
+BLOCKS: Mapping[str, tuple[int, int]] = {
+    "f32": (1, 4), "f16": (1, 2), "bf16": (1, 2), "q8_0": (32, 34), "q4_0": (32, 18), "q4_1": (32, 20),
+    "iq4_nl": (32, 18), "q5_0": (32, 22), "q5_1": (32, 24),
+}  # fmt: skip
+"""Type of K/V rows -> numbers and bytes of a block."""
+
+
+class MemoryPart(NamedTuple):
+    """A part of the memory: ``number`` objects of ``each`` bytes."""
+
+    name: str               # noun phrase
+    each: int               # [bytes]
+    number: int
+    unit: str               # the objects, in the plural
+    host: bool = False      # in the host's memory, wherever the model runs
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all objects."""
+        return self.each * self.number
+
+
+class MemoryUse(NamedTuple):
+    """Memory of a server at its fullest."""
+
+    token: int                          # bytes of a token's rows in layers that keep all tokens
+    window: int                         # bytes of a token's rows in window layers
+    state: int                          # bytes of the states of a conversation
+    checkpoint: int                     # bytes of the largest checkpoint, 0 = the server makes none for this model
+    parts: tuple[MemoryPart, ...]
+    pool: Mapping[str, int] = {}        # numbers of objects that the given memory holds
+    takes_all: bool = False             # the server fills the given memory with them
+    unlimited: str = ""                 # option that leaves a part without limit, "" = all have one
+    chosen: Mapping[str, int] = {}      # values of options that were left to the server
+
+    @property
+    def total(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.bytes for part in self.parts)
+
+
+class Ask(NamedTuple):
+    """A question: the model, all options of the server by name, and its rules. ``room``: memory for the caches [bytes],
+    0 = not given; ``tokens``: length of a conversation where no option limits it; ``draft``: the draft model."""
+
+    model: RealModel
+    options: Mapping[str, Any]
+    rules: RuleSet
+    room: int = 0
+    tokens: int = 0
+    draft: RealModel | None = None
+
+
+@dataclass(frozen=True)
+class MemoryForms:
+    """Sizes of an engine. ``flags``: options that change nothing but sizes. ``lower``: option -> smaller values to try,
+    smallest last: words, or the step and the least of a number; those come first that cost the user least."""
+
+    use: Callable[[Ask], MemoryUse]
+    flags: tuple[Flag, ...] = ()
+    lower: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
+
+
+def row_bytes(layer: LayerSize, key: str, value: str) -> int:
+    """Return the bytes of a K row and a V row of these types. Raises BadInput if a row is not a multiple of a block."""
+    return _packed(layer.key, key) + _packed(layer.value, value)
+
+
+def _packed(numbers: int, kind: str) -> int:
+    block, size = BLOCKS[kind]
+    if numbers % block:
+        raise BadInput(f"a row of {numbers} numbers cannot be stored as {kind}", hint=f"not a multiple of {block}")
+    return numbers // block * size
+
+
+def context_of(ask: Ask) -> int:
+    """Return the context that was asked for, else that of the model [tokens]. Raises BadInput if both are unknown."""
+    found = ask.options.get("ctx_size") or ask.tokens or ask.model.context
+    if not found:
+        raise BadInput("unknown context: the model does not state it", hint="-c N or --tokens N")
+    return int(found)

@@ -1,0 +1,270 @@
+"""Layers of a real model with the numbers that each keeps, from a config.json or the header of a GGUF.
+
+Source: huggingface/transformers src/transformers/models/*/configuration_*.py; llama.cpp src/llama-hparams.cpp,
+src/models/*.cpp load_arch_hparams (b11549).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.base.errors import BadInput, cut
+from cachesim.base.gguf_header import read_gguf
+from cachesim.base.untrusted_files import read_json
+from cachesim.engines.shared.size_formulas import HEAD, LayerSize, attention, delta_net, mamba, short_conv
+from cachesim.engines.shared.unsimulated_models import refuse_unsimulated
+
+LARGEST = 1 << 24         # largest accepted number in a configuration
+MOST_LAYERS = 1024
+
+
+class RealModel(NamedTuple):
+    """A real model from the memory's point of view."""
+
+    layers: tuple[LayerSize, ...]           # layers without memory, too
+    source: str                             # origin of the data
+    window: int = 0                         # [tokens], 0 = none
+    context: int = 0                        # context that it was trained on [tokens], 0 = unknown
+    mrope: bool = False                     # 2-D positions
+    heads: tuple[LayerSize, ...] = ()       # layers of its MTP head
+    head: int = HEAD                        # width of an attention head [numbers]
+
+    def of(self, letters: str) -> list[LayerSize]:
+        """Return the layers of these kinds."""
+        return [layer for layer in self.layers if layer.kind and layer.kind in letters]
+
+    @property
+    def full(self) -> list[LayerSize]:
+        """Layers with rows of all positions."""
+        return self.of("AH")
+
+    @property
+    def windows(self) -> list[LayerSize]:
+        """Layers with rows of a window."""
+        return self.of("W")
+
+    @property
+    def states(self) -> list[LayerSize]:
+        """Layers with a recurrent state."""
+        return self.of("GSCH")
+
+
+def layers_in(path: Path) -> RealModel:
+    """Return the layers in a config.json or GGUF. Raises BadInput for any other file, for a missing size, and for a
+    model whose memory is not simulated."""
+    if path.suffix == ".gguf":
+        return _of_gguf(read_gguf(path, later=True), str(path))
+    config = read_json(path, "configuration")
+    if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
+        config = config["text_config"]
+    if not isinstance(config, dict):
+        raise BadInput("not a model configuration: expected an object", file=str(path))
+    return _of_config(_Numbers(config, str(path)))
+
+
+class _Numbers:
+    """Sizes by key; each is an integer from 0 to LARGEST."""
+
+    def __init__(self, keys: Mapping[str, Any], file: str, prefix: str = "") -> None:
+        self.keys, self.file, self.prefix = keys, file, prefix
+
+    def get(self, name: str, default: int | None = None) -> int:
+        """Return the number of this name. Raises BadInput if it is missing without a default, and for an invalid
+        number."""
+        value = self.keys.get(self.prefix + name)
+        if value is None:
+            value = default
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            what = "is missing" if value is None else f"is not an integer from 0 to {LARGEST}"
+            raise BadInput(f"key {cut(self.prefix + name)} {what}", file=self.file)
+        return value
+
+    def at(self, name: str, layer: int, default: int | None = None) -> int:
+        """Return the number of a layer: an entry of a list of this name, or the number for all layers."""
+        found = self.words(name)
+        value = found[layer % len(found)] if found else self.get(name, default)
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            raise BadInput(f"key {cut(self.prefix + name)} has an invalid entry", file=self.file)
+        return value
+
+    def words(self, name: str) -> list[Any]:
+        """Return the list of this name, [] if it is missing."""
+        value = self.keys.get(self.prefix + name)
+        return value[:MOST_LAYERS] if isinstance(value, list) else []
+
+    def count(self, name: str) -> int:
+        """Return a number of layers. Raises BadInput if it is out of range."""
+        n = self.get(name)
+        if not 1 <= n <= MOST_LAYERS:
+            raise BadInput(f"number of layers out of range: {n}", file=self.file, hint=f"1 to {MOST_LAYERS}")
+        return n
+
+
+# --- config.json ---------------------------------------------------------------------------------------------
+
+LAYER_TYPES = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G",
+               "conv": "C", "mamba": "S", "hybrid": "H", "mlp": "", "moe": ""}  # fmt: skip
+"""``layer_types`` of a configuration -> letters of the notation, "" = a layer without memory."""
+PATTERNS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4}
+"""Model type -> distance of its layers with full attention, if the configuration does not state it."""
+BLOCKS = {"M": "S", "*": "A", "-": "", "E": ""}
+"""Letters of ``hybrid_override_pattern`` -> letters of the notation."""
+ALIKE = {"falcon_h1": "H", "mamba2": "S"}
+
+
+def _of_config(keys: _Numbers) -> RealModel:
+    refuse_unsimulated(str(keys.keys.get("model_type", "")), keys.keys, keys.file)
+    letters = _config_letters(keys)
+    heads = keys.get("num_attention_heads", 0)
+    head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
+    shared = keys.get("num_kv_shared_layers", 0)
+    layers = [_config_layer(keys, letter, heads, head) for letter in letters]
+    layers[len(layers) - shared :] = [LayerSize("")] * min(shared, len(layers))
+    mtp = keys.get("mtp_num_hidden_layers", keys.get("num_nextn_predict_layers", 0))
+    rope = keys.keys.get("rope_parameters", keys.keys.get("rope_scaling"))
+    return RealModel(
+        tuple(layers), keys.file, keys.get("sliding_window", 0) if "W" in letters else 0,
+        keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
+        (_config_layer(keys, "A", heads, head),) * min(mtp, MOST_LAYERS), head or HEAD,
+    )  # fmt: skip
+
+
+def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize:
+    """Return the sizes of a layer of this kind."""
+    if kind == "G":
+        names = ("conv_kernel_dim", "num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+        return delta_net(*(keys.get(f"linear_{name}") for name in names))
+    if kind == "C":
+        return short_conv(keys.get("conv_L_cache"), keys.get("hidden_size"))
+    state = _config_mamba(keys) if kind in ("S", "H") else LayerSize(kind)
+    if kind not in ("A", "W", "H"):
+        return state
+    kv_heads = keys.get("num_key_value_heads", heads)
+    if kind == "A" and keys.get("global_head_dim", 0):
+        head, kv_heads = keys.get("global_head_dim"), keys.get("num_global_key_value_heads", kv_heads)
+    if latent := keys.get("kv_lora_rank", 0):
+        return attention(1, latent + keys.get("qk_rope_head_dim"), 0, kind)
+    rows = attention(kv_heads, head, keys.get("v_head_dim", head), kind)
+    return rows._replace(conv=state.conv, matrix=state.matrix)
+
+
+def _config_mamba(keys: _Numbers) -> LayerSize:
+    inner = (keys.get("mamba_n_heads", 0) * keys.get("mamba_d_head", 0) or keys.get("mamba_d_ssm", 0)
+             or keys.get("mamba_num_heads", 0) * keys.get("mamba_head_dim", 0)
+             or keys.get("num_heads", 0) * keys.get("head_dim", 0))  # fmt: skip
+    state = keys.get("mamba_d_state", keys.get("ssm_state_size", keys.get("state_size", 0)) or None)
+    return mamba(keys.get("mamba_d_conv", keys.get("conv_kernel", 4)),
+                 inner or keys.get("mamba_expand", keys.get("expand", 2)) * keys.get("hidden_size"),
+                 state, keys.get("mamba_n_groups", keys.get("n_groups", 1)))  # fmt: skip
+
+
+def _config_letters(keys: _Numbers) -> list[str]:
+    """Return a letter for each layer."""
+    kind = str(keys.keys.get("model_type", ""))
+    if types := keys.words("layer_types"):
+        found = [LAYER_TYPES.get(str(one)) for one in types]
+        if None in found:
+            raise BadInput("unknown kind in layer_types", file=keys.file, hint=", ".join(LAYER_TYPES))
+        return [letter for letter in found if letter is not None]
+    if isinstance(blocks := keys.keys.get("hybrid_override_pattern"), str):
+        if not blocks or set(blocks) - set(BLOCKS):
+            raise BadInput("unknown kind in hybrid_override_pattern", file=keys.file, hint=" ".join(BLOCKS))
+        return [BLOCKS[letter] for letter in blocks[:MOST_LAYERS]]
+    n, every = keys.count("num_hidden_layers"), keys.get("full_attention_interval", 0)
+    if every:
+        return ["A" if (i + 1) % every == 0 else "G" for i in range(n)]
+    every = keys.get("sliding_window_pattern", PATTERNS.get(kind, 0))
+    if every and keys.get("sliding_window", 0):
+        return ["A" if (i + 1) % every == 0 else "W" for i in range(n)]
+    return [ALIKE.get(kind, "A")] * n
+
+
+# --- GGUF ----------------------------------------------------------------------------------------------------
+
+PERIODS = {
+    "afmoe": 4, "cohere2": 4, "cohere2moe": -4, "exaone-moe": 4, "exaone4": 4, "gemma2": 2, "gemma3": 6, "gemma3n": 5,
+    "laguna": -4, "mellum": 4, "muse-glimmer": 4, "olmo2": 4, "gpt-oss": 2, "plamo3": 8, "smallthinker": -4,
+    "llama4": 4,
+}  # fmt: skip
+"""Architecture -> distance of its layers with full attention, if the file does not state it; negative = they come
+first."""
+PATTERNED = ("gemma4", "granite_swa", "lfm2", "maple", "mimo2", "spark2_5", "step35")
+"""Architectures with windows whose files list them (or, lfm2, have them in all attention layers)."""
+MROPE = ("qwen2vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
+
+
+def _of_gguf(header: Mapping[str, Any], file: str) -> RealModel:
+    arch = str(header.get("general.architecture", ""))
+    keys = _Numbers(header, file, f"{arch}.")
+    refuse_unsimulated(arch, {name.removeprefix(keys.prefix): 1 for name in header}, file)
+    n = keys.count("block_count")
+    mtp = min(keys.get("nextn_predict_layers", 0), n - 1)
+    letters = _gguf_letters(keys, arch, n - mtp)
+    layers = [_gguf_layer(keys, letter, i) for i, letter in enumerate(letters)]
+    shared = min(keys.get("attention.shared_kv_layers", 0), len(layers))
+    layers[len(layers) - shared :] = [LayerSize("")] * shared
+    return RealModel(
+        tuple(layers), file, keys.get("attention.sliding_window", 0) if "W" in letters else 0,
+        keys.get("context_length", 0), arch in MROPE, tuple(_gguf_layer(keys, "A", n - mtp + i) for i in range(mtp)),
+        _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD,
+    )  # fmt: skip
+
+
+def _gguf_letters(keys: _Numbers, arch: str, n: int) -> list[str]:
+    """Return a letter for each layer."""
+    every, recurrent = keys.get("full_attention_interval", 0), keys.words("attention.recurrent_layers")
+    heads = keys.words("attention.head_count_kv")
+    if recurrent:
+        return ["G" if recurrent[i % len(recurrent)] else "A" for i in range(n)]
+    if every or arch in MROPE[3:]:
+        return ["A" if (i + 1) % (every or 4) == 0 else "G" for i in range(n)]
+    windows = _windows(keys, arch, n)
+    if heads and not all(heads):
+        rest = "C" if keys.get("shortconv.l_cache", 0) else "S"
+        wide = keys.words("feed_forward_length")                 # a layer with a wide MLP has nothing else (nemotron_h)
+        mlp = [bool(wide) and not all(wide) and bool(wide[i % len(wide)]) for i in range(n)]
+        return [("W" if windows[i] else "A") if heads[i % len(heads)] else "" if mlp[i] else rest for i in range(n)]
+    if keys.get("ssm.state_size", 0):
+        return ["H" if heads or keys.get("attention.head_count_kv", 0) else "S"] * n
+    return ["W" if windows[i] else "A" for i in range(n)]
+
+
+def _windows(keys: _Numbers, arch: str, n: int) -> list[bool]:
+    """Return which attention layers have a window, as the architecture reads its keys."""
+    name = "attention.sliding_window_pattern"
+    if not (keys.get("attention.sliding_window", 0) and (arch in PERIODS or arch in PATTERNED)):
+        return [False] * n
+    if listed := keys.words(name):
+        return [bool(listed[i % len(listed)]) for i in range(n)]
+    period = PERIODS.get(arch, 0)
+    every = keys.get(name, 0) or abs(period)
+    return [not every or (i % every > 0 if period < 0 else i % every < every - 1) for i in range(n)]
+
+
+def _gguf_head(keys: _Numbers, i: int) -> int:
+    """Return the width of a head in layer ``i`` [numbers]."""
+    width = keys.get("attention.key_length", 0)
+    return width or keys.get("embedding_length") // max(1, keys.at("attention.head_count", i))
+
+
+def _gguf_layer(keys: _Numbers, kind: str, i: int) -> LayerSize:
+    """Return the sizes of layer ``i``, which is of this kind."""
+    if kind == "G":
+        heads = keys.get("ssm.time_step_rank")
+        return delta_net(keys.get("ssm.conv_kernel"), keys.get("ssm.group_count"), heads, keys.get("ssm.state_size"),
+                         keys.get("ssm.inner_size") // max(1, heads))  # fmt: skip
+    if kind == "C":
+        return short_conv(keys.get("shortconv.l_cache"), keys.get("embedding_length"))
+    state = LayerSize(kind)
+    if kind in ("S", "H"):
+        state = mamba(keys.get("ssm.conv_kernel"), keys.get("ssm.inner_size"), keys.get("ssm.state_size"),
+                      keys.get("ssm.group_count", 1))  # fmt: skip
+    if kind not in ("A", "W", "H"):
+        return state
+    all_heads, head = keys.at("attention.head_count", i), _gguf_head(keys, i)
+    narrow = "_swa" if kind == "W" and keys.get("attention.key_length_swa", 0) else ""
+    key = keys.get(f"attention.key_length{narrow}", 0) or head
+    value = 0 if keys.get("attention.key_length_mla", 0) else keys.get(f"attention.value_length{narrow}", head)
+    rows = attention(keys.at("attention.head_count_kv", i, all_heads), key, value, kind)
+    return rows._replace(conv=state.conv, matrix=state.matrix)

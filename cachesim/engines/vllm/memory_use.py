@@ -1,0 +1,53 @@
+"""Blocks of vLLM's pool for a real model: bytes of a block, and the number of blocks in a given memory.
+
+Source: vLLM vllm/v1/core/kv_cache_planning.py _get_kv_cache_groups_uniform_page_size, _get_kv_cache_bytes_per_block,
+get_kv_cache_config_from_groups; kv_cache_utils.py get_kv_cache_capacity (0.33.0).
+"""
+
+from __future__ import annotations
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Flag
+from cachesim.engines.shared.memory_use import Ask, MemoryForms, MemoryPart, MemoryUse, context_of
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.size_formulas import F16
+from cachesim.engines.vllm.profiles import Rules
+
+BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+"""Type of the rows -> bytes of a number."""
+FLAGS = (
+    Flag("kv_cache_dtype", "auto", choices=tuple(BYTES), spellings=("--kv-cache-dtype",), help="Type of the rows."),
+)  # fmt: skip
+FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer layers than this times the smallest
+
+
+def groups_of(model: RealModel) -> tuple[int, int, int]:
+    """Return the number of groups with full attention and with windows, and the layers of a group. Raises BadInput for
+    a model whose layers keep different amounts."""
+    if model.states:
+        raise BadInput("blocks of models with recurrent layers depend on the kernels that vLLM selects",
+                       hint="its log has their number")  # fmt: skip
+    if len({(one.key, one.value) for one in (*model.full, *model.windows)}) != 1:
+        raise BadInput("blocks of models whose layers have rows of different sizes are not modelled")
+    kinds = [len(layers) for layers in (model.full, model.windows) if layers]
+    size = max(kinds) if max(kinds) < min(kinds) * FEW_MORE else min(kinds)
+    return -(-len(model.full) // size), -(-len(model.windows) // size), size
+
+
+def use(ask: Ask) -> MemoryUse:
+    """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raises BadInput."""
+    model, options = ask.model, ask.options
+    full_groups, window_groups, layers = groups_of(model)
+    size, width = options["block_size"], BYTES[options["kv_cache_dtype"]]
+    full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
+    block = (full + window) // len([*model.full, *model.windows]) * layers * size
+    blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
+    most, rules = options["max_model_len"] or context_of(ask), ask.rules
+    assert isinstance(rules, Rules)
+    cap = rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
+    request = full_groups * -(-most // size) + window_groups * cap
+    pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
+    return MemoryUse(full, window, 0, 0, (MemoryPart("blocks", block, blocks, "blocks"),), pool, True)
+
+
+FORMS = MemoryForms(use, FLAGS, {"num_gpu_blocks": (1, 2)})

@@ -1,0 +1,109 @@
+"""``cachesim memory MODEL [flags]``: memory of a server's caches, what fits, and which flag to lower first."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Collection, Iterator
+
+from cachesim.base import exits
+from cachesim.base.console import say_json, show
+from cachesim.base.errors import BadInput, quoted
+from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
+from cachesim.tools.run.work_arguments import count
+
+if TYPE_CHECKING:
+    from cachesim.engines.contract import Engine
+
+GIB, MOST_GIB, MOST_TOKENS = 1 << 30, 1 << 20, 1 << 30
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="GGUF, config.json or name of a real model")
+    add_profiles(parser, "rule set, or engine (its newest rule set); may be repeated")
+    add_settings(parser)
+    parser.add_argument("--gib", metavar="N", type=_bytes, default=0, help="memory for the caches [GiB], without "
+                        "weights and compute buffers; exit code 1 if they do not fit")  # fmt: skip
+    parser.add_argument("--tokens", metavar="N", type=_tokens, default=0, help="length of a conversation [tokens] for "
+                        "servers without a flag for the context (default: the model's context)")  # fmt: skip
+    parser.add_argument("--draft", metavar="MODEL", default="", help="draft model: GGUF, config.json or name")
+    add_json(parser)
+
+
+def _bytes(text: str) -> int:
+    """Parse a number of GiB; return bytes."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= MOST_GIB:
+        raise ArgumentTypeError(f"{quoted(text)} is not a number above 0 and at most {MOST_GIB}")
+    return max(1, int(found * GIB))
+
+
+def _tokens(text: str) -> int:
+    found = count(text)
+    if not 1 <= found <= MOST_TOKENS:
+        raise ArgumentTypeError(f"must be 1 to {MOST_TOKENS}")
+    return found
+
+
+def prepared(argv: list[str], known: Collection[str]) -> list[str]:
+    """Return the command line with flags that change only sizes as ``--set``, and a server's draft model as
+    ``--draft``."""
+    if {"-h", "--help"} & {*argv}:
+        return argv
+    forms = [(engine, engine.memory()) for engine in _engines(argv)]
+    sizes = {word: flag.name for _, form in forms if form for flag in form.flags for word in flag.spellings}
+    drafts = {word for engine, _ in forms for flag in engine.manual.flags if flag.model for word in flag.spellings}
+    out, todo = [], argv[::-1]
+    while todo:
+        word, equals, value = (whole := todo.pop()).partition("=")
+        if word not in sizes and word not in drafts:
+            out.append(whole)
+            continue
+        if not equals and not todo:
+            raise BadInput(f"server flag {quoted(word)} has no value")
+        value = value if equals else todo.pop()
+        out += ["--set", f"{sizes[word]}={value}"] if word in sizes else ["--draft", value]
+    return out
+
+
+def _engines(argv: list[str]) -> Iterator[Engine]:
+    """Yield the engines of the rule sets that the command line names, else all engines."""
+    from cachesim.engines.registry import ENGINES
+
+    named = [after.partition("@")[0] for word, after in pairwise(argv) if word in ("-p", "--profile")]
+    for name in dict.fromkeys(name for name in named if name in ENGINES) or ENGINES:
+        yield ENGINES[name]
+
+
+def run(args: Namespace) -> int:
+    from cachesim.engines.registry import DEFAULT
+    from cachesim.engines.shared.model_sizes import real_model
+    from cachesim.tools.memory.estimate import estimate
+    from cachesim.tools.memory.report import memory_data, memory_report
+
+    model = real_model(args.model)
+    draft = real_model(args.draft) if args.draft else None
+    profiles = dict.fromkeys(_profile(name) for name in args.profiles or [DEFAULT.name])
+    found = [estimate(profile, model, args.settings, args.gib, args.tokens, draft) for profile in profiles]
+    data = [memory_data(args.model, model, one, args.gib) for one in found]
+    if args.json:
+        say_json({"memory": data})
+    else:
+        for one in data:
+            show(*memory_report(one))
+    return exits.HOLDS if all(one["fits"] in (None, True) for one in data) else exits.BROKEN
+
+
+def _profile(name: str) -> str:
+    """Return a rule set: of an engine's name, its newest. Raises BadInput for an unknown rule set."""
+    from cachesim.engines.registry import ENGINES
+    from cachesim.scenarios.option_checks import check_profile
+    from cachesim.tools.run.arguments import known_profiles
+
+    if name in ENGINES:
+        return ENGINES[name].newest or ENGINES[name].line[-1]
+    check_profile(name, name.partition("@")[0], known_profiles())
+    return name

@@ -1,0 +1,137 @@
+"""Memory of a server as data and as text: the total, its parts, and the flag to lower first."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.engines.contract import Engine
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
+
+Data = dict[str, Any]
+GIB, MIB, FEW = 1 << 30, 1 << 20, 3
+
+
+def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -> Data:
+    """Return the report's data. ``word``: the model as it was given; ``room``: memory for the caches [bytes], 0 = not
+    given."""
+    use, engine = found.use, found.engine
+    return {
+        "model": word, "source": model.source, "profile": found.rules.name,
+        "set": [{"flag": _spelled(engine, name), "value": value} for name, value in found.given.items()],
+        "chosen": _pairs({name: n for name, n in use.chosen.items() if found.given.get(name) != n}),
+        "total": use.total, "room": room or None, "unlimited": _spelled(engine, use.unlimited) or None,
+        "fits": use.total <= room and not use.unlimited if room else None,
+        "each": {"token": use.token, "window_token": use.window, "state": use.state, "checkpoint": use.checkpoint},
+        "parts": [{"name": part.name, "each": part.each, "number": part.number, "unit": part.unit, "bytes": part.bytes,
+                   "host": part.host} for part in use.parts],
+        "pool": _pairs(use.pool), "takes_all": use.takes_all, "largest_context": found.most or None,
+        "lower": [_lower(engine, one) for one in found.lower],
+        "together": [_lower(engine, one) for one in found.together],
+    }  # fmt: skip
+
+
+def _pairs(numbers: Any) -> list[Data]:
+    return [{"name": name, "number": n} for name, n in numbers.items()]
+
+
+def _lower(engine: Engine, change: Lowered) -> Data:
+    return {"flag": _spelled(engine, change.option), "before": change.before, "after": change.after,
+            "total": change.total, "fits": change.fits}  # fmt: skip
+
+
+def _spelled(engine: Engine, option: str) -> str:
+    """Return an option as it stands on a command line; "" for no option."""
+    forms = engine.memory()
+    flags = [*engine.manual.flags, *(forms.flags if forms else ())]
+    return next((next((word for word in flag.spellings if word.startswith("--")), option)
+                 for flag in flags if flag.name == option), option)  # fmt: skip
+
+
+def memory_report(data: Data) -> Iterator[RenderableType]:
+    """Yield the report: the total and whether it fits, the parts, sizes of single objects, and what to lower."""
+    yield _answer(data)
+    yield Text(f"{data['model']} under {data['profile']}{_options(data)}", "dim")
+    yield _table(data["parts"])
+    yield from _each(data["each"])
+    if data["room"] and data["pool"] and not data["takes_all"]:
+        yield Text(f"{_gib(data['room'])} hold {_counts(data['pool'])}")
+    if data["largest_context"]:
+        yield Text(f"largest context that fits: {data['largest_context']:,} tokens")
+    if data["together"]:
+        flags = " ".join(_spelling(one["flag"], one["after"]) for one in data["together"])
+        yield Text(f"no flag alone is enough; together: {flags}: {_gib(data['together'][-1]['total'])}, fits", "green")
+    for n, one in enumerate(data["lower"][:FEW]):
+        yield _advice(one, n)
+
+
+def _options(data: Data) -> str:
+    """Return the options, those that were left to the server in parentheses."""
+    given = [f" {_spelling(one['flag'], one['value'])}" for one in data["set"]]
+    chosen = [f"{one['name']} {one['number']:,}" for one in data["chosen"]]
+    return "".join(given) + (f" ({', '.join(chosen)})" if chosen else "")
+
+
+def _spelling(flag: str, value: Any) -> str:
+    """Return a flag with its value."""
+    return f"{flag} {value}" if not isinstance(value, bool) else flag if value else f"no {flag}"
+
+
+def _counts(pool: list[Data]) -> str:
+    return ", ".join(f"{one['number']:,} {one['name']}" for one in pool)
+
+
+def _answer(data: Data) -> Text:
+    """Return the first line."""
+    total, room, beside = data["total"], data["room"], "beside weights and compute buffers"
+    if data["unlimited"]:
+        return Text(f"at least {_gib(total)} {beside}: {data['unlimited']} sets no limit", "bold red")
+    if room is None:
+        return Text(f"{_gib(total)} at most, {beside}", "bold")
+    if data["takes_all"]:
+        return Text(f"{_gib(room)} hold {_counts(data['pool'])}", "bold")
+    verdict = "fits into" if data["fits"] else "does not fit into"
+    return Text(f"{_gib(total)} at most, {beside}: {verdict} {_gib(room)}", "bold" if data["fits"] else "bold red")
+
+
+def _table(parts: list[Data]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("part")
+    for name in ("number", "bytes each", "MiB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for one in parts:
+        table.add_row(one["name"], f"{one['number']:,} {one['unit']}", f"{one['each']:,}", f"{one['bytes'] / MIB:,.1f}",
+                      "host" if one["host"] else "")  # fmt: skip
+    return table
+
+
+def _each(each: Data) -> Iterator[Text]:
+    """Yield the sizes of a token, of the states of a conversation, and of a checkpoint."""
+    told = [f"{each['token']:,} bytes in attention" if each["token"] else "",
+            f"{each['window_token']:,} bytes in windows" if each["window_token"] else ""]  # fmt: skip
+    if any(told):
+        yield Text(f"a token: {', '.join(filter(None, told))}")
+    sizes = (("states of a conversation", each["state"]), ("a checkpoint", each["checkpoint"]))
+    if any(size for _, size in sizes):
+        yield Text(", ".join(f"{what}: {size / MIB:,.3f} MiB" for what, size in sizes if size))
+
+
+def _advice(change: Data, n: int) -> Text:
+    verdict = {True: ", fits", False: ", does not fit", None: ""}[change["fits"]]
+    values = f"{_spelling(change['flag'], change['before'])} -> {_value(change['after'])}"
+    text = f"{'or:' if n else 'lower first:':<12} {values}: {_gib(change['total'])}{verdict}"
+    return Text(text, "green" if change["fits"] else "")
+
+
+def _value(value: Any) -> str:
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+def _gib(n: int) -> str:
+    """Return bytes in GiB, small amounts in MiB."""
+    return f"{n / GIB:,.1f} GiB" if n >= GIB else f"{n / MIB:,.1f} MiB"

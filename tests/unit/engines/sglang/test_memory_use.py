@@ -1,0 +1,36 @@
+"""Slots of the pools in a given memory, as the source computes them."""
+
+from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.sglang.memory_use import FORMS, use
+from cachesim.engines.shared.memory_use import Ask
+from cachesim.engines.shared.model_sizes import real_model
+
+GIB = 1 << 30
+
+
+def slots(model, room, **options):
+    sizes = {flag.name: flag.default for flag in FORMS.flags}
+    defaults = ENGINES["sglang"].manual.defaults
+    found = use(Ask(real_model(model), {**defaults, **sizes, **options}, rules_of("sglang@0.5.23"), room))
+    return {part.name: part.number for part in found.parts}
+
+
+def test_attention_fills_the_room_in_whole_pages():
+    assert slots("llama-3", GIB + 131072 * 5) == {"slots of rows": 8197}
+    assert slots("llama-3", GIB + 131072 * 5, page_size=16) == {"slots of rows": 8192}
+
+
+def test_windows_have_their_share_of_the_slots():
+    found = slots("gpt-oss", 20 * GIB)
+    assert found == {"slots of rows": int(20 * GIB / (36864 * 1.8)), "slots of windows": int(323634 * 0.8)}
+
+
+def test_states_get_their_share_without_the_slot_that_pads_the_pool():
+    state = 36 * (24576 * 2 + 524288 * 4)
+    found = slots("qwen3-next", 40 * GIB, mamba_full_memory_ratio=1.0)
+    assert found["slots of states"] == (20 * GIB - state) // state
+    assert found["slots of rows"] == (40 * GIB - found["slots of states"] * state) // 24576
+
+
+def test_without_a_room_the_options_count():
+    assert slots("gpt-oss", 0, max_total_tokens=1000) == {"slots of rows": 1000, "slots of windows": 800}

@@ -1,0 +1,96 @@
+"""Layers of real models from configurations and headers: what differs between layers, and bounds."""
+
+import json
+import struct
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.shared.model_sizes import real_model, short_notation
+
+BASE = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64, "head_dim": 16}
+
+
+def config(tmp_path, **keys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**BASE, **keys}))
+    return real_model(str(file))
+
+
+def gguf(tmp_path, arch, keys):
+    """A GGUF whose sizes follow its vocabulary."""
+    def text(word):
+        return struct.pack("<Q", len(word)) + word.encode()
+
+    body = text("general.architecture") + struct.pack("<I", 8) + text(arch)
+    body += text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 2) + text("a") + text("b")
+    for name, value in keys.items():
+        body += text(f"{arch}.{name}")
+        many = isinstance(value, list)
+        body += struct.pack("<IIQ", 9, 4, len(value)) if many else struct.pack("<I", 4)
+        body += struct.pack(f"<{len(value)}I", *value) if many else struct.pack("<I", value)
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys) + 2) + body)
+    return real_model(str(file))
+
+
+KEYS = {"block_count": 6, "embedding_length": 64, "attention.head_count": 4, "attention.head_count_kv": 2}
+
+
+@pytest.mark.parametrize(("arch", "more", "notation"), [
+    ("gemma3", {"attention.sliding_window": 32}, "W32 W32 W32 W32 W32 A"),
+    ("gpt-oss", {"attention.sliding_window": 128}, "W128 A"), ("phi3", {"attention.sliding_window": 128}, "A"),
+    ("smallthinker", {"attention.sliding_window": 8}, "A W8 W8 W8 A W8"),
+    ("gemma3", {"attention.sliding_window": 32, "attention.sliding_window_pattern": 3}, "W32 W32 A"),
+    ("gemma4", {"attention.sliding_window": 32, "attention.sliding_window_pattern": [1, 0, 0]}, "W32 A A"),
+    ("qwen3next", {"full_attention_interval": 3, "ssm.conv_kernel": 4, "ssm.group_count": 1, "ssm.time_step_rank": 2,
+                   "ssm.state_size": 8, "ssm.inner_size": 16}, "GGA"),
+    ("nemotron_h", {"attention.head_count_kv": [0, 2, 0], "feed_forward_length": [0, 0, 9], "ssm.conv_kernel": 4,
+                    "ssm.inner_size": 16, "ssm.state_size": 8}, "SA"),
+])  # fmt: skip
+def test_an_architecture_has_its_pattern_of_layers(tmp_path, arch, more, notation):
+    assert short_notation(gguf(tmp_path, arch, {**KEYS, **more})) == notation
+
+
+def test_layers_of_an_mtp_head_are_not_in_the_trunk(tmp_path):
+    found = gguf(tmp_path, "qwen3", {**KEYS, "nextn_predict_layers": 1, "context_length": 4096})
+    assert (len(found.layers), len(found.heads), found.context) == (5, 1, 4096)
+
+
+def test_the_rows_of_mla_are_k_rows_only(tmp_path):
+    keys = {"attention.head_count_kv": 1, "attention.key_length": 576, "attention.value_length": 512,
+            "attention.key_length_mla": 192}  # fmt: skip
+    assert {(one.key, one.value) for one in gguf(tmp_path, "deepseek2", {**KEYS, **keys}).layers} == {(576, 0)}
+    found = config(tmp_path, num_hidden_layers=2, kv_lora_rank=512, qk_rope_head_dim=64)
+    assert {(one.key, one.value) for one in found.layers} == {(576, 0)}
+
+
+def test_windows_may_have_other_heads_and_last_layers_share_rows(tmp_path):
+    keys = {"attention.head_count_kv": [8, 2] * 3, "attention.key_length": 512, "attention.value_length": 512,
+            "attention.key_length_swa": 256, "attention.value_length_swa": 256, "attention.sliding_window": 32,
+            "attention.sliding_window_pattern": [1, 0], "attention.shared_kv_layers": 2}  # fmt: skip
+    found = gguf(tmp_path, "gemma4", {**KEYS, **keys})
+    assert [(one.kind, one.key) for one in found.layers[-4:]] == [("W", 2048), ("A", 1024), ("", 0), ("", 0)]
+    types = ["sliding_attention", "full_attention"] * 2
+    other = config(tmp_path, layer_types=types, sliding_window=32, global_head_dim=32, num_global_key_value_heads=1,
+                   num_kv_shared_layers=2)  # fmt: skip
+    assert [(one.kind, one.key) for one in other.layers] == [("W", 32), ("A", 32), ("", 0), ("", 0)]
+
+
+@pytest.mark.parametrize(("keys", "notation"), [
+    ({"num_hidden_layers": 2, "model_type": "falcon_h1", "mamba_d_ssm": 32, "mamba_d_state": 8}, "H"),
+    ({"hybrid_override_pattern": "M-M*-E", "mamba_num_heads": 2, "mamba_head_dim": 8, "ssm_state_size": 4}, "SSA"),
+    ({"num_hidden_layers": 4, "model_type": "gemma2", "sliding_window": 16}, "W16 A"),
+    ({"num_hidden_layers": 3, "sliding_window": 16}, "A"),
+])
+def test_a_configuration_has_its_pattern_of_layers(tmp_path, keys, notation):
+    assert short_notation(config(tmp_path, **keys)) == notation
+
+
+@pytest.mark.parametrize("keys", [
+    {"hybrid_override_pattern": "MX"}, {"num_hidden_layers": 2, "head_dim": -1},
+    {"num_hidden_layers": 2, "num_key_value_heads": 1 << 60}, {"num_hidden_layers": 2, "num_kv_shared_layers": "x"},
+])  # fmt: skip
+def test_bad_numbers_are_refused(tmp_path, keys):
+    with pytest.raises(BadInput):
+        config(tmp_path, **keys)

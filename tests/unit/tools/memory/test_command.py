@@ -1,0 +1,119 @@
+"""``cachesim memory``: totals, flags in the servers' spelling, what fits, and what to lower."""
+
+import json
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+
+GIB = 1 << 30
+
+
+def told(capsys, line, code=exits.HOLDS):
+    """The data of a command line."""
+    assert main(["memory", *line.split(), "--json"]) == code
+    return json.loads(capsys.readouterr().out)["memory"]
+
+
+def one(capsys, line, code=exits.HOLDS):
+    (found,) = told(capsys, line, code)
+    return found
+
+
+def parts(found):
+    return {part["name"]: part["bytes"] for part in found["parts"]}
+
+
+def test_the_total_is_the_sum_of_the_parts(capsys):
+    found = one(capsys, "qwen3-next -c 65536 -np 2 -kvu --ctx-checkpoints 8 --cache-ram 1024")
+    assert parts(found) == {"attention rows": 65536 * 24576, "states": 2 * 79036416, "checkpoints": 16 * 79037308,
+                            "prompt cache": 1024 << 20}  # fmt: skip
+    assert found["total"] == sum(parts(found).values())
+    values = {"--ctx-size": 65536, "--parallel": 2, "--kv-unified": True, "--ctx-checkpoints": 8, "--cache-ram": 1024}
+    assert {flag["flag"]: flag["value"] for flag in found["set"]} == values
+
+
+def test_quantised_rows_and_drafts_count(capsys):
+    found = one(capsys, "qwen3.5-27b -c 4096 -np 1 -ctk q8_0 --cache-type-v=q4_0 --spec-type draft-mtp -ctkd q8_0")
+    assert parts(found)["attention rows"] == 4096 * 16 * 1024 // 32 * (34 + 18)
+    assert parts(found)["draft: attention rows"] == 4096 * (1024 // 32 * 34 + 2048)
+    assert parts(found)["states"] == 4 * 48 * 3268608
+
+
+def test_a_draft_model_is_a_model_of_its_own(capsys):
+    for line in ("-md gemma-3", "--draft gemma-3"):
+        found = one(capsys, f"llama-3 -c 4096 -np 1 --spec-type draft-simple {line}")
+        assert parts(found)["draft: window rows"] == 1024 * 22 * 1024
+
+
+def test_without_a_limit_half_of_a_flag_is_shown_with_its_saving(capsys):
+    found = one(capsys, "qwen3-next -np 4 -kvu")
+    lower = {change["flag"]: (change["after"], change["total"], change["fits"]) for change in found["lower"]}
+    assert lower["--ctx-checkpoints"] == (16, found["total"] - 64 * 79037308, None)
+    assert [change["total"] for change in found["lower"]] == sorted(change["total"] for change in found["lower"])
+
+
+def test_the_value_to_lower_to_is_the_largest_that_fits(capsys):
+    found = one(capsys, "qwen3-next -np 4 -kvu --gib 16", exits.BROKEN)
+    first = found["lower"][0]
+    assert (first["flag"], first["before"], first["fits"], found["together"]) == ("--ctx-checkpoints", 32, True, [])
+    line = "qwen3-next -np 4 -kvu --gib 16 --ctx-checkpoints"
+    assert one(capsys, f"{line} {first['after']}")["total"] == first["total"] <= 16 * GIB
+    assert one(capsys, f"{line} {first['after'] + 1}", exits.BROKEN)["fits"] is False
+
+
+def test_flags_are_combined_if_none_alone_is_enough(capsys):
+    found = one(capsys, "qwen3.5-27b -p ik_llama -c 65536 --gib 8", exits.BROKEN)
+    assert not any(change["fits"] for change in found["lower"])
+    values = " ".join(f"{change['flag']} {change['after']}" for change in found["together"])
+    again = one(capsys, f"qwen3.5-27b -p ik_llama -c 65536 --gib 8 {values}")
+    assert again["fits"] and again["total"] == found["together"][-1]["total"]
+
+
+def test_an_unlimited_prompt_cache_never_fits_and_is_lowered_first(capsys):
+    found = one(capsys, "qwen3-next -c 4096 --cache-ram -1 --gib 100", exits.BROKEN)
+    assert (found["fits"], found["unlimited"], found["lower"][0]["flag"]) == (False, "--cache-ram", "--cache-ram")
+    assert found["lower"][0]["fits"] and one(capsys, "qwen3-next -c 4096 --cache-ram -1")["lower"][0]["after"] == 8192
+
+
+def test_the_largest_context_that_fits_is_the_last_that_does(capsys):
+    most = one(capsys, "llama-3 -c 4096 --gib 20")["largest_context"]
+    assert one(capsys, f"llama-3 -c {most} --gib 20")["fits"]
+    assert not one(capsys, f"llama-3 -c {most + 256} --gib 20", exits.BROKEN)["fits"]
+
+
+def test_pools_fill_the_room(capsys):
+    blocks, slots = told(capsys, "llama-3 -p vllm -p sglang --gib 20 --kv-cache-dtype fp8_e4m3")
+    assert blocks["pool"] == [{"name": "blocks", "number": 20480}, {"name": "tokens", "number": 327680}]
+    assert slots["pool"] == [{"name": "slots of rows", "number": 327680}] and slots["fits"]
+
+
+def test_a_conversation_has_a_length_where_no_flag_limits_it(capsys):
+    found = one(capsys, "qwen3 -p mlx_lm --tokens 1000 --prompt-cache-size 3 --decode-concurrency 1 --gib 2")
+    assert found["total"] == 4 * 1024 * 36 * 4096 and found["pool"] == [{"name": "conversations", "number": 14}]
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
+    ("qwen3-next --gib 0", "is not a number above 0"), ("qwen3-next --gib nan", "is not a number above 0"),
+    ("qwen3-next --tokens 0", "must be 1 to"), ("qwen3-next -ctk q3", "unknown cache_type_k 'q3'"),
+    ("qwen3-next -ctk", "server flag '-ctk' has no value"), ("mamba-2", "unknown context"),
+    ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-next -p vllm", "recurrent layers"),
+    ("gemma-4-26b-a4b -p vllm", "rows of different sizes"), ("deepseek-v4", "not simulated: its memory has"),
+    ("qwen3-next -p sglang --mamba-full-memory-ratio x", "expected a number"),
+    ("qwen3-next --gib 8 -p sglang --mamba-full-memory-ratio 0", "must be above 0"),
+    ("qwen3 -np 65", "must be -1 or 1 to 64"),
+])  # fmt: skip
+def test_bad_input_is_one_line(capsys, line, message):
+    assert main(["memory", *line.split()]) == exits.BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["qwen3-next --gib 16 -np 4 -kvu", "gpt-oss -p sglang --gib 20", "qwen3-next",
+                                  "qwen3.5-27b --gib 12 --cache-ram -1", "qwen3 -p mlx_lm --gib 9"])  # fmt: skip
+def test_the_report_has_80_columns_and_begins_with_the_answer(capsys, line):
+    main(["memory", *line.split()])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and "GiB" in lines[0]
