@@ -148,7 +148,8 @@ def _turn(number: int, request: ReconstructedRequest) -> LogTurn:
     n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    return LogTurn(number, client_change(request.lcp, before.prompt, before.size), request.lcp, evaluated, lost, n_tokens,
+    change = client_change(request.lcp, before.prompt, before.size)
+    return LogTurn(number, change, request.lcp, evaluated, lost, n_tokens,
                 logged.full and not request.lcp)
 
 

@@ -120,8 +120,8 @@ class ConnectionReader:
         if self._current is None or connection.their_state is not h11.SEND_BODY:
             raise h11.RemoteProtocolError("the copy of a head was dropped")
         self._current.has_gap |= frame.kind == SKIPPED_REQUEST
-        for at in range(0, frame.count, FILLER):
-            connection.receive_data(bytes(min(FILLER, frame.count - at)))
+        for at in range(0, frame.skipped, FILLER):
+            connection.receive_data(bytes(min(FILLER, frame.skipped - at)))
             self._read_both()
 
     def _read_both(self) -> None:

@@ -18,36 +18,32 @@ QUEUE = 1 << 25              # bytes that may wait for the analysis
 
 
 class Frame(NamedTuple):
-    """A frame. ``count``: the number of dropped bytes of a SKIPPED frame."""
+    """A frame."""
 
     kind: int
     connection: int
     data: bytes = b""
 
     @property
-    def count(self) -> int:
-        """Number of dropped bytes."""
+    def skipped(self) -> int:
+        """Number of dropped bytes, of a SKIPPED frame."""
         return int(_COUNT.unpack(self.data)[0])
 
 
 class FrameQueue:
-    """Frames that wait for the analysis. ``waiting`` returns the bytes that were sent and are not read yet. ``dropped``:
-    bytes that were not copied."""
+    """Frames that wait for the analysis. ``waiting`` returns the bytes that were sent and are not read yet."""
 
     def __init__(self, send: Callable[[bytes], None], waiting: Callable[[], int], most: int = QUEUE) -> None:
         self._send, self._waiting, self._most = send, waiting, most
         self._pending = bytearray()
         self._skipped: dict[tuple[int, int], int] = {}       # (SKIPPED kind, connection) -> bytes
-        self.dropped = 0
 
     def put(self, kind: int, connection: int, data: bytes = b"") -> bool:
         """Add a frame; return whether it is the first since the last ``flush``."""
-        if len(self._pending) + self._waiting() + len(data) > self._most:
-            if kind in (REQUEST, REPLY):
-                key = kind + SKIPPED_REQUEST, connection
-                self._skipped[key] = self._skipped.get(key, 0) + len(data)
-                self.dropped += len(data)
-                return False
+        if len(self._pending) + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
+            key = kind + SKIPPED_REQUEST, connection
+            self._skipped[key] = self._skipped.get(key, 0) + len(data)
+            return False
         first = not self._pending
         for key in ((SKIPPED_REQUEST, connection), (SKIPPED_REPLY, connection)):
             if count := self._skipped.pop(key, 0):

@@ -86,11 +86,11 @@ class JoinedRows:
     _replies: deque[_Waiting] = field(default_factory=deque)
     _logged: deque[_Waiting] = field(default_factory=deque)
 
-    def sent(self, exchange: Exchange) -> None:
-        """Compare a request that is complete, before its reply is known."""
+    def sent(self, exchange: Exchange) -> bool:
+        """Compare a request that is complete, before its reply is known; return whether it could be compared."""
         kept, note = list[KeptBody](), ""
         if exchange.method != "POST" or not exchange.size:
-            return
+            return False
         if exchange.is_kept and exchange.is_sent:
             try:
                 kept = self.bodies.add(exchange.target, bytes(exchange.body))
@@ -100,6 +100,7 @@ class JoinedRows:
             note = "not compared: the request was not copied completely"
         self._compared[id(exchange)] = kept, [self.bodies.row(one) for one in kept], note
         exchange.body = bytearray()
+        return bool(kept)
 
     def ended(self, exchange: Exchange) -> Iterator[Row]:
         """Yield the rows that the end of an exchange completes."""

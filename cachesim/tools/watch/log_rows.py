@@ -14,6 +14,7 @@ from typing import Any, Iterator, Sequence
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
+from cachesim.tools.server_logs import log_reader  # noqa: F401 - registers the handlers of lines
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses

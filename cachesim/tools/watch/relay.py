@@ -44,7 +44,7 @@ class Relay:
 
     async def run(self, listener: socket.socket) -> None:
         """Accept connections until the task is cancelled."""
-        server = await asyncio.get_running_loop().create_server(self._client, sock=listener, backlog=128)
+        server = await asyncio.get_running_loop().create_server(self._client, sock=listener)
         async with server:
             await server.serve_forever()
 
