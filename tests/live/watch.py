@@ -141,7 +141,7 @@ def ask(url, path, body, connection=None):
 
 
 def soak(args):
-    """Thousands of requests on 4 connections: constant memory after the first thousand."""
+    """Thousands of requests of 4 clients: constant memory after the first thousand."""
     with served(args.server, args.model) as (url, log):
         watch, sizes = Watch(url, "--log", str(log)), []
         lock, done = threading.Lock(), 0
@@ -150,13 +150,14 @@ def soak(args):
             nonlocal done
             connection = None
             for n in range(part, args.number, args.jobs):
-                talk = n // (5 * args.jobs) * args.jobs + part
+                talk = n // args.jobs // 5 * args.jobs + part
                 messages = [{"role": "user", "content": f"Case {talk}: {'word ' * 20}"}]
                 for turn in range(n // args.jobs % 5):
                     messages += [{"role": "assistant", "content": f"Answer {turn}."},
                                  {"role": "user", "content": f"Question {turn} of {talk}?"}]  # fmt: skip
-                body = {"messages": messages, "max_tokens": 2, "stream": True, "temperature": 0}
+                body = {"messages": messages, "max_tokens": 2, "stream": n // args.jobs % 2 == 0, "temperature": 0}
                 connection, _, _ = ask(watch.url, "/v1/chat/completions", body, connection)
+                connection = None if body["stream"] else connection      # the server ends it after a stream
                 with lock:
                     done += 1
                     if done % WARM == 0:

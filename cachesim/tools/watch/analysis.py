@@ -10,13 +10,13 @@ from select import select
 from typing import Iterable
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.watch.exchanges import Connections, Exchange
+from cachesim.tools.watch.exchanges import Connections, WatchedExchange
 from cachesim.tools.watch.frames import SKIPPED_REPLY, SKIPPED_REQUEST, FrameReader
 from cachesim.tools.watch.joined_rows import JoinedRows, Row
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.log_rows import LogRows
 from cachesim.tools.watch.recent_bodies import RecentBodies
-from cachesim.tools.watch.report import Output
+from cachesim.tools.watch.report import RowOutput
 
 TICK = 0.2                   # seconds between two looks at a log file
 QUIET = 3                    # looks without a new line after which the last lines count as complete
@@ -37,7 +37,7 @@ class Sources:
 class Analysis:
     """Analysis of all sources, up to their end."""
 
-    def __init__(self, sources: Sources, output: Output) -> None:
+    def __init__(self, sources: Sources, output: RowOutput) -> None:
         self._from, self._output = sources, output
         self._frames, self._lines = FrameReader(), LogRows()
         self._joined = JoinedRows(RecentBodies(), sources.log is not None)
@@ -85,12 +85,12 @@ class Analysis:
             self._dropped += frame.skipped if frame.kind in (SKIPPED_REQUEST, SKIPPED_REPLY) else 0
             self._connections.read(frame)
 
-    def _sent(self, exchange: Exchange) -> None:
+    def _sent(self, exchange: WatchedExchange) -> None:
         raw = bytes(exchange.body)
         if self._joined.sent(exchange) and self._from.save is not None:
             self._save(exchange.target, raw)
 
-    def _ended(self, exchange: Exchange) -> None:
+    def _ended(self, exchange: WatchedExchange) -> None:
         self._print(self._joined.ended(exchange))
 
     def _save(self, target: str, raw: bytes) -> None:

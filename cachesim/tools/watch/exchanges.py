@@ -33,7 +33,7 @@ OPEN, WHOLE, CLIENT_LEFT, SERVER_LEFT = "", "whole", "the client hung up", "the 
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class WatchedExchange:
     """A request and its reply."""
 
     method: str
@@ -71,7 +71,7 @@ class Exchange:
         return self.size <= BODY and not self.has_gap
 
 
-Heard = Callable[[Exchange], None]
+Heard = Callable[[WatchedExchange], None]
 
 
 class ConnectionReader:
@@ -81,7 +81,7 @@ class ConnectionReader:
         self._sent, self._ended = sent, ended
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)    # reads the client's bytes
         self._server = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)    # reads the server's bytes
-        self._current: Exchange | None = None
+        self._current: WatchedExchange | None = None
         self.is_broken = False
 
     def read(self, frame: Frame) -> None:
@@ -133,7 +133,7 @@ class ConnectionReader:
         """Read an event of the client; return whether there was one."""
         event = self._client.next_event()
         if isinstance(event, h11.Request):
-            self._current = Exchange(event.method.decode(), event.target.decode("latin-1"))
+            self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"))
             self._server.send(h11.Request(method=event.method, target="/", headers=[("host", "-")]))
             self._server.send(h11.EndOfMessage())
         elif isinstance(event, h11.Data) and self._current is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.watch.exchanges import WHOLE, Exchange
+from cachesim.tools.watch.exchanges import WHOLE, WatchedExchange
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies, read_answer
 
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ NUMBERS = {
 """Numbers of a reply, and where servers write them."""
 
 
-def reply_numbers(exchange: Exchange) -> dict[str, int | None]:
+def reply_numbers(exchange: WatchedExchange) -> dict[str, int | None]:
     """Return prompt, reused, evaluated and generated tokens that the reply states; None if it does not."""
     stated: dict[tuple[str, str], int] = {}
     if exchange.coding in ("", "identity"):
@@ -86,7 +86,7 @@ class JoinedRows:
     _replies: deque[_Waiting] = field(default_factory=deque)
     _logged: deque[_Waiting] = field(default_factory=deque)
 
-    def sent(self, exchange: Exchange) -> bool:
+    def sent(self, exchange: WatchedExchange) -> bool:
         """Compare a request that is complete, before its reply is known; return whether it could be compared."""
         kept, note = list[KeptBody](), ""
         if exchange.method != "POST" or not exchange.size:
@@ -102,7 +102,7 @@ class JoinedRows:
         exchange.body = bytearray()
         return bool(kept)
 
-    def ended(self, exchange: Exchange) -> Iterator[Row]:
+    def ended(self, exchange: WatchedExchange) -> Iterator[Row]:
         """Yield the rows that the end of an exchange completes."""
         kept, compared, note = self._compared.pop(id(exchange), ([], [], ""))
         if not compared and not note:

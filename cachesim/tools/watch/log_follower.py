@@ -41,9 +41,9 @@ class LineSplitter:
 
     def last(self) -> Iterator[str]:
         """Yield the last line if it has no line end."""
-        if self._rest and not self._dropping:
-            yield self._rest
-        self._rest = ""
+        rest, self._rest = self._rest + self._decoder.decode(b"", final=True), ""
+        if rest and not self._dropping:
+            yield rest
 
 
 class LogFollower:

@@ -1,4 +1,4 @@
-"""Output of the rows: a line each, JSON lines, or a table on a terminal that shows the latest; then the totals."""
+"""RowOutput of the rows: a line each, JSON lines, or a table on a terminal that shows the latest; then the totals."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MARGIN = 6                   # lines of the terminal that the table leaves free
 MOST = 200                   # rows of the table, at most
 
 
-class Output(Protocol):
-    """Output of rows and totals."""
+class RowOutput(Protocol):
+    """RowOutput of rows and totals."""
 
     def row(self, row: Row) -> None:
         """Print a row."""
@@ -30,7 +30,7 @@ class Output(Protocol):
 
 
 class JsonLines:
-    """Output as JSON lines."""
+    """RowOutput as JSON lines."""
 
     def row(self, row: Row) -> None:
         """Print a row as an object."""
@@ -42,7 +42,7 @@ class JsonLines:
 
 
 class Lines:
-    """Output as lines of text."""
+    """RowOutput as lines of text."""
 
     def row(self, row: Row) -> None:
         """Print a row."""
@@ -54,7 +54,7 @@ class Lines:
 
 
 class LiveTable:
-    """Output as a table of the latest rows, which changes in place."""
+    """RowOutput as a table of the latest rows, which changes in place."""
 
     def __init__(self) -> None:
         self._rows: deque[Row] = deque(maxlen=MOST)
@@ -94,7 +94,7 @@ class LiveTable:
         return table
 
 
-def output(as_json: bool) -> Output:
+def output(as_json: bool) -> RowOutput:
     """Return the output for stdout: JSON lines, a table on a terminal, else lines."""
     return JsonLines() if as_json else LiveTable() if sys.stdout.isatty() else Lines()
 
