@@ -38,9 +38,11 @@ class Watch:
     """A running ``cachesim watch``. ``rows`` are its rows, ``totals`` its totals after ``end``."""
 
     def __init__(self, to, *words):
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)     # background jobs ignore SIGINT
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cachesim", "watch", "--listen", f"{HOST}:0", "--to", to, "--json", "-q", *words],
             stdout=subprocess.PIPE, text=True, bufsize=1)  # fmt: skip
+        signal.signal(signal.SIGINT, handler)
         self.url = json.loads(self.process.stdout.readline())["url"].rstrip("/")
         self.rows, self.totals = [], {}
         self.reader = threading.Thread(target=self._read)
@@ -202,7 +204,8 @@ def overhead(args):
 def _rate(to, n):
     """Generated tokens per second of 8 streams."""
     def stream(slot):
-        body = {"prompt": f"Stream {slot} of {n}", "n_predict": 400, "stream": True, "id_slot": slot, "ignore_eos": True}
+        body = {"prompt": f"Stream {slot} of {n}", "n_predict": 400, "stream": True, "id_slot": slot,
+                "ignore_eos": True}  # fmt: skip
         return ask(to, "/completion", body)[2].count(b"data: ")
 
     start = time.perf_counter()

@@ -123,7 +123,7 @@ class Analysis:
         joined = self._joined
         names = ("requests", "other", "prompt", "reused", "evaluated", "again", "generated")
         return {
-            **{name: joined.totals[name] for name in names}, "causes": dict(joined.causes.most_common()),
+            **{name: joined.totals[name] for name in names}, "causes": joined.ranked_causes(),
             "log_lines": self._lines.lines, "log_restarts": self._from.log.restarts if self._from.log else 0,
             "log": self._lines.totals(), "dropped_bytes": self._dropped, **self._connections.counts,
         }  # fmt: skip

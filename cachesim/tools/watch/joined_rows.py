@@ -146,6 +146,10 @@ class JoinedRows:
             yield from (self._counted(one.row) for one in waiting)
             waiting.clear()
 
+    def ranked_causes(self) -> list[Row]:
+        """Return the causes that cost tokens, the most frequent first."""
+        return [{"cause": cause, "requests": number} for cause, number in self.causes.most_common()]
+
     def _counted(self, row: Row) -> Row:
         """Number a row and add it to the totals."""
         self.totals["requests"] += 1

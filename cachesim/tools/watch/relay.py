@@ -82,7 +82,7 @@ class _Side(asyncio.Protocol):
         self._relay, self._kind, self.number = relay, kind, number
         self.transport: Any = None
         self.peer: _Side | None = None
-        self._has_ended = False
+        self._has_ended = self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect a client with the server before its first byte is read; then let both sides read."""
@@ -123,12 +123,15 @@ class _Side(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Close the other side as this side was closed: after its bytes, or by a reset."""
         self._end()
-        if self.peer is None or self.peer.transport is None:
+        self._is_lost, peer = True, self.peer
+        if peer is None or peer.transport is None:
             return
-        if error is None:
-            self.peer.transport.close()
+        if peer._is_lost:
+            self.peer = peer.peer = None         # a cycle of references would wait for the garbage collector
+        elif error is None:
+            peer.transport.close()
         else:
-            self.peer.reset()
+            peer.reset()
 
     def reset(self) -> None:
         """End the connection with a reset, as the other side ended."""

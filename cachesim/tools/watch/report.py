@@ -146,7 +146,7 @@ def totals_text(totals: Row) -> str:
     """Return the totals as text."""
     lines = [f"{counted(totals['requests'], 'request')}: prompt {totals['prompt']:,}, reused {totals['reused']:,}, "
              f"evaluated {totals['evaluated']:,} tokens"]  # fmt: skip
-    lines += [f"  {number:>4}  {cause}" for cause, number in totals["causes"].items()]
+    lines += [f"  {one['requests']:>4}  {one['cause']}" for one in totals["causes"]]
     lines += [f"  {said}" for said in totals["log"]]
     lost = {"dropped_bytes": "bytes were not analysed: the queue was full",
             "unread_connections": "connections were not analysed: not HTTP/1.1, or a part was not copied",

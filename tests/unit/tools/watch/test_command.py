@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_a_relay_prints_rows_and_at_an_interrupt_the_totals():
         rows, [totals] = said(process)
     assert [(row["cause"], row["prompt"], row["reused"]) for row in rows] == [
         ("new", 12, 7), ("extends", 12, 7), ("date", 12, 7)]  # fmt: skip
-    assert totals["requests"] == 3 and totals["causes"] == {"date": 1} and totals["unread_connections"] == 0
+    assert totals["requests"] == 3 and totals["causes"] == [{"cause": "date", "requests": 1}] and totals["unread_connections"] == 0
 
 
 def test_bodies_are_stored_only_where_the_user_says(tmp_path):
@@ -146,7 +147,7 @@ def test_a_killed_analysis_breaks_no_connection():
     with relaying() as (process, client):
         process.stderr.readline()
         ask(client, "What is it, please?")
-        [child] = open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()
+        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
         assert "the analysis ended; connections are still relayed" in process.stderr.readline()
         ask(client, "What is it, please?")
@@ -170,7 +171,7 @@ def test_a_followed_log_prints_each_row_at_once(tmp_path):
             stream.writelines(lines[100:110])
         assert json.loads(process.stdout.readline())["request"]["task"] == 9
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=60)
     assert json.loads(out.splitlines()[0])["totals"]["requests"] == 2 and process.returncode == exits.INTERRUPTED
 
 

@@ -15,7 +15,8 @@ from tests.unit.tools.watch.relayed import Copies, relay, relay_to, run
 REQUEST_BYTES = (b"POST /v1/x?a=%20b HTTP/1.1\r\nZ-Last: 1\r\nhOsT: some.name:80\r\nCookie: a=1\r\ncookie:  b=2 \r\n"
                  b"Expect: 100-continue\r\nContent-Length: 7\r\n\r\n\x00\xffbody\n")  # fmt: skip
 REPLY_BYTES = (b"HTTP/1.1 299 Quite  Unusual\r\nX-b: 2\r\nx-A: 1\r\nX-b: 1\r\nContent-Encoding: gzip\r\n"
-               b"Keep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=1\r\n\x1f\x8b\x08\r\n0\r\nTrailer: t\r\n\r\n")
+               b"Keep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=1\r\n\x1f\x8b\x08\r\n0\r\n"
+               b"Trailer: t\r\n\r\n")  # fmt: skip
 
 
 def test_both_directions_arrive_byte_for_byte():
