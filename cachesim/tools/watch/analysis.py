@@ -60,10 +60,13 @@ class Analysis:
         """Wait for bytes or for the next look at the log file; return whether more may come."""
         log = self._from.log
         waits = [*([] if self._copies is None else [self._copies]), *(log.wait_on() if log else [])]
-        ready = select(waits, [], [], TICK)[0] if waits or not self._from.once else []
-        if self._copies in ready:
+        is_busy = log is not None and log.has_more
+        ready = select(waits, [], [], 0 if is_busy or not (waits or not self._from.once) else TICK)[0]
+        has_copies = self._copies in ready
+        while has_copies:                        # the copies first: they wait in memory, the log in a file
             self._read_copies()
-        found = False
+            has_copies = self._copies is not None and bool(select([self._copies], [], [], 0)[0])
+        found = is_busy
         if log is not None and (not log.wait_on() or set(log.wait_on()) & set(ready)):
             for line in log.lines():
                 found = True
@@ -72,7 +75,7 @@ class Analysis:
         if self._quiet >= QUIET:
             self._idle()
         if self._from.copies is not None:
-            return self._copies is not None
+            return self._copies is not None or (log is not None and log.has_more)
         return log is not None and not log.ended and not (self._from.once and not found and not log.wait_on())
 
     def _read_copies(self) -> None:

@@ -16,6 +16,7 @@ from cachesim.tools.watch.exchanges import WHOLE, WatchedExchange
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies, read_answer
 
 Row = dict[str, Any]
+HALVES = 4_096               # replies that wait for their log rows, at most
 APART = 32                   # rows of the other side that end a wait for the missing half
 NUMBERS = {
     "prompt": (("timings", "prompt_n+cache_n"), ("usage", "prompt_tokens"), ("usage", "input_tokens")),
@@ -121,6 +122,8 @@ class JoinedRows:
             else:
                 self._replies.append(_Waiting(row))
         yield from self._overdue(self._logged)
+        while len(self._replies) > HALVES:
+            yield self._counted(self._replies.popleft().row)
 
     def logged(self, row: Row, is_alone: bool = False) -> Iterator[Row]:
         """Yield the rows that a log row completes. ``is_alone``: no clients are watched."""

@@ -52,7 +52,7 @@ class LogFollower:
     def __init__(self, path: Path) -> None:
         self._path, self._split = path, LineSplitter()
         self._stream: int | None = None
-        self.ended = False
+        self.ended, self._at_end = False, True
         self.restarts = 0                # rotations and truncations
         self._open()
 
@@ -71,18 +71,23 @@ class LogFollower:
             raise BadInput("not a regular file", file=str(self._path), hint="pipe it into `cachesim watch -`")
         self._stream = opened
 
+    @property
+    def has_more(self) -> bool:
+        """True if the last piece did not reach the end of the file."""
+        return not self._at_end
+
     def wait_on(self) -> list[int]:
         """Return the descriptors that become readable when lines arrive; a file has none."""
         return [self._stream] if self._path is STDIN and self._stream is not None and not self.ended else []
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines that have arrived. Of standard input, read a single piece: call it when it is readable."""
+        """Yield the lines of the next piece of ``PIECE`` bytes. Call it for standard input when that is readable."""
         if self._path is STDIN:
             yield from self._of_pipe()
             return
+        is_replaced = self._is_replaced()    # asked first: the server wrote its last lines before the rotation
         yield from self._of_file()
-        if self._is_replaced():              # the server wrote its last lines before the rotation
-            yield from self._of_file()
+        if is_replaced and self._at_end:
             yield from self._split.last()
             self._restart()
             yield from self._of_file()
@@ -105,7 +110,7 @@ class LogFollower:
         yield from self._split.lines(data)
 
     def _of_file(self) -> Iterator[str]:
-        """Yield the lines from the last position to the end of the file; from its start if it became shorter."""
+        """Yield the lines of a piece after the last position; from the start of the file if it became shorter."""
         if self._stream is None:
             with suppress(BadInput):         # rotated, and the new file does not exist yet
                 self._open()
@@ -114,9 +119,11 @@ class LogFollower:
         if os.fstat(self._stream).st_size < os.lseek(self._stream, 0, os.SEEK_CUR):
             os.lseek(self._stream, 0, os.SEEK_SET)
             self._split, self.restarts = LineSplitter(), self.restarts + 1
+        data = b""
         with suppress(OSError):
-            while data := os.read(self._stream, PIECE):
-                yield from self._split.lines(data)
+            data = os.read(self._stream, PIECE)
+        self._at_end = len(data) < PIECE
+        yield from self._split.lines(data)
 
     def _is_replaced(self) -> bool:
         """Return whether the path names another file than the open one."""

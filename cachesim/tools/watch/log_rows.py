@@ -170,16 +170,16 @@ def _is_over(state: LogState, request: LoggedRequest) -> bool:
     return request.n_tokens is not None or all(one is not request for one in state.unnamed)
 
 
-def _is_same(request: LoggedRequest, one: TiedRequest) -> bool:
+def _is_same(request: LoggedRequest, tied: TiedRequest) -> bool:
     """Return whether two records are about the same request."""
     if request.named and request.task is not None:
-        return (one.slot, one.task) == (request.slot, request.task)
-    return one.task is None and request.lines[0] <= one.lines[0].number <= request.lines[1]
+        return (tied.slot, tied.task) == (request.slot, request.task)
+    return tied.task is None and request.lines[0] <= tied.lines[0].number <= request.lines[1]
 
 
-def _first(one: Derived) -> int:
+def _first(derived: Derived) -> int:
     """Return the number of the first line that is about a request."""
-    return (one.request.choice or one.request.lines[0]).number
+    return (derived.request.choice or derived.request.lines[0]).number
 
 
 def _change(run: _Run, request: LoggedRequest, numbers: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ class RecentBodies:
         spoken_text.cache_clear()
 
     def add(self, url: str, raw: bytes) -> list[KeptBody]:
-        """Compare the prompts of a request body with the requests before, and keep them. [] if it is no request for a
+        """Compare the prompts of a request body with the requests before, and keep them. [] if it does not ask for a
         completion. Raises BadInput for a body that cannot be read."""
         value = parse_json(raw, what="body")
         if not is_body(value):
