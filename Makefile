@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
 PEERS_SGLANG := .venv-peers-sglang
+VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
 LIVE   := .venv-live
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
@@ -27,7 +28,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed hostile rediscover replay grades docs coverage peers peers-vllm peers-sglang adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads upstream optimized browser dist targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -42,6 +43,8 @@ help:
 	@echo 'make fuzz     search all engines for new failures   make fuzz MINUTES=60 JOBS=2'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
+	@echo 'make trees    run 100,000 under SGLang 0.5.23        make trees JOBS=2'
+	@echo 'make blocks   run 100,000 under vLLM, repaired      make blocks JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
@@ -49,6 +52,7 @@ help:
 	@echo 'make docs     update outputs in the documents       make docs'
 	@echo 'make coverage list rules reached by scenarios       make coverage'
 	@echo 'make peers    compare with the real classes         make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
+	@echo 'make vllm-tests  run vLLM'\''s own tests on our engine  make vllm-tests VLLM_TESTS=FOLDER'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
@@ -111,6 +115,17 @@ keyed: $(VENV)/.run
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0@M,0 --set mmproj=gemma3 --examples 10000 --seed 2708 $(ARGS)
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --set mmproj=causal --examples 35000 --seed 2709 $(ARGS)
 
+# 100,000 conversations under sglang@0.5.23, the release itself; resumes.
+trees: $(VENV)/.run
+	$(BIN)/cachesim fuzz -p sglang@0.5.23 --examples 100000 --seed 36 --jobs $(JOBS) --out tests/fuzz/trees --resume $(ARGS)
+
+# 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
+BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out tests/fuzz/blocks --resume
+blocks: $(VENV)/.run
+	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 35 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 5000 --seed 36 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --set async_scheduling=true --model A --model W8 --model 'W8 A' --examples 5000 --seed 37 $(ARGS)
+
 # Resumes where it stopped; START= skips the first cases, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run
 	@$(BIN)/python -m tests.hostile --number $(N) --start $(START) --seed $(SEED) --jobs $(JOBS) $(ARGS)
@@ -155,6 +170,16 @@ $(PEERS)/.made: pyproject.toml
 # vLLM's scheduler runs on a CPU; a whole installation would bring kernels for GPUs, so its wheel comes without dependencies.
 peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
+
+# vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.
+vllm-tests: $(PEERS_VLLM)/.made $(VLLM_TESTS)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_unit_tests $(VLLM_TESTS) $(ARGS)
+
+$(PEERS_VLLM)/vllm-0.33.0/tests: $(PEERS_VLLM)/.made
+	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install setuptools setuptools-scm setuptools-rust wheel
+	@cd $(PEERS_VLLM) && VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=0.33.0 bin/python -m pip --disable-pip-version-check \
+	  --quiet download --no-deps --no-build-isolation --no-binary vllm vllm==0.33.0 && tar -xzf vllm-0.33.0.tar.gz vllm-0.33.0/tests
 
 $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_VLLM)
@@ -162,14 +187,18 @@ $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0
 	@touch $@
 
-# SGLang's tree needs no torch: tests/peers/sglang_source.py replaces it.
+# SGLang's tree, queue policy and admission need no torch: tests/peers/sglang_source.py replaces it.
 peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
 
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install -e . msgspec
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.20 \
+		sglang==0.5.20
 	@touch $@
 
 # Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.

@@ -1,5 +1,5 @@
 """Setup of all tests: a single BLAS thread (as on the command line), cached byte code, deterministic Hypothesis draws,
-and collection of only those files that can hold a selected test."""
+rare garbage collection, and collection of only those files that can hold a selected test."""
 
 import gc
 import os
@@ -16,6 +16,10 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
 from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.limits import lift
 from cachesim.cli.main import ONE_THREAD
+
+# Most objects here are tests, which stay until the end: to look through them takes a tenth of the time
+gc.disable()
+gc.set_threshold(50_000, 20, 100)
 
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
@@ -39,8 +43,9 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_finish():
-    """Keep the garbage collector from looking again and again through the tests themselves."""
+    """Collect garbage from here on, without looking again and again through the tests themselves."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_teardown():

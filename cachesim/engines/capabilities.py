@@ -86,7 +86,8 @@ class Field(NamedTuple):
 
 class DrawnServer(NamedTuple):
     """A drawn server. ``edges``: lengths [tokens] near which prompts are drawn more often; ``most``: longest prompt
-    that the server accepts; ``images``: sizes of the images in prompts, as the notation writes them."""
+    that the server accepts; ``images``: sizes of the images in prompts, as the notation writes them; ``answers``:
+    lengths of answers [tokens], one of which each request has."""
 
     engine: str
     model: str
@@ -94,6 +95,7 @@ class DrawnServer(NamedTuple):
     edges: tuple[int, ...]
     most: int
     images: tuple[str, ...] = ()
+    answers: tuple[int, ...] = (1, 1, 1, 2, 2, 3, 4, 8)
 
 
 class ChatDrawing(NamedTuple):

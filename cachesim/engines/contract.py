@@ -20,7 +20,7 @@ from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
-from cachesim.engines.inspection import BlockCell, Excess, Key, MemorySizes, Stored, StoredBytes
+from cachesim.engines.inspection import BlockCell, Excess, Key, MemorySizes, Stored, StoredBytes, TreeCell
 from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -195,6 +195,10 @@ class Server(MemorySizes, ABC):
 
     def blocks(self) -> Sequence[BlockCell]:
         """Return the blocks of the pool in the order of their numbers; () for an engine without a pool."""
+        return ()
+
+    def nodes(self) -> Sequence[TreeCell]:
+        """Return the nodes of the radix tree, parents before their children; () for an engine without a tree."""
         return ()
 
     def memory_matches(self, slot: int) -> bool:

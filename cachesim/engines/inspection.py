@@ -8,7 +8,7 @@ resume, K/V rows and recurrent states. An object that several conversations shar
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -100,6 +100,18 @@ class BlockCell(NamedTuple):
     refs: int                    # requests that use it
     place: int                   # its place in the free list, from 0; -1 = in use
     keys: int = 0                # number of its keys
+
+
+class TreeCell(NamedTuple):
+    """A node of a radix tree that requests share, for pictures. Parts: "rows", "window", "state"."""
+
+    id: int                      # its number
+    parent: int                  # number of its parent, 0 = the root, which is not a cell
+    start: int                   # tokens of the prefix before it
+    end: int                     # tokens of the prefix up to its end
+    held: Sequence[str]          # parts that it has
+    lacks: Sequence[str]         # parts of the memory that it lacks
+    locks: int                   # requests that lock it
 
 
 class MemorySizes:

@@ -195,8 +195,9 @@ def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFi
     n = one.answer.cache_n
     prompt = prompt_of(*with_identities(one.request, one.answer))[:n]
     armed = [stored for stored, _ in requests[number - 1].judged.armed] if number and n else []
-    same = [stored for stored in armed if common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))]
-    for stored in sorted(same, key=lambda stored: abs(len(stored.tokens) - n)):
+    same = [stored for stored in armed
+            if common_prefix(stored.tokens[: stored.length], prompt) == min(n, stored.length)]  # fmt: skip
+    for stored in sorted(same, key=lambda stored: abs(stored.length - n)):
         if found := reader.within(stored, len(stored.tokens)):
             return found
     return []

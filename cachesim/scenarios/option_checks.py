@@ -32,7 +32,7 @@ EVERY: Mapping[str, Help] = {
 FIELDS: Mapping[str, Help] = {
     "messages": Help("s:S40+u:A5", "a chat of a system and a user message (a assistant, t tool)"),
     "user_starts": Help("S40.|A5", "a user message starts here"),
-    "cache_prompt": Help("A5!", "cache_prompt = false: the slot's tokens are not reused"),
+    "cache_prompt": Help("A5!", "cache_prompt = false: nothing is reused"),
     "id_slot": Help("A5@1", "requests slot 1"),
     "n_keep": Help("{n_keep=4}", "tokens at the start that a context shift keeps; -1 = the whole prompt"),
     "n_discard": Help("{n_discard=8}", "tokens that a context shift drops; 0 = half of the tokens after n_keep"),
@@ -73,7 +73,7 @@ def fields_of(manual: Manual) -> dict[str, Help]:
     own = {declared.name: Help(f"{{{declared.name}={declared.drawn[0] if declared.drawn else declared.default}}}",
                                declared.help) for declared in manual.fields}  # fmt: skip
     return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {}),
-            **(ADAPTERS if any(one.name == "lora" for one in manual.fields) else {})}
+            **(ADAPTERS if manual.adapter_scales else {})}
 
 
 DEFAULT_ENGINE = DEFAULT.name

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+# Here, because the inner pytest removes the modules that it imports: NumPy cannot be imported twice in a process
+import cachesim.tools.run.run_table  # noqa: F401
 from cachesim.pytest_plugin import is_scenario
 
 pytest_plugins = ["pytester"]

@@ -42,13 +42,18 @@ NAMED = {
         "full_swa2w-157", "full_swa9-194", "full_swa_mamba-133", "full_swa_nocache-211", "full_swa_swa-241",
         "mamba-270", "mamba_none-262",
     ),
+    "sglang": (
+        "full-44", "full-76", "full_mamba-126", "full_mamba-133", "full_swa-113", "full_swa-161", "full_swa-249",
+        "full_swa_mamba-31", "full_swa_mamba-285",
+    ),
 }
 """Small recordings that an earlier version did not reproduce: context shifts with and without kept leading tokens,
 two in a row, prompts longer than the context. With several slots: answers that are not numbers, slot actions within a
 group, lack of room, a failed load, uninitialised numbers, and wrong answers of each cause. Of a scheduler's classes:
-every wrong answer, two ends of the process, two wrong drafters, and the smallest of every other kind of model."""
+every wrong answer, two ends of the process, two wrong drafters, and the smallest of every other kind of model; of a
+tree, few files with every model, policy, kind of event and verdict, and a retraction of each model."""
 MOST = 2                 # files of an older rule set, at most
-LIMIT = (2 << 20) + (1340 << 10)
+LIMIT = (2 << 20) + (1430 << 10)
 
 Thing = tuple[str, ...]
 

@@ -37,8 +37,8 @@ def typed(tmp_path):
     return run
 
 
-def test_there_are_three_files_and_their_commands():
-    assert set(FILES) == {"my_rules.py", "lru.py", "block_states.py"} and len(COMMANDS) == 12
+def test_there_are_four_files_and_their_commands():
+    assert set(FILES) == {"my_rules.py", "lru.py", "block_states.py", "before_end.py"} and len(COMMANDS) == 14
 
 
 def test_the_first_has_ten_lines():
@@ -49,7 +49,7 @@ def test_the_first_has_ten_lines():
 def test_a_command_runs(typed, words):
     code, out, err = typed(words)
     assert code in (0, 1), err
-    assert any(name in out for name in ("mine", "lru", "blocks", "ik_llama@1889-base"))
+    assert any(name in out for name in ("mine", "lru", "blocks", "before-end", "ik_llama@1889-base"))
 
 
 def test_a_note_on_a_checkpoint_decides_which_checkpoint_stays(typed):
@@ -66,3 +66,10 @@ def test_a_state_at_the_end_of_every_block_is_found(typed):
     plain, blocks = (run["requests"] for run in json.loads(typed([*words, "--json"])[1])["runs"])
     assert [one["cache_n"] for one in plain] == [0, 48, 0] and [one["cache_n"] for one in blocks] == [0, 48, 32]
     assert all(one["equal_cold"] for one in (*plain, *blocks))
+
+
+def test_a_state_before_the_end_of_a_prompt_is_found(typed):
+    [words] = [words for words in COMMANDS if "before_end.py" in words and words[1] == "run"]
+    plain, earlier = (run["requests"] for run in json.loads(typed([*words, "--json"])[1])["runs"])
+    assert [one["cache_n"] for one in plain] == [0, 0] and [one["cache_n"] for one in earlier] == [0, 16]
+    assert all(one["equal_cold"] for one in (*plain, *earlier))

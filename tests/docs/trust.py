@@ -14,7 +14,7 @@ from tests.replay.test_full import RECORDED as FULL
 from tests.replay.test_history import RECORDED as OLDER
 
 CAMPAIGNS = Path(__file__).parents[1] / "fuzz"
-"""Folder with the results of `make million` and `make keyed`, in folders of these names."""
+"""Folder with the results of `make million`, `keyed`, `blocks` and `trees`, in folders of these names."""
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
@@ -92,5 +92,7 @@ NAMES = {
     "newest": builds("llama.cpp")[0],
     "searched": searched("million"),
     "keyed": searched("keyed"),
+    "trees": searched("trees"),
+    "blocks": searched("blocks"),
 }
 """Names that fields of README and pages may use."""

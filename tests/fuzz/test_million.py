@@ -1,5 +1,5 @@
-"""Tests of the state files of ``make million`` and ``make keyed``: campaigns under the repaired rules, in files for
-resuming."""
+"""Tests of the state files of ``make million``, ``keyed``, ``blocks`` and ``trees``: campaigns without failures, in
+files for resuming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cachesim.tools.search.campaign_file import read_campaign
 from tests.docs.trust import CAMPAIGNS, searched
 
 ROOT = CAMPAIGNS.parents[1]
-TARGETS = ("million", "keyed")
+TARGETS = ("million", "keyed", "blocks", "trees")
 KEPT = {target: sorted((CAMPAIGNS / target).glob("campaign-*.json")) for target in TARGETS}
 
 

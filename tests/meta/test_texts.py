@@ -3,10 +3,10 @@ rarely)."""
 
 import ast
 from functools import cache
+from importlib import import_module
 
 import pytest
 
-from tests.meta.faults import FAULTS, GENERATED
 from tests.meta.generate import generated
 from tests.meta.plant import ROOT, holders
 
@@ -17,14 +17,19 @@ def statements(text):
     return ast.unparse(ast.parse(text))
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_the_text_to_replace_occurs_once_in_the_engine(fault):
-    (path,) = holders(ROOT, fault.engine, fault.old)
-    text = path.read_text()
-    assert text.count(fault.old) == 1
-    assert statements(text) != statements(text.replace(fault.old, fault.new))
+@pytest.fixture(scope="module")
+def faults():
+    """The module of the faults. Only the process that runs these tests generates them."""
+    return import_module("tests.meta.faults")
 
 
-def test_generated_faults_are_reproducible_and_depend_on_the_seed():
-    assert generated(ROOT) == GENERATED
-    assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in GENERATED}
+def test_the_text_to_replace_occurs_once_in_the_engine(faults):
+    for fault in faults.FAULTS:
+        texts = [path.read_text() for path in holders(ROOT, fault.engine, fault.old)]
+        assert [text.count(fault.old) for text in texts] == [1], fault.name
+        assert statements(texts[0]) != statements(texts[0].replace(fault.old, fault.new)), fault.name
+
+
+def test_generated_faults_are_reproducible_and_depend_on_the_seed(faults):
+    assert generated(ROOT) == faults.GENERATED
+    assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in faults.GENERATED}

@@ -1,4 +1,4 @@
-"""The released tree of SGLang 0.5.23 (UnifiedRadixCache, Python core), imported from an unpacked wheel.
+"""The released tree of SGLang 0.5.20 or 0.5.23 (UnifiedRadixCache, Python core), imported from an unpacked wheel.
 
 The tree needs few operations of torch; numpy provides them. Other modules of the package are replaced by empty ones.
 The allocators are ours: free lists, first in, first out.
@@ -16,6 +16,29 @@ import numpy as np
 TREE = "sglang.srt.mem_cache"
 REAL = {"sglang", "sglang.srt", TREE, *(f"{TREE}.{name}" for name in (
     "unified_radix_cache", "radix_cache", "base_prefix_cache", "evict_policy"))}  # fmt: skip
+SCHEDULE = {"sglang.srt.managers", "sglang.srt.managers.schedule_policy", *(
+    f"{TREE}.{name}" for name in ("common", "prefill_budget", "cache_init_params"))}  # fmt: skip
+ON = {"SGLANG_ENABLE_WAITING_PREFIX_REFRESH", "SGLANG_OPT_UNIFIED_CACHE_FREE_OUT_OF_WINDOW_SLOTS"}
+
+
+class _Envs:
+    """Environment variables of the package."""
+
+    def __getattr__(self, name):
+        return SimpleNamespace(get=lambda: "1" if name in ON else "")
+
+
+class _Off:
+    """Settings of a server, all of them off."""
+
+    def __getattr__(self, name):
+        return _Off()
+
+    def __call__(self, *args):
+        return False
+
+    def __bool__(self):
+        return False
 POLICIES = {"lru": "LRU", "lfu": "LFU", "slru": "SLRU", "priority": "Priority", "fifo": "FIFO"}
 
 
@@ -68,6 +91,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         made = _Empty(spec.name)
         made.rank_consensus = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
+        made.is_swa_req_ring = lambda allocator: False
+        made.envs = _Envs()
+        made.get_exec = made.get_disagg = made.get_parallel = made.get_context = made.get_schedule = lambda: _Off()
+        made.get_bool_env_var = made.is_hip = lambda *args: False
+        made.page_interleave_shard_size = lambda allocator: 1
         made.split_node_hash_value = lambda *args: (None, None)
         made.get_eviction_strategy = _strategy
         made.SWATokenToKVPoolAllocator, made.HybridReqToTokenPool = Allocator, Rows
@@ -113,6 +141,14 @@ class Allocator:
     def swa_available_size(self):
         return len(self.swa) * self.page_size
 
+    def request_slot_reserve(self, **kwargs):
+        return 0
+
+    def create_prefill_budget(self, tree, **kwargs):
+        from sglang.srt.mem_cache.prefill_budget import PrefillBudget
+
+        return PrefillBudget(self, tree, **kwargs)
+
     def mamba_full_cache_donor(self):
         return None
 
@@ -128,8 +164,14 @@ class Allocator:
         self.free_swa_segment(slots)
         self.free_full_segment(slots)
 
+    def free_segments(self, segments):
+        for slots, start_pos in segments:
+            self.free_segment(slots, start_pos)
+
     def translate_swa_indices_for_transfer(self, slots):
         return tensor([self.peer[int(slot)] for slot in slots])
+
+    translate_loc_from_full_to_swa = translate_swa_indices_for_transfer
 
     def clear_full_to_swa_mapping(self, slots):
         self.peer.update({int(slot): 0 for slot in slots})
@@ -156,20 +198,28 @@ class StateSlots:
         self.slots += [int(slot) for slot in slots]
 
 
-def load(folder):
-    """Import the tree from the folder of an unpacked wheel; return its modules."""
+def load(folder, schedule=False):
+    """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy."""
     torch = types.ModuleType("torch")
     torch.int64, torch.Tensor, torch.tensor, torch.device = np.int64, Tensor, tensor, str
     torch.cat = lambda parts: np.concatenate(list(parts)).view(Tensor)
-    torch.empty = lambda *args, **kwargs: tensor([])
+    torch.empty = lambda shape, **kwargs: tensor([0] * shape if isinstance(shape, int) else [])
+    torch.bool, torch.iinfo = np.bool_, np.iinfo
     sys.modules["torch"] = torch
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, _Finder())
+    REAL.update(SCHEDULE if schedule else ())
     from sglang.srt.mem_cache import base_prefix_cache, radix_cache, unified_radix_cache
     from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
 
     unified_radix_cache.is_virtual_node = lambda node: False
+    more = {}
+    if schedule:
+        from sglang.srt.managers import schedule_policy
+        from sglang.srt.mem_cache import common
+
+        more = {"policy": schedule_policy, "common": common}
     return SimpleNamespace(
-        params=base_prefix_cache, key=radix_cache.RadixKey, cache=unified_radix_cache.UnifiedRadixCache,
+        **more, params=base_prefix_cache, key=radix_cache.RadixKey, cache=unified_radix_cache.UnifiedRadixCache,
         parts=components, core=unified_tree_core.UnifiedTreeCore,
     )  # fmt: skip

@@ -1,12 +1,13 @@
-"""Random operations on the released tree of SGLang 0.5.23 and on ours: every result and every slot is compared.
+"""Random operations on the released tree of SGLang and on ours: every result and every slot is compared.
 
-    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0
+    python -m tests.peers.sglang_tree FOLDER --ops 100000 --seed 0 [--release 0.5.20]
 
-FOLDER: an unpacked wheel of sglang 0.5.23, beside the package msgspec.
+FOLDER: an unpacked wheel of sglang, beside the package msgspec. The CPU times are those of the two trees in turn.
 """
 
 import argparse
 import random
+import time
 from array import array
 from collections import Counter
 from pathlib import Path
@@ -16,15 +17,20 @@ import numpy as np
 
 from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Tree
+from cachesim.engines.shared.page_pool import KvPools, StatePool
 from tests.peers import sglang_source as source
 
 LENGTH = 100                   # operations on a tree
 
 
+SECONDS = Counter()             # CPU time of the released tree and of ours
+
+
 class Trees:
     """The released tree and ours, with equal pools."""
+
+    rules = PROFILES["sglang@0.5.23"]
 
     def __init__(self, real, parts, page, window, size, states, policy, cap, grid):
         self.real, self.parts, self.page, self.locks = real, parts, page, []
@@ -34,7 +40,7 @@ class Trees:
         opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
                         "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip
         self.kv, self.pool = KvPools(page, size, size if 1 in parts else None), StatePool(states)
-        self.tree = Tree(PROFILES["sglang@0.5.23"], opts, parts, window, self.kv, self.pool)
+        self.tree = Tree(self.rules, opts, parts, window, self.kv, self.pool)
 
     def _cache(self, window, policy, cap, grid):
         real, rows = self.real, source.Rows(mamba_allocator=self.states)
@@ -56,7 +62,8 @@ class Trees:
             enable_session_radix_cache=False, buffer_pipeline=None, cache_controller=None, metrics_collector=None,
             is_swa_enabled=1 in self.parts, is_mamba_enabled=2 in self.parts, host_memory_mode="cache",
             _sliding_window_size=window, tree_components=tuple(self.names[part] for part in self.parts),
-            session=SimpleNamespace(try_match_prefix=lambda params: None), update_eviction_metrics=lambda *args: None,
+            session=SimpleNamespace(**{f"try_{name}": lambda *args, **kwargs: None for name in (
+                "match_prefix", "inc_lock_ref", "dec_lock_ref")}), update_eviction_metrics=lambda *args: None,
         )  # fmt: skip
         cache.components = {self.names[part]: kinds[part](cache, params) for part in self.parts}
         cache._components_tuple = tuple(cache.components.values())
@@ -65,20 +72,29 @@ class Trees:
 
     def evict(self, *asked):
         params = self.real.params.EvictParams(num_tokens=asked[0], swa_num_tokens=asked[1], mamba_num=asked[2])
-        theirs = self.cache.evict_for_alloc(params)
-        freed = [theirs.num_tokens_evicted, theirs.swa_num_tokens_evicted, theirs.mamba_num_evicted]
-        assert freed == self.tree.evict(asked)
+        theirs, ours = self.both(lambda: self.cache.evict_for_alloc(params), lambda: self.tree.evict(asked))
+        assert [theirs.num_tokens_evicted, theirs.swa_num_tokens_evicted, theirs.mamba_num_evicted] == ours
+
+    def both(self, *actions):
+        """Perform an action on the released tree and on ours; return both results."""
+        results = []
+        for name, action in zip(("released", "ours"), actions, strict=True):
+            began = time.process_time()
+            results.append(action())
+            SECONDS[name] += time.process_time() - began
+        return results
 
     def match(self, tokens, limit, space):
         key = self.real.key(array("q", tokens), space, limit=limit)
-        theirs, ours = self.cache.match_prefix(self.real.params.MatchPrefixParams(key=key)), \
-            self.tree.match(tokens, space, limit)
-        assert (theirs.device_prefix_len, theirs.full_kv_hit_length) == ours.found[1:]
+        params = self.real.params.MatchPrefixParams(key=key)
+        theirs, ours = self.both(lambda: self.cache.match_prefix(params), lambda: self.tree.match(tokens, space, limit))
+        hit = len(theirs.device_indices) if self.rules.build == "0.5.20" else theirs.device_prefix_len
+        assert (hit, theirs.full_kv_hit_length) == ours.found[1:]
         assert 1 not in self.parts or theirs.swa_branching_seqlen == ours.window_branch
         assert 2 not in self.parts or theirs.mamba_branching_seqlen == ours.state_branch
         return theirs.last_device_node, ours.node
 
-    def insert(self, tokens, frontier, space, priority):
+    def insert(self, tokens, frontier, space, priority, counted, chunk):
         n = len(tokens) // self.page * self.page
         short = [max(0, n - self.kv.full.available), max(0, n - self.kv.available)]
         self.evict(short[0], short[1] if 1 in self.parts else 0, int(2 in self.parts and not self.pool.available))
@@ -89,16 +105,36 @@ class Trees:
         frontier = frontier if 1 in self.parts else 0
         self.slots.free_swa_segment(theirs[:frontier])
         self.kv.free_window(ours[:frontier])
+        old = self.rules.build == "0.5.20"
+        more = {"chunked": chunk, "swa_evicted_seqlen": frontier} if old else {"inserted_len": counted}
         params = self.real.params.InsertParams(
-            key=self.real.key(array("q", tokens[:n]), space), value=theirs, priority=priority, mamba_value=states[0])
-        params.set_evicted_seqlen(self.names[1], frontier)
-        one = self.cache.insert(params)
-        other = self.tree.insert(Insertion(tokens, space, n, ours, 0, frontier, 0, priority, states[1], tokens))
+            key=self.real.key(array("q", tokens[:n]), space), value=theirs, priority=priority, mamba_value=states[0],
+            **more)
+        if not old:
+            params.set_evicted_seqlen(self.names[1], frontier)
+        ask = Insertion(tokens, space, n, ours, 0, frontier, counted, priority, states[1], tokens, chunk)
+        one, other = self.both(lambda: self.cache.insert(params), lambda: self.tree.insert(ask))
         assert one.prefix_len == other.known and (2 not in self.parts or bool(one.mamba_exist) == other.exists)
         if other.exists:
             self.states.free(states[0])
-            self.pool.give_back(states[1])
+            self.pool.put_back(states[1])
         return one.last_device_node, other.node
+
+    def lock(self, theirs, ours):
+        """Lock the same node of both trees."""
+        if self.rules.build == "0.5.20":
+            receipt = theirs, self.cache.inc_lock_ref(theirs).to_dec_params()
+        else:
+            receipt = self.cache.lock(theirs)
+        self.locks.append((receipt, self.tree.lock(ours)))
+
+    def unlock(self, theirs, ours):
+        """Release a lock of both trees."""
+        if self.rules.build == "0.5.20":
+            self.cache.dec_lock_ref(*theirs)
+        else:
+            self.cache.unlock(theirs)
+        self.tree.unlock(ours)
 
     def check(self):
         """Compare all nodes, sizes and free lists."""
@@ -144,16 +180,15 @@ def campaign(real, seed, tried):
             end = trees.match(tokens, draw.randrange(len(tokens) + 1), space)
         elif kind == "i" and tokens:
             frontier = draw.choice([0, draw.randrange(len(tokens) + 1) // page * page])
-            end = trees.insert(tokens, frontier, space, draw.randrange(3))
+            counted = draw.choice([0, draw.randrange(len(tokens) + 1)])
+            end = trees.insert(tokens, frontier, space, draw.randrange(3), counted, draw.random() < 0.5)
         elif kind == "u" and trees.locks:
-            theirs, ours = trees.locks.pop(draw.randrange(len(trees.locks)))
-            trees.cache.unlock(theirs)
-            trees.tree.unlock(ours)
+            trees.unlock(*trees.locks.pop(draw.randrange(len(trees.locks))))
         else:
             window, states = draw.choice([0, 1, 7]), draw.choice([0, 1])
             trees.evict(draw.choice([0, 1, 7, 20]), window * (1 in parts), states * (2 in parts))
         if end is not None and draw.random() < 0.3:
-            trees.locks.append((trees.cache.lock(end[0]), trees.tree.lock(end[1])))
+            trees.lock(*end)
         trees.check()
         tried[kind] += 1
 
@@ -163,7 +198,9 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ops", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--release", default="0.5.23", choices=("0.5.23", "0.5.20"))
     args = parser.parse_args()
+    Trees.rules = PROFILES[f"sglang@{args.release}"]
     real, tried = source.load(args.folder), Counter()
     for number in range(-(-args.ops // LENGTH)):
         try:
@@ -173,6 +210,8 @@ def main():
     names = {"m": "match", "i": "insert", "u": "unlock", "e": "evict"}
     kinds = ", ".join(f"{n} {names[kind]}" for kind, n in tried.most_common())
     print(f"{tried.total()} operations ({kinds}), 0 mismatches")
+    released, ours = SECONDS["released"], SECONDS["ours"]
+    print(f"CPU time: released tree {released:.1f} s, ours {ours:.1f} s, {ours / released:.2f} x")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ import traceback
 from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RealServer
 
 SIZES = (2, 3, 4, 5, 8, 16)
-TOKENS = range(8, 90)        # without FILLER
+TOKENS = range(8, 90)        # without FILLER and PLACEHOLDER
+PLACEHOLDER = 6
+IMAGES = {"x": 2, "y": 5, "z": 9}        # identifiers, and the tokens of each
 KINDS = (
     "full", "full full", "swa", "rswa", "chunked", "mamba", "full swa", "full swa swa", "full chunked", "full mamba",
     "full mamba", "full mamba", "full mamba mamba", "full swa mamba", "swa mamba",
@@ -59,7 +61,7 @@ def draw_config(rng):
         "watermark": rng.choice((0.0, 0.0, 0.1)), "reserve_full": rng.random() > 0.2,
         "retention": rng.choice((0, 0, None, step * rng.randint(1, 3))) if sparse and caching else 0,
         "spec": spec, "num_spec": min(least, rng.randint(1, 3)) if spec else 0,
-        "async_scheduling": spec is None and rng.random() < 0.3, "caching": caching,
+        "async_scheduling": rng.random() < 0.3, "images": rng.random() < 0.2, "caching": caching,
         "dcp": 2 if kinds <= {"full", "mamba"} and rng.random() < 0.08 and not any(g["eagle"] for g in groups) else 1,
         "prefix_match_unit": rng.choice(unit) if len(groups) > 1 and caching and unit and rng.random() < 0.3 else None,
         "ckpt_align": align,
@@ -80,18 +82,25 @@ def draw_request(rng, known, config):
     """Return a request; most repeat a part of an earlier one."""
     most = config["max_model_len"] - 2
     size = min(group["block_size"] for group in config["groups"])
-    prompt = []
+    prompt, images, spent = [], [], sum(image[1] for one in known for image in one.get("images", ()))
     if known and rng.random() < 0.8:
         old = known[rng.randrange(len(known))]
         text = old["prompt"] + old["answer"] * (rng.random() < 0.4)
         cut = rng.choice((len(text), len(old["prompt"]), rng.randint(1, len(text)),
                           max(1, rng.randint(0, len(text) // size) * size)))  # fmt: skip
-        prompt = text[:cut]
+        prompt, images = text[:cut], [one for one in old.get("images", ()) if one[0] + one[1] <= cut]
+    if config["images"] and rng.random() < 0.5:
+        name, size_of = rng.choice(list(IMAGES.items()))
+        images = [*images, [len(prompt), size_of, name]]
+        prompt = prompt + [PLACEHOLDER] * size_of
     if not prompt or rng.random() < 0.75:
         prompt = prompt + [rng.choice(TOKENS) for _ in range(rng.choice((1, 3, size, rng.randint(1, 60))))]
     prompt = prompt[: min(most, 90)]
     room = config["max_model_len"] - len(prompt)
     request = {"prompt": prompt, "answer": [rng.choice(TOKENS) for _ in range(rng.randint(1, min(20, room)))]}
+    images = [image for image in images if image[0] + image[1] <= len(prompt)]
+    if images and spent + sum(image[1] for image in images) <= config["max_num_batched_tokens"]:
+        request["images"] = images           # within the encoder's budget; a placeholder without image is a token
     rare = {"salt": lambda: rng.choice("ab"), "lora": lambda: rng.choice("lm"), "skip_read": lambda: True}
     request |= {name: value() for name, value in rare.items() if rng.random() < 0.04}
     if config["policy"] == "priority":
@@ -102,9 +111,9 @@ def draw_request(rng, known, config):
 def draw_drafts(rng, server, told):
     """Return the drafts for the requests that just spoke: a right beginning, sometimes a wrong token."""
     config, drafts = server.config, {}
-    for name in told:
+    for name in told if config["spec"] and not config["async_scheduling"] else ():
         request = server.scheduler.requests.get(name)
-        if not config["spec"] or request is None or request.is_finished() or request.is_prefill_chunk:
+        if request is None or request.is_finished() or request.is_prefill_chunk:
             continue
         rest = (server.requests[name]["answer"][request.num_output_tokens :] + [FILLER] * config["num_spec"])
         right = rng.randint(0, config["num_spec"])

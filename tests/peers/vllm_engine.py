@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import torch
 from vllm.lora.request import LoRARequest
+from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core import kv_cache_utils
+from vllm.v1.core.encoder_cache_manager import EncoderCacheManager
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
@@ -133,6 +135,8 @@ class RealServer:
             settings, cache_config, SimpleNamespace(accept_tokens=lambda *_: True, validate_tokens=lambda _, ids: ids),
             block_size=block_size, hash_block_size=unit, log_stats=True,
         )  # fmt: skip
+        self.scheduler.max_num_encoder_input_tokens = config["max_num_batched_tokens"]
+        self.scheduler.encoder_cache_manager = EncoderCacheManager(config["max_num_batched_tokens"])
         self.manager = self.scheduler.kv_cache_manager
         config |= {
             "scheduler_block_size": block_size, "hash_block_size": unit,
@@ -143,7 +147,7 @@ class RealServer:
         self.recorder = Recorder(self.scheduler, recorded)
         self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, config["num_hash_lookahead_tokens"])
         self.loras = {}
-        self.pending = deque()             # scheduled, not yet updated: (output, tokens each request receives)
+        self.pending = deque()  # steps in flight: output, tokens of each request, requests that do not get them
 
     def add(self, number):
         """Add a request."""
@@ -156,6 +160,8 @@ class RealServer:
         request = Request(
             str(number), list(told["prompt"]), sampling, None, arrival_time=float(number), lora_request=lora,
             cache_salt=told.get("salt"), priority=told.get("priority", 0), block_hasher=self.hasher,
+            mm_features=[MultiModalFeatureSpec(None, "image", name, PlaceholderRange(offset, length))
+                         for offset, length, name in told.get("images", ())],
         )  # fmt: skip
         self.scheduler.add_request(request)
         return {"op": "add", "req": number, "hashes": [self.recorder.number(h) for h in request.block_hashes]}
@@ -166,7 +172,10 @@ class RealServer:
         return {"op": "abort", "req": number, "ev": self.recorder.take()}
 
     def reset(self, running):
-        """Reset the prefix cache."""
+        """Reset the prefix cache. The tokens in flight of requests that restart are not delivered."""
+        for name in [request.request_id for request in self.scheduler.running] if running else ():
+            for _, _, dropped in self.pending:
+                dropped.add(name)
         ok = self.scheduler.reset_prefix_cache(reset_running_requests=running)
         return {"op": "reset", "running": running, "ok": ok, "ev": self.recorder.take()}
 
@@ -181,15 +190,19 @@ class RealServer:
             row = [int(name), start, count]
             said[name] = []
             if not request.is_prefill_chunk:
-                first = start + count - len(drafts) - len(told["prompt"])
+                flying = [len(tokens[name]) for _, tokens, dropped in self.pending
+                          if name in tokens and name not in dropped]  # fmt: skip
+                first = request.num_output_tokens + sum(flying)
                 rest = told["answer"][first:] + [FILLER] * (len(drafts) + 1)
                 accepted = next((i for i, draft in enumerate(drafts) if draft != rest[i]), len(drafts))
+                if self.config["async_scheduling"] and drafts:       # the worker drafts: any number may be right
+                    accepted = (7 * int(name) + first) % (len(drafts) + 1)
                 said[name] = rest[: accepted + 1]
                 if drafts:
                     row += [len(drafts), accepted]
             run.append(row)
         if run:                            # a step without tokens has no output
-            self.pending.append((output, said))
+            self.pending.append((output, said, set()))
         step = {"op": "schedule", "ev": self.recorder.take(), "run": run}
         if output.new_block_ids_to_zero:
             step["zero"] = output.new_block_ids_to_zero
@@ -199,7 +212,7 @@ class RealServer:
 
     def update(self, drafts):
         """Process the oldest output; `drafts` maps requests to the tokens proposed for them, or makes this map then."""
-        output, said = self.pending.popleft()
+        output, said, _ = self.pending.popleft()
         names = list(said)
         told = {name: len(tokens) for name, tokens in said.items() if tokens}
         results = self.scheduler.update_from_output(output, ModelRunnerOutput(

@@ -4,6 +4,7 @@ tests/data."""
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 
@@ -14,34 +15,32 @@ from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, 
 
 FILES = sorted(path for path in DATA.rglob("*.json") if path.parent.name != "mlx_lm")      # see tests/peers
 PLAIN_INEXACT = 36          # of commit 3f545be, counted by hand from the headers
-OUT = [path for path in FILES if read_trace(path, profiles()).out]
-IN = [path for path in FILES if path not in OUT]
 
 
-def names(path):
-    return str(path.relative_to(DATA))
+@cache
+def traces():
+    """Return the recordings by path."""
+    return {path: read_trace(path, profiles()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", IN, ids=names)
-def test_every_step_and_event_agrees(path):
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
+def test_every_event_and_every_verdict_agrees(path):
     found = decisions(path)
+    if found.trace.out:
+        return
     assert found.first is None
     assert decided_alike(found)
-
-
-@pytest.mark.parametrize("path", IN, ids=names)
-def test_every_verdict_agrees(path):
-    found = verdicts(path)
-    assert found.broken == sorted(found.trace.inexact)
-    assert judged_alike(found) and decided_alike(found)
+    judged = verdicts(path)
+    assert judged.broken == sorted(judged.trace.inexact)
+    assert judged_alike(judged) and decided_alike(judged)
 
 
 def not_replayable(tmp_path):
     """A trace of a rule set that this build does not have, and those of the selection that it cannot replay."""
-    data = json.loads(IN[0].read_text())
+    data = json.loads(FILES[0].read_text())
     path = tmp_path / "t.json"
     path.write_text(json.dumps({**data, "engine": "mlx-lm", "profile": "of-another-age"}))
-    return [path, *OUT]
+    return [path, *(path for path, trace in traces().items() if trace.out)]
 
 
 @pytest.mark.parametrize("replayed", [decisions, verdicts])
@@ -53,11 +52,11 @@ def test_a_trace_out_of_scope_is_undecided_and_never_agreement(tmp_path, replaye
 
 
 def test_the_selection_is_what_it_promises():
-    traces = [read_trace(path, profiles()) for path in IN]
-    head = [t for t in traces if t.file.parent == DATA / "llama_cpp"]
+    found = [trace for trace in traces().values() if not trace.out]
+    head = [t for t in found if t.file.parent == DATA / "llama_cpp"]
     assert len({t.model for t in head}) == 9
-    assert {str(path.relative_to(DATA).parent) for path in IN} == {*FOLDERS, *OLDER, *OTHERS, *ODD, *NAMED}
-    assert sum(len(t.inexact) for t in traces) >= 50
+    assert {str(t.file.relative_to(DATA).parent) for t in found} == {*FOLDERS, *OLDER, *OTHERS, *ODD, *NAMED}
+    assert sum(len(t.inexact) for t in found) >= 50
     assert sum(path.stat().st_size for path in FILES) <= LIMIT
 
 

@@ -22,7 +22,7 @@ MEANS = {
     STRICT: "a scenario has the fault, a rule set without it is right, and the named rule alone makes the difference",
     PARTLY: "a scenario shows a part of it",
     NOT: "within scope, and nothing shows it",
-    LATER: "images and adapters of older builds, vLLM, LMCache and SGLang, which are not simulated yet",
+    LATER: "images and adapters of older builds, offload to a CPU, and LMCache, which are not simulated yet",
     OUT: "a kernel, a fork, another program, or a kind of memory that is not simulated",
 }
 HEAD = """# Reported bugs

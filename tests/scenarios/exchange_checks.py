@@ -112,7 +112,7 @@ class _Memory(Silent):
             judge, server = Judge(self.server.model), self.server
             slots = [server.live(slot) for slot in server.occupied_slots()]
             for stored in [*slots, *map(server.stored, server.kept())]:
-                shared = common_prefix(stored.tokens, self.prompt)
+                shared = common_prefix(stored.tokens[: stored.length], self.prompt)
                 most = min(shared, len(self.prompt) - 1)
                 usable = [n for n in range(1, most + 1)
                           if compare_stored(stored._replace(resume=n), judge.cold_runs.covering(stored.tokens)).holds]

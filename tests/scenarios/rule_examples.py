@@ -147,10 +147,10 @@ PLAIN: Mapping[str, Decision] = {
 """Decisions of rules of mlx-lm's classes that its server never asks, as its tables would tell them."""
 
 
-SPLIT = Split(0, 40, 50, 50, 16, 16, 0, 16, 40, False, 0, 0, False, 0)
+SPLIT = Split(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
     "V-POOL-5": (3, 32), "V-MAM-6": ("mamba", False, True), "V-MAM-6.COPY": ("mamba", False, True),
-    **dict.fromkeys(("V-SPLIT-1", "V-SPLIT-1.BLOCK", "V-SPLIT-1.LAST"), (SPLIT,)),
+    **dict.fromkeys(("V-SPLIT-1", "V-SPLIT-1.ALONE", "V-SPLIT-1.BLOCK"), (SPLIT,)),
     "V-SCHED-NEXT": ("fcfs", [(0, 1)]), "V-SCHED-ADMIT": (0, 3, 0, 2), "V-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""

@@ -42,14 +42,13 @@ def test_a_report_is_of_an_entry() -> None:
     assert set(REPORTS) <= set(BUGS)
 
 
-@pytest.mark.parametrize("entry", BUGS)
-def test_an_entry_is_shown_or_has_a_class_and_a_reason(entry: str) -> None:
-    bug = BUGS[entry]
-    if entry in REPORTS:
-        assert (bug.kind, bug.why) == ("", ""), f"a scenario shows {entry}: remove class and why from bugs.toml"
-    else:
-        assert bug.kind in (NOT, LATER, OUT) and bug.why.endswith("."), f"{entry} needs a class and a sentence"
-    assert bug.threads and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread) for thread in bug.threads)
+def test_an_entry_is_shown_or_has_a_class_and_a_reason() -> None:
+    for entry, bug in BUGS.items():
+        if entry in REPORTS:
+            assert (bug.kind, bug.why) == ("", ""), f"a scenario shows {entry}: remove class and why from bugs.toml"
+        else:
+            assert bug.kind in (NOT, LATER, OUT) and bug.why.endswith("."), f"{entry} needs a class and a sentence"
+        assert bug.threads and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread) for thread in bug.threads), entry
 
 
 @strict
@@ -77,9 +76,11 @@ def changed(entry: str, **values: Any) -> Shown:
 ])
 def test_a_false_claim_is_found(entry: str, values: dict[str, Any], said: str) -> None:
     case = changed(entry, **values)
-    named = first_named(case)
-    found = [*complaints(case), *([] if is_named(named, case.report) else [f"why names {named}"])]
-    assert any(said in one for one in found), found
+    if said == "why names":                  # the search takes longer than all that a report claims otherwise
+        assert not is_named(first_named(case), case.report)
+    else:
+        found = list(complaints(case))
+        assert any(said in one for one in found), found
 
 
 @pytest.mark.parametrize("report", key_reports(), ids=lambda report: report.threads[0])

@@ -1,6 +1,6 @@
-"""Part of the page about servers with a block pool.
+"""Parts of the page about servers with a block pool, and with a radix tree.
 
-    python -m tests.workloads.blocks LINES        replace the part in the page
+    python -m tests.workloads.blocks LINES        replace the parts in the page for which there are lines
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
 from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.cells import read_lines
-from tests.workloads.grid import BLOCKS, MODELS, RULES_BLOCKS
+from tests.workloads.grid import MODELS, SETTINGS_BLOCKS, SETTINGS_TREES
 from tests.workloads.markdown import over, share, table
 from tests.workloads.shared import answered
 
 Line = dict[str, Any]
+Cells = dict[tuple[str, str, str], list[Line]]
 COMPARED = ("block size 528", "528, retention interval -1")
 BEFORE = "## Distance from the bound\n"
 """Heading that follows the part."""
@@ -33,12 +34,45 @@ Evaluated tokens, per cent of the prompt tokens of the answered requests; in par
 did not run in all sessions names the number of sessions, the shortest ones.
 """
 
+TREES_TEXT = """## SGLang: chunks, states and eviction
+
+One session at a time, 16 tokens simulated as one. The pool has 4 million tokens and 4,096 states unless stated
+otherwise, so that nothing is evicted. Without the extra buffer a recurrent model keeps a state at the end of each chunk
+and each request. The table is made as the one of vLLM.
+
+Evaluated tokens, per cent of the prompt tokens of the answered requests; in parentheses above the bound. A cell that
+did not run in all sessions names the number of sessions, the shortest ones.
+"""
+
+
+def parts(lines: Iterable[Line]) -> list[str]:
+    """Return the parts for which there are lines."""
+    lines = list(lines)
+    made = ((blocks_part, SETTINGS_BLOCKS), (trees_part, SETTINGS_TREES))
+    return [part(lines) for part, rules in made if any(one["rules"] in rules for one in lines)]
+
+
+def trees_part(lines: Iterable[Line]) -> str:
+    """Return the text and the table about servers with a radix tree."""
+    return "\n".join([TREES_TEXT, _settings(_cells(lines, SETTINGS_TREES), SETTINGS_TREES, "SGLang"), ""])
+
 
 def blocks_part(lines: Iterable[Line]) -> str:
-    """Return the text and the table: settings by kinds of model, for each rule set."""
-    cells: dict[tuple[str, str, str], list[Line]] = {}
+    """Return the text and the table about servers with a block pool."""
+    cells = _cells(lines, SETTINGS_BLOCKS)
+    return "\n".join([TEXT, _settings(cells, SETTINGS_BLOCKS, "vLLM"), _judged(cells)])
+
+
+def _cells(lines: Iterable[Line], rules: Iterable[str]) -> Cells:
+    cells: Cells = {}
     for one in lines:
-        cells.setdefault((one["rules"], one["kind"], one["setting"]), []).append(one)
+        if one["rules"] in rules:
+            cells.setdefault((one["rules"], one["kind"], one["setting"]), []).append(one)
+    return cells
+
+
+def _settings(cells: Cells, every: Mapping[str, Iterable[str]], engine: str) -> str:
+    """Return a table: settings of each rule set by kinds of model."""
     most = max((len(found) for found in cells.values()), default=0)
 
     def cell(rules: str, kind: str, setting: str) -> str:
@@ -49,16 +83,17 @@ def blocks_part(lines: Iterable[Line]) -> str:
         few = "" if one["sessions"] == most else f", {one['sessions']} sessions"
         return f"{answered(one)} ({over(one)}{few})"
 
-    rows = [[f"{setting}{f', {rules}' * (len(RULES_BLOCKS) > 1)}", *(cell(rules, kind, setting) for kind in MODELS)]
-            for rules in RULES_BLOCKS for setting in BLOCKS]  # fmt: skip
-    return "\n".join([TEXT, table(["setting", *(f"{kind} ({model})" for kind, model in MODELS.items())], rows),
-                      _judged(cells)])  # fmt: skip
+    rows = [[setting, rules.partition(" ")[2], *(cell(rules, kind, setting) for kind in MODELS)]
+            for rules, settings in every.items() for setting in settings]  # fmt: skip
+    return table(["setting", engine, *(f"{kind} ({model})" for kind, model in MODELS.items())], rows)
 
 
-def _judged(cells: dict[tuple[str, str, str], list[Line]]) -> str:
+def _judged(cells: Cells) -> str:
     """Return the judged answers in a sentence, and the hybrid model's bound with two settings."""
     judged = [one for found in cells.values() for one in found if one["wrong"] is not None]
-    hybrid = {setting: summed(found) for (_, kind, setting), found in cells.items() if kind == "hybrid"}
+    newest = next(iter(SETTINGS_BLOCKS))
+    hybrid = {setting: summed(found) for (rules, kind, setting), found in cells.items()
+              if (rules, kind) == (newest, "hybrid")}  # fmt: skip
     bound = ""
     if all(setting in hybrid for setting in COMPARED):
         plain, dense = (hybrid[setting] for setting in COMPARED)
@@ -82,4 +117,5 @@ def replaced(page: str, part: str) -> str:
 if __name__ == "__main__":
     from tests.workloads.page import PAGE
 
-    PAGE.write_text(replaced(PAGE.read_text("utf-8"), blocks_part(read_lines(Path(sys.argv[1])).values())), "utf-8")
+    for part in parts(read_lines(Path(sys.argv[1])).values()):
+        PAGE.write_text(replaced(PAGE.read_text("utf-8"), part), "utf-8")

@@ -42,7 +42,7 @@ SHARED: Mapping[str, Mapping[str, Any]] = {
 RULES_SHARED = ("latest", "repaired", "b10587", "ik main", "mlx 0.32.2")
 
 
-RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0"}
+RULES_BLOCKS = {"vllm 0.33.0": "vllm@0.33.0", "vllm 0.31.0": "vllm@0.31.0"}
 """Row of the table of servers with a block pool -> rule set."""
 _POOL = 2**22                         # tokens of a pool that is never full
 _LARGE = {"block_size": 528, "num_gpu_blocks": _POOL // 528}
@@ -56,8 +56,32 @@ BLOCKS: Mapping[str, Mapping[str, Any]] = {
     "block size 16": {"block_size": 16, "num_gpu_blocks": _POOL // 16},
     "attention 16, states 528": {"block_size": 16, "mamba_block_size": 528, "num_gpu_blocks": _POOL // 16},
 }  # fmt: skip
-"""Settings of these servers. 528 is the block size that hybrid models of a few billion parameters get, because the page
-of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "block size 528": _LARGE, "528, Mamba mode all": {**_LARGE, "mamba_cache_mode": "all"},
+}
+"""Settings of 0.31.0, the last release with the Mamba mode `all`."""
+SETTINGS_BLOCKS = {"vllm 0.33.0": BLOCKS, "vllm 0.31.0": MODES}
+"""Row of the table -> its settings. 528 is the block size that hybrid models of a few billion parameters get, because
+the page of a recurrent state is as large as that of so many tokens. Scaled by 16, both sizes are whole."""
+
+RULES_TREES = {"sglang 0.5.23": "sglang@0.5.23"}
+"""The same, of servers with a radix tree."""
+_TREE = {"max_total_tokens": _POOL, "max_mamba_cache_size": 4096}
+_BUFFER = {**_TREE, "mamba_scheduler_strategy": "extra_buffer"}
+TREES: Mapping[str, Mapping[str, Any]] = {
+    "pages of 1, chunks of 2,048": _TREE,
+    "chunks of 8,192": {**_TREE, "chunked_prefill_size": 8192},
+    "extra buffer": _BUFFER,
+    "extra buffer, pages of 64": {**_BUFFER, "page_size": 64},
+    "extra buffer, states every 1,024": {**_BUFFER, "mamba_track_interval": 1024},
+    "128 states": {**_TREE, "max_mamba_cache_size": 128},
+    "pool of 524,288 tokens": {**_TREE, "max_total_tokens": 2**19},
+    "pool of 524,288, slru": {**_TREE, "max_total_tokens": 2**19, "radix_eviction_policy": "slru"},
+}  # fmt: skip
+SETTINGS_TREES = {"sglang 0.5.23": TREES}
+"""Row of the table of servers with a radix tree -> its settings."""
+OF_STATES = frozenset(name for name in TREES if "buffer" in name or "states" in name)
+"""Settings that change nothing for a model without recurrent states."""
 
 
 class Column(NamedTuple):
@@ -71,7 +95,7 @@ class Column(NamedTuple):
     @property
     def profile(self) -> str:
         """Name of the rule set."""
-        return {**RULE_SETS, **RULES_BLOCKS}[self.rules]
+        return {**RULE_SETS, **RULES_BLOCKS, **RULES_TREES}[self.rules]
 
 
 def has(profile: str, given: Mapping[str, Any]) -> bool:
@@ -109,10 +133,12 @@ def columns_shared() -> Iterator[Column]:
 
 
 def columns_blocks() -> Iterator[Column]:
-    """Yield the cells of servers with a block pool, the hybrid model first."""
+    """Yield the cells of servers with a block pool or a radix tree, the hybrid model first. Without states, a tree has
+    no settings for them."""
     for kind in sorted(MODELS, key=lambda kind: kind != "hybrid"):
-        for setting, given in BLOCKS.items():
-            yield from (Column(rules, kind, setting, given) for rules in RULES_BLOCKS)
+        for rules, settings in (SETTINGS_BLOCKS | SETTINGS_TREES).items():
+            yield from (Column(rules, kind, setting, given) for setting, given in settings.items()
+                        if kind in ("hybrid", "recurrent") or setting not in OF_STATES)  # fmt: skip
 
 
 def columns() -> Iterator[Column]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
 from cachesim.tools.workload.cell_jobs import summed
-from tests.workloads.blocks import blocks_part
+from tests.workloads.blocks import parts as pool_parts
 from tests.workloads.cells import read_lines
 from tests.workloads.charts import Bar, Dot, bars, dots
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
@@ -313,7 +313,7 @@ def page(
     for kind, model in MODELS.items():
         parts += [f"### {kind.capitalize()} ({model})\n", sessions_of(results, kind), evaluated(results, kind)]
     parts += [TOGETHER, several.part(), AGENTS, delegating.part()]
-    parts += [*([blocks_part(blocks)] if blocks else []), DISTANCES, distances(results)]
+    parts += [*pool_parts(blocks), DISTANCES, distances(results)]
     parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
     parts += [MEMORY, *_memory_picture(results)]
     for kind in ("hybrid", "window", "recurrent", "attention"):

@@ -25,25 +25,27 @@ class Options:
         help="Slots of full attention.")
     swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="S-TOMB S-ADMIT",
         help="Simulator setting: slots of the window pool; 0 = --swa-full-tokens-ratio times --max-total-tokens.")
-    swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio",
+    swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio", tries=(1.0,),
         help="Slots of the window pool per slot of full attention.")
     max_mamba_cache_size: int = flag(64, "--max-mamba-cache-size", least=4, affects="S-TOMB S-PATH",
         help="Slots of recurrent states.")
     max_running_requests: int = flag(8, "--max-running-requests", least=1, help="Requests that run at a time.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="S-CHUNK",
+        tries=(512, 2048, 8192),
         help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
         help="Most tokens of prompts that one step evaluates.")
     schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="S-QUEUE",
         help="Order of the waiting requests.")
     radix_eviction_policy: str = flag("lru", "--radix-eviction-policy", choices=tuple(PRIORITIES),
-        governs="S-VICTIM", help="Order in which leaves are evicted.")
+        governs="S-VICTIM", tries=("lru", "slru"), help="Order in which leaves are evicted.")
     new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
     mamba_scheduler_strategy: str = flag("no_buffer", "--mamba-scheduler-strategy",
-        choices=("no_buffer", "extra_buffer"), governs="S-GIVE S-TRACK",
+        choices=("no_buffer", "extra_buffer"), governs="S-GIVE S-TRACK", tries=("no_buffer", "extra_buffer"),
         help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
     mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="S-TRACK",
+        tries=(64, 256),
         help="Distance of the states that a generating request tracks, with extra_buffer.")
     mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="S-PATH",
         help="Most states on a path of the tree; -1 = any number.")
@@ -55,6 +57,14 @@ class Options:
     in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
+    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"), governs="S-PAIRS",
+        help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
+    speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="S-PAIRS",
+        help="Tokens of a draft.")
+    draft_window: int = flag(0, least=0, tokens=True, governs="S-RETAIN",
+        help="Simulator setting: tokens back that the drafter reads in the window pool.")
+    strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
+        help="Answers contain reasoning: requests leave only their prompts in the tree.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 

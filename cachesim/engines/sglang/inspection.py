@@ -7,11 +7,11 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
 from cachesim.model import Rows
 
@@ -60,6 +60,14 @@ class Inspected(Worker):
         return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
                 if node.value[part] is not None]  # fmt: skip
 
+    def nodes(self) -> list[TreeCell]:
+        """Return the nodes of the tree."""
+        names = [("rows", "window", "state")[part] for part in self.parts]
+        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
+                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is not None],
+                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is None],
+                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
+
     def occupied_slots(self) -> Sequence[int]:
         """Return the requests in progress: an ended request leaves only nodes that others can find."""
         return self.busy()
@@ -75,38 +83,19 @@ class Inspected(Worker):
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes."""
-        tree, nodes = self.tree, list(self.tree.nodes())
-        for part in self.parts:
-            have = [node for node in nodes if node.value[part] is not None]
-            free = sum(tree.size(node, part) for node in have if not node.lock[part])
-            held = sum(tree.size(node, part) for node in have if node.lock[part])
-            if [free, held] != [tree.evictable[part], tree.protected[part]]:
-                raise Crash(f"part {LETTERS[part]}: {free} tokens evictable and {held} protected, counted "
-                            f"{tree.evictable[part]} and {tree.protected[part]}")  # fmt: skip
-            if part != FULL and any(node not in tree.lists[part] for node in have):
-                raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
-        leaves = {node for node in nodes if not node.children and not any(node.lock)}
-        if leaves != set(tree.leaves):
-            raise Crash("the set of evictable leaves is not that of the tree")
-        for node in nodes:
-            self._check_node(node)
-        self._check_slots(nodes)
-
-    def _check_node(self, node: Node) -> None:
-        page, above = self.page, node.parent
-        if len(node.key) % page or above is None or above.end != node.start or not node.key:
-            raise Crash(f"node {node.id} does not continue its parent by whole pages")
-        if above.parent is not None and above.lock[FULL] < node.lock[FULL]:
-            raise Crash(f"node {node.id} has more locks than its parent")
+        self.tree.check()
+        self._check_slots(list(self.tree.nodes()))
 
     def _check_slots(self, nodes: list[Node]) -> None:
         """Every slot is free, in the tree, or in one request's own part of its row."""
         rows = [row for row in self.slots if row.allocated]
         own = [row.buffer[row.protected : row.allocated] for row in rows]
-        used = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)]) // self.page
-        pages = np.concatenate((np.unique(used), np.array(self.kv.full.free, np.int64)))
-        if len(np.unique(pages)) != len(pages) or len(pages) != self.kv.full.size // self.page:
-            raise Crash(f"{len(pages)} pages are free or in use, of {self.kv.full.size // self.page}")
+        slots = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)])
+        for pool, used in ((self.kv.full, slots), (self.kv.window, self.kv.peer[slots] if self.window else slots)):
+            if pool is not None:
+                pages = np.concatenate((np.unique(used[used > 0] // pool.page), np.array(pool.free, np.int64)))
+                if len(np.unique(pages)) != len(pages) or len(pages) != pool.size // pool.page:
+                    raise Crash(f"{len(pages)} pages are free or in use, of {pool.size // pool.page}")
         if STATE in self.parts:
             states = [node.value[STATE] for node in nodes if node.value[STATE] is not None] + list(self.states.free)
             states += [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]

@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.sglang.flags import FLAGS, IGNORED
 from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.shared import advice
 from cachesim.model.hash_mixing import Rng
 
-TRIES = advice.tries_of(FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072))
+TRIES = advice.tries_of(
+    FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072),
+    lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
+    lambda now, load: advice.larger_values("max_mamba_cache_size", now, 64, 256, 1024),
+)  # fmt: skip
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """Draw a server for this model: small pools, short chunks."""
+    """Draw a server for this model: small pools, short chunks. Long answers in a tight pool lead to retractions."""
     states = not set(model) <= set("AW0123456789 ")
     strategy = rng.one(("no_buffer", "extra_buffer")) if states else "no_buffer"
     page = 1 if strategy == "no_buffer" and states else rng.one((1, 1, 4, 8))
     chunk = rng.one((2048, 2048, 64, 32, 16))
-    most = min(400, MOST_DRAWN_BATCHES * chunk)
-    tokens = rng.one((1, 1, 2, 4)) * (most + 80 + 4 * page) // page * page
+    tight = rng.chance(30)
+    most = rng.one((32, 64)) if tight else min(400, MOST_DRAWN_BATCHES * chunk)
+    tokens = (most + 56 if tight else rng.one((1, 1, 2, 4)) * (most + 80 + 4 * page)) // page * page
     server = {
         "page_size": page, "max_total_tokens": tokens, "chunked_prefill_size": chunk,
         "max_running_requests": rng.one((8, 3, 2, 1)), "schedule_policy": rng.one(("fcfs", "lpm", *ORDERS)),
         "radix_eviction_policy": rng.one(("lru", "lru", "lfu", "slru")), "state_grid": rng.one((page, 2 * page)),
         "mamba_scheduler_strategy": strategy, "mamba_track_interval": rng.one((8, 16, 256)),
         "max_mamba_cache_size": rng.one((64, 40, 30)), "swa_eviction_interval": rng.one((1, 4, 128)),
-        "swa_full_tokens_ratio": rng.one((1.0, 0.8, 0.6)), "new_token_ratio": rng.one((0.7, 0.3)),
+        "swa_full_tokens_ratio": 1.0 if tight else rng.one((1.0, 0.8, 0.6)),
+        "new_token_ratio": 0.0 if tight else rng.one((0.7, 0.3)),
     }  # fmt: skip
     if rng.chance(30):
         server["mamba_max_states_per_path"] = 2
-    return DrawnServer("sglang", model, server, (1, page, 2 * page, chunk, chunk + 1), min(most, tokens // 2))
+    if rng.chance(30):
+        server |= {"speculative_algorithm": rng.one(("EAGLE", "EAGLE", "NGRAM")), "draft_window": rng.one((0, 12))}
+    drawn = DrawnServer("sglang", model, server, (1, page, 2 * page, chunk, chunk + 1), min(most, tokens // 2))
+    return drawn._replace(answers=(8, 16, 24, 36)) if tight else drawn
+
+
+def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the number of accepted draft tokens."""
+    return {"draft_else": rng.below(4)} if server.get("speculative_algorithm") else {}
 
 
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
-    drawn=("A", "AA", "W8 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, slots=False,
-    takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
+    drawn=("A", "AA", "W8 A", "W6 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, draw_fields=draw_fields,
+    slots=False, pool=True,
+    takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),

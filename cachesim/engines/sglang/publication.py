@@ -1,22 +1,23 @@
-"""Exchange between requests and the tree: match, checkpoint, release, allocation.
-"""
+"""Exchange between requests and the tree: match, checkpoint, release, allocation."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable
+from itertools import pairwise
+from typing import Any, Callable, Sequence
 
 from cachesim import events as log_events
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.kv_rows import empty_rows
+from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
@@ -35,10 +36,13 @@ class Publication(RequestQueue):
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
+        self.retained = rules.retained_window(self.window, opts.draft_window) if self.window else 0
+        self.pairs = int(rules.keys_are_pairs(opts.speculative_algorithm, self.parts))
+        self.drafted = opts.speculative_num_steps if opts.speculative_algorithm else 0
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
-        self.tree = Tree(rules, opts, self.parts, self.window, self.kv, self.states)
+        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
         self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.sampler = CountingSampler(sampler, log)
@@ -90,11 +94,19 @@ class Publication(RequestQueue):
 
     # Match.
 
+    def key(self, tokens: Sequence[int]) -> Any:
+        """Return tokens as the tree compares them."""
+        return tuple(pairwise(tokens)) if self.pairs else tuple(tokens)
+
+    def find(self, row: Row, limit: int) -> Match:
+        """Match the first ``limit`` tokens of a request in the tree."""
+        return self.tree.match(self.key(row.all), row.space, max(0, limit - self.pairs))
+
     def match(self, row: Row, limit: int, cow: bool) -> Match:
         """Match the tokens of a request. ``cow``: it starts now, and gets a copy of the state."""
         if self.opts.disable_radix_cache or not row.task.request.cache_prompt:
             limit = 0
-        found = self.tree.match(tuple(row.all), row.space, limit)
+        found = self.find(row, limit)
         self.report()
         row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
         if found.state_branch is not None or cow:
@@ -116,7 +128,7 @@ class Publication(RequestQueue):
             if row.state is None:
                 lock = self.tree.lock(found.node)
                 row.state = self.take_state()
-                self.tree.unlock(lock)
+                self.tree.unlock(lock._replace(mark=self.rules.copy_unlock(lock.mark)))
         row.copied = found.node.value[STATE]
 
     # Checkpoint and release.
@@ -124,8 +136,8 @@ class Publication(RequestQueue):
     def release_frontier(self, row: Row, rule: Callable[..., tuple[int, int]], pos: int, interval: int = 1) -> None:
         """Give back the window slots of a request that lie before its window."""
         if self.window:
-            floor = row.tracked - self.window if STATE in self.parts and row.tracked is not None else None
-            ask = Window(pos, row.evicted, row.protected, floor, self.window, self.page, interval)
+            floor = row.tracked - self.retained if STATE in self.parts and row.tracked is not None else None
+            ask = Window(pos, row.evicted, row.protected, floor, self.retained, self.page, interval)
             start, stop = rule(ask)
             if stop > start:
                 self.kv.free_window(row.buffer[start:stop])
@@ -133,7 +145,7 @@ class Publication(RequestQueue):
 
     def checkpoint(self, row: Row, n: int, finished: bool = False) -> None:
         """Insert the first ``n`` tokens of a request into the tree, and move its lock to where they end."""
-        n, state = self._offer(row, n, finished)
+        n, state = self._offer(row, max(0, n - self.pairs), finished)
         branched = n == row.window_branch and n > row.protected and STATE not in self.parts
         if not finished:
             self.release_frontier(row, self.rules.chunk_frontier, n - 1)
@@ -143,22 +155,34 @@ class Publication(RequestQueue):
             for end in {row.protected, whole} if self.page > 1 else ():
                 self.decline(row, end, self.rules.publish_pages)
             n = whole
+            if row.protected > n:
+                raise ProcessAborted(f"AssertionError: cache_protected_len={row.protected}, page_aligned_len={n}",
+                                     "published-more")  # fmt: skip
             done = self._insert(row, n, state)
             self.decline(row, done.known, self.rules.live_from if done.known < row.evicted else None)
             row.inserted = max(row.inserted, n)
-            row.buffer[row.protected : n] = self.tree.slots(done.node)[row.protected :]
+            node = self._held(row, done.node, finished)
+            row.buffer[row.protected : node.end] = self.tree.slots(node)[row.protected :]
             self.tree.unlock(row.lock)
-            row.lock, row.node, row.protected = self.tree.lock(done.node), done.node, n
+            row.lock, row.node, row.protected = self.tree.lock(node), node, node.end
         if branched:
             row.window_branch = None
             if not finished:
-                self.release_frontier(row, self.rules.chunk_frontier, row.stop - 1)
+                self.release_frontier(row, self.rules.chunk_frontier, row.stop - self.pairs - 1)
         if STATE in self.parts:
             taken = done is not None and not done.exists
             if taken and finished:
                 row.state = None if row.state == state else row.state
                 row.track = row.track and [slot for slot in row.track if slot != state]
-            self._settle(row, None if taken else state, finished)
+            self.settle(row, None if taken else state, finished)
+
+    def _held(self, row: Row, inserted: Node, finished: bool) -> Node:
+        """Return the node that a request holds after an insertion."""
+        if finished or not self.rules.rematches:
+            return inserted
+        found = self.find(row, inserted.end + self.pairs)
+        self.report()
+        return found.node
 
     def decline(self, row: Row, n: int, rule: Callable[..., Any] | None) -> None:
         """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
@@ -186,15 +210,16 @@ class Publication(RequestQueue):
 
     def _insert(self, row: Row, n: int, state: int | None) -> Any:
         """Insert tokens; in a tree of full attention only, end a node where the prompt ends."""
-        tokens, priority = tuple(row.all), int(row.task.request.extra.get("priority", 0))
-        text = tuple(row.identities(0, len(row.all))) if row.key else tokens
+        tokens, priority = self.key(row.all), int(row.task.request.extra.get("priority", 0))
+        text = tuple(row.identities(0, len(row.all))) if row.key or self.pairs else tokens
         ask = Insertion(tokens, row.space, n, row.buffer[:n].copy(), row.protected, row.evicted, row.inserted, priority,
-                        state, text)  # fmt: skip
+                        state, text, row is self.chunked)  # fmt: skip
         done = self.tree.insert(ask)
         self._inserted(ask, done)
-        prompt = row.prompt // self.page * self.page
+        prompt = (row.prompt - self.pairs) // self.page * self.page
         if boundary := self.rules.prompt_boundary(prompt, n, len(self.parts)):
             ask.limit = ask.protected = ask.counted = boundary
+            ask.chunk = True
             ask.priority += 1
             self._inserted(ask, self.tree.insert(ask))
         return done
@@ -203,12 +228,12 @@ class Publication(RequestQueue):
         exists = None if done.exists is None else int(done.exists)
         self.report(ev.Inserted(ask.limit, ask.protected, ask.frontier, done.known, exists))
 
-    def _settle(self, row: Row, state: int | None, finished: bool) -> None:
+    def settle(self, row: Row, state: int | None, finished: bool) -> None:
         """Free the states of a request; ``state``: one that the tree did not take, or None. A finished request keeps
         none."""
         for slot in (row.state, *(row.track or ())) if finished else (state,):
             if slot is not None:
-                self.states.give_back(slot)
+                self.states.put_back(slot)
         if finished:
             row.state = row.track = None
         row.tracked = row.tracked_before = None
@@ -216,25 +241,28 @@ class Publication(RequestQueue):
     def release(self, row: Row, keep: bool) -> None:
         """End a request's use of the memory. ``keep``: the tree takes over what it computed."""
         if not row.allocated:
-            if row.state is not None:
-                self.states.give_back(row.state)
-                row.state = None
-            return
-        n = row.computed
+            return self.settle(row, None, finished=True)
+        own, n = row.computed, row.allocated
         if keep:
-            self.checkpoint(row, n, finished=True)
-        low, high = row.protected, max(row.evicted, row.protected)
-        self.kv.full.give_back(row.buffer[low : min(high, n)])
-        self.kv.free(row.buffer[min(high, n) : n])
+            own = self.rules.owned_tokens(own, row.prompt, row.protected, self.opts.strip_thinking_cache)
+            self.checkpoint(row, own, finished=True)
+        for start, stop in ((row.protected, own), (-(-own // self.page) * self.page, n)):
+            live = min(max(start, row.evicted), stop)
+            self.kv.full.give_back(row.buffer[start:live])
+            self.kv.free(row.buffer[live:stop])
         self.tree.unlock(row.lock)
         if not keep and STATE in self.parts:
-            self._settle(row, None, finished=True)
+            self.settle(row, None, finished=True)
         row.allocated = 0
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
         self.record_end(row, why, cancelled)
-        self.release(row, keep)
+        try:
+            self.release(row, keep)
+        except ProcessAborted as end:               # before the server sends the last token
+            row.task.answer.dies(end)
+            raise
         for rows in (self.running, self.waiting):
             if row in rows:
                 rows.remove(row)

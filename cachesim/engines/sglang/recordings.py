@@ -6,10 +6,11 @@ from typing import Any, Mapping
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.sglang.events import TreeEvent, Turn
-from cachesim.engines.sglang.memory.nodes import LETTERS
+from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
+from cachesim.engines.shared.radix_node import LETTERS
+from cachesim.engines.shared.tree_events import TreeEvent
 from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 

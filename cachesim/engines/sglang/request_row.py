@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.engines.sglang.memory.eviction import Lock
-from cachesim.engines.sglang.memory.nodes import Node
-from cachesim.engines.sglang.memory.pools import NO_SLOTS
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
-from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
+from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.radix_tree import Lock
 from cachesim.engines.shared.request_queue import RequestRow
 
 

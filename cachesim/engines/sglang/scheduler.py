@@ -1,5 +1,4 @@
-"""Scheduler: order of the queue, admission, chunks, retraction.
-"""
+"""Scheduler: order of the queue, admission, chunks, retraction."""
 
 from __future__ import annotations
 
@@ -7,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.sglang.memory.nodes import Node
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -57,12 +56,13 @@ class Scheduler(Publication):
         late = self._match_waiting() if policy in s.AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
         facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
-                         row.left, row.id in late, places.get(row.id, 0)) for row in rows]  # fmt: skip
+                           row.task.request.n_predict, row.id in late, places.get(row.id, 0))
+                 for row in rows]  # fmt: skip
         self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
         if policy not in s.AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
                 for row in self.waiting[::-1]:
-                    self.tree.match(tuple(row.all), row.space, len(row.all))
+                    self.find(row, len(row.all))
                     self.report()
             self.passes += 1
 
@@ -144,7 +144,7 @@ class Scheduler(Publication):
         budget.promised += tokens + self.page + answer
         budget.now += tokens + self.page
         if self.window:
-            budget.window += s.window_need(tokens, answer, budget.chunk, self.window, self.page)
+            budget.window += s.window_need(tokens, answer, budget.chunk, self.retained, self.page)
         budget.input -= tokens
         if budget.chunk is not None:
             budget.chunk -= tokens
@@ -170,7 +170,7 @@ class Scheduler(Publication):
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
         ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
-                        window, size, self.window, self.page)  # fmt: skip
+                        window, size, self.retained, self.page)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)
@@ -182,9 +182,7 @@ class Scheduler(Publication):
         self.tree.unlock(pin)
         if not n:
             row.copied = None
-            if row.state is not None:
-                self.states.give_back(row.state)
-                row.state = None
+            self.settle(row, None, finished=True)
             return s.NO_TOKEN if n is None else s.OTHER
         return self._spent(budget)
 
@@ -250,7 +248,8 @@ class Scheduler(Publication):
         self.running = [rows[k] for k in self.rules.kept_order(order)]
 
     def _fits(self, rows: list[Row]) -> bool:
-        need = self.page * sum(row.computed % self.page == 0 for row in rows)
+        need = sum(max(0, s.ceil(row.computed + 1 + self.drafted, self.page) - s.ceil(row.allocated, self.page))
+                   for row in rows)  # fmt: skip
         self.make_room(need)
         return self.kv.available >= need
 
@@ -266,21 +265,27 @@ class Scheduler(Publication):
     def _slide_windows(self) -> None:
         """Let generating requests give back the window slots that they no longer read."""
         for row in self.running if self.window else ():
-            if self.rules.slides(row.steps, self.window):
+            if self.rules.slides(row.steps, self.retained):
                 self.release_frontier(row, self.rules.window_frontier, len(row.all) - 1,
                                       self.opts.swa_eviction_interval)  # fmt: skip
 
     def _allocate_decode(self) -> list[Part]:
-        """Allocate a slot for each running request and return the parts of the step."""
-        self.make_room(self.rules.decode_pages * self.page * len(self.running))
+        """Allocate the slots of each running request, with its drafts, and return the parts of the step."""
+        self.make_room((self.rules.decode_pages * self.page + self.drafted) * len(self.running))
         parts = []
         for row in self.running:
-            self.allocate(row, row.computed + 1)
+            self.allocate(row, max(row.allocated, row.computed + 1 + self.drafted))
             row.steps += 1
-            parts.append(self._decode_part(row))
+            parts.append(self.decode_part(row))
         return parts
 
-    def _decode_part(self, row: Row) -> Part:
+    def verified(self, row: Row) -> int:
+        """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
+        request = row.task.request
+        right = next((one.accepted for one in request.drafts if one.at == row.computed), request.draft_else)
+        return row.computed + 1 + min(self.drafted, right)
+
+    def decode_part(self, row: Row) -> Part:
         n, end = row.computed + 1, None
         if self.buffered and STATE in self.parts:
             end = self.decide(self.rules.track_decode(n, s.ceil(self.opts.state_grid, self.page),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
+from cachesim.base.errors import counted
+from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
 
 
 def _hit(value: int, b: Because) -> str:
@@ -27,31 +28,11 @@ def _inside(value: Any, b: Because) -> str:
     return f"node {b['node']}, which ends after {b['end']} tokens, loses its {parts}"
 
 
-def _always(text: str) -> Say:
-    return lambda value, because: text
-
-
-PLAIN = {
-    "S-ACCEPT": "whether the states and windows of a node let a prompt continue behind it",
-    "S-BRANCH": "length at which a state or a window would give a longer hit",
-    "S-RECENT": "tokens before the end whose windows and states become most recent",
-    "S-PROMPT": "length of a prompt that ends a node", "S-LIVE": "first token whose window slots are live",
-    "S-REVIVE": "whether a revived node takes over the request's slots of full attention",
-    "S-CAP": "tokens that are split off before a new leaf", "S-VICTIM": "place of a leaf in the order of eviction",
-    "S-QUOTA": "most tokens to evict", "S-ABOVE": "whether a node that became a leaf stays",
-    "S-FRONTIER": "window slots that the request gives back", "S-SLIDE": "whether this step gives back window slots",
-    "S-GIVE": "tokens that are inserted with a state", "S-INSERT": "tokens that are inserted without a state",
-    "S-KEPT": "order of the requests that run on",
-    "S-LATE": "whether the request waits for one with the same beginning",
-    "S-CHUNK": "tokens of the next chunk",
-}
-"""Sentences of rules whose answers are not logged."""
 SENTENCES = Sentences({
-    **{family: _always(text) for family, text in PLAIN.items()},
     "S-HIT": _hit,
     "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
     "S-ADMIT": _admit,
-    "S-LEAF": lambda v, b: f"leaf {v}, {b['tokens']} tokens up to {b['end']}, is evicted",
+    "S-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
     "S-TOMB": _inside,
     "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),

@@ -1,5 +1,4 @@
-"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones.
-"""
+"""The server: every turn runs a prefill step for waiting requests, or a decode step for the running ones."""
 
 from __future__ import annotations
 
@@ -35,6 +34,8 @@ class Server(Inspected):
 
     def update(self) -> None:
         """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
+        if self.dead:
+            return
         try:
             for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
                 self.leave(row, "none", cancelled=True)
@@ -44,6 +45,8 @@ class Server(Inspected):
                 self._decode()
         except ProcessAborted as end:
             self.record_death(end)
+            for row in self.slots:
+                row.busy = False
 
     @property
     def stuck(self) -> bool:
@@ -68,9 +71,13 @@ class Server(Inspected):
         """Run a decode step."""
         retracted: list[int] = []
         oom: list[int] = []
-        parts = self.prepare_decode(retracted, oom)
-        self._evaluate(parts, self._ends)
-        self.emit(Turn("decode", [], [], *_run(parts), retracted, oom))
+        first = parts = self.prepare_decode(retracted, oom)
+        ends = {part.row: self.verified(part.row) for part in first}
+        while parts:
+            self._evaluate(parts, self._ends)
+            parts = [self.decode_part(row) for row, end in ends.items() if row.busy and row.computed < end]
+        run = [part._replace(stop=part.row.computed) for part in first]
+        self.emit(Turn("decode", [], [], *_run(run), retracted, oom))
 
     def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
         """Evaluate the parts of a step, then end each."""

@@ -1,5 +1,4 @@
-"""Evaluation of a step: rows and states in their slots.
-"""
+"""Evaluation of a step: rows and states in their slots."""
 
 from __future__ import annotations
 
@@ -28,14 +27,27 @@ class Worker(Scheduler):
                 content[row.state] = {}
             row.copied = None
         said: list[Hidden | None] = [None] * len(parts)
-        self._pass({k: part if part.track is None else part._replace(stop=part.track) for k, part in enumerate(parts)},
-                   said)  # fmt: skip
+        taken = self._taken(parts)
+        self._pass({k: part if at is None else part._replace(stop=at) for k, (part, at) in enumerate(taken)
+                    if at != part.start}, said)  # fmt: skip
         for part in parts:
             if part.slot is not None:
                 content[part.slot] = content.get(part.row.state, {})
-        self._pass({k: part._replace(start=part.track) for k, part in enumerate(parts)
-                    if part.track is not None and part.track < part.stop}, said)  # fmt: skip
+        self._pass({k: part._replace(start=at) for k, (part, at) in enumerate(taken)
+                    if at is not None and at < part.stop}, said)  # fmt: skip
         return said
+
+    def _taken(self, parts: list[Part]) -> list[tuple[Part, int | None]]:
+        """Return each part of a step with the length after which its tracked state is taken."""
+        grid, flat, chunks, taken = self.opts.state_grid, 0, 0, list[tuple[Part, int | None]]()
+        packed = any(layer.kind in "SH" for layer in self.kind.layers)      # Mamba-2: states of the whole batch
+        for part in parts:
+            n, at = part.stop - part.start, part.track
+            if packed and at is not None and n > 1:
+                at = part.start + self.rules.taken_after(at - part.start, n, flat, chunks, grid)
+            taken.append((part, at))
+            flat, chunks = flat + n, chunks + n // grid
+        return taken
 
     def _pass(self, parts: dict[int, Part], said: list[Hidden | None]) -> None:
         if self.model is None or not parts:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Mapping, NamedTuple, Sequence
+from functools import partial
+from typing import AbstractSet, Any, Callable, Iterable, Mapping, NamedTuple
 
-from cachesim.engines.base import Answer, Request
+from cachesim.base.keyed_tokens import Keys
+from cachesim.base.tokens import Tokens
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.events import Event, frozen
+
+
+@frozen
+class RecordedEvent(Event, logged=False):
+    """An event that the server does not log, and that a recording of its classes holds as lists."""
+
+    def rows(self) -> list[list[Any]]:
+        """Return the event as a recording holds it: lists of its kind and its fields, without an empty list at the
+        end."""
+        row = [self.ev, *map(partial(getattr, self), self.__match_args__)]
+        return [row[:-1] if row[-1] in ([], ()) else row]
 
 
 class PlayedStep(NamedTuple):
     """What a server did in a step of a recording: fields with the values that the recording should have, and answers to
-    judge, each with the number of its request."""
+    judge, each with the number of its request; they are made when they are read."""
 
     fields: Mapping[str, Any]
-    said: Sequence[tuple[int, Request, Answer]] = ()
+    said: Iterable[tuple[int, Request, Answer]] = ()
+
+
+def answer_so_far(number: int, held: Tokens, outputs: list[Output], keys: Keys = ()) -> tuple[int, Request, Answer]:
+    """Return the outputs of a request in a step, after these tokens, as an answer to be judged."""
+    answer = Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs, keys=keys)
+    return number, Request(held), answer
 
 
 class ClassRecording(NamedTuple):

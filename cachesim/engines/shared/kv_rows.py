@@ -48,10 +48,12 @@ def empty_rows(layers: Iterable[int]) -> RowTable:
 
 def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
     """Return the rows in the given cells, for reading only. For a slice they are a view that changes with the cells."""
-    need = _stop(cells)
-    if need > len(rows.digest):
-        rows = _longer(rows, need)
-    return _each(rows, lambda array: array[cells])
+    if isinstance(cells, slice) and _stop(cells) > len(rows.digest):
+        rows = _longer(rows, _stop(cells))
+    try:
+        return _each(rows, lambda array: array[cells])
+    except IndexError:                                   # cells that were never written
+        return _each(_longer(rows, _stop(cells)), lambda array: array[cells])
 
 
 def copy_rows(rows: Rows) -> Rows:
@@ -62,10 +64,14 @@ def copy_rows(rows: Rows) -> Rows:
 def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
     """Write rows into cells. The arrays grow as needed; arrays of numbers are allocated when the first numbers
     arrive."""
-    table, need = kept[layer], _stop(cells)
-    if need > len(table.digest):
-        kept[layer] = table = _longer(table, grown_size(len(table.digest), need))
-    table.digest[cells] = rows.digest
+    table = kept[layer]
+    if isinstance(cells, slice) and _stop(cells) > len(table.digest):
+        kept[layer] = table = _grown(table, cells)
+    try:
+        table.digest[cells] = rows.digest
+    except IndexError:
+        kept[layer] = table = _grown(table, cells)
+        table.digest[cells] = rows.digest
     if rows.k is None or rows.v is None:
         return
     if table.k is None or table.v is None:
@@ -94,6 +100,10 @@ def _stop(cells: np.ndarray | slice) -> int:
     if isinstance(cells, slice):
         return cells.stop or 0
     return int(cells.max()) + 1 if len(cells) else 0
+
+
+def _grown(table: Rows, cells: np.ndarray | slice) -> Rows:
+    return _longer(table, grown_size(len(table.digest), _stop(cells)))
 
 
 def _longer(rows: Rows, n: int) -> Rows:

@@ -1,4 +1,4 @@
-"""Free pages of a pool of slots, each for the row of one token.
+"""Pools of slots: K/V slots in pages, window slots that are paired with them, and slots of recurrent states.
 
 Freed pages join the end of the free list, and pages are taken from its front. Page 0 is padding.
 """
@@ -10,7 +10,11 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from cachesim.engines.shared.kv_rows import extend_array, grown_size
+from cachesim.model import LayerState
+
 Slots = npt.NDArray[np.int64]
+NO_SLOTS: Slots = np.zeros(0, np.int64)
 
 
 class PagePool:
@@ -39,3 +43,65 @@ class PagePool:
     def give_back(self, slots: Slots) -> None:
         """Free the pages of slots that begin at a page."""
         self.free.extend((slots[:: self.page] // self.page).tolist())
+
+
+class KvPools:
+    """K/V slots, and for models with windows a window slot for each (``peer``: slot -> window slot, 0 = none)."""
+
+    def __init__(self, page: int, size: int, window_size: int | None) -> None:
+        self.page = page
+        self.full = PagePool(size, page)
+        self.window = None if window_size is None else PagePool(window_size, page)
+        self.peer: Slots = NO_SLOTS
+
+    @property
+    def available(self) -> int:
+        """Number of slots that can be allocated now."""
+        return self.full.available if self.window is None else min(self.full.available, self.window.available)
+
+    def extend(self, last: int, start: int, stop: int) -> Slots:
+        """Take slots, and their window slots, for positions start .. stop-1 after the slot ``last``."""
+        slots = self.full.extend(last, start, stop)
+        if self.window is not None and len(slots):
+            need = int(slots.max()) + 1
+            if need > len(self.peer):
+                self.peer = extend_array(self.peer, grown_size(len(self.peer), need))
+            self.peer[slots] = self.window.extend(int(self.peer[last]) if last > 0 else last, start, stop)
+        return slots
+
+    def free(self, slots: Slots) -> None:
+        """Free slots and their window slots."""
+        self.free_window(slots)
+        self.full.give_back(slots)
+
+    def free_window(self, slots: Slots) -> None:
+        """Free the window slots of these slots, if they have any."""
+        if self.window is not None and len(slots):
+            heads = self.peer[slots[:: self.page]]
+            self.window.free.extend((heads[heads > 0] // self.page).tolist())
+            self.peer[slots] = 0
+            if len(slots) % self.page:                       # the last page is freed whole
+                self.peer[slots[-1] : slots[-1] // self.page * self.page + self.page] = 0
+
+    def move_window(self, kept: Slots, fresh: Slots) -> Slots:
+        """Pair the ``kept`` slots with the window slots of the ``fresh`` slots; return the window slots."""
+        moved = self.peer[fresh]
+        self.peer[fresh] = 0
+        self.peer[kept] = moved
+        return moved
+
+
+class StatePool(PagePool):
+    """Slots of recurrent states: their free list, and the content of each."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, 1)
+        self.content: dict[int | None, dict[int, LayerState]] = {}      # states by layer
+
+    def take(self) -> int | None:
+        """Take a slot; None if none is free."""
+        return self.free.popleft() if self.free else None
+
+    def put_back(self, slot: int) -> None:
+        """Free a slot."""
+        self.free.append(slot)

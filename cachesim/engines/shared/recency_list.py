@@ -5,7 +5,9 @@ A member may be in several lists: list ``part`` uses its places ``newer[part]``,
 
 from __future__ import annotations
 
-from typing import Any, Callable, Generic, Protocol, TypeVar
+from typing import Any, Callable, Generic, Iterator, Protocol, TypeVar
+
+from cachesim.base.errors import Crash
 
 
 class Linked(Protocol):
@@ -56,3 +58,12 @@ class Recency(Generic[N]):
         while node is not None and node.lock[self.part]:
             node = node.newer[self.part]
         return None if node is self.head else node
+
+    def members(self) -> Iterator[N]:
+        """Yield the members, the most recent first. Raises Crash if two neighbours are not linked both ways."""
+        newer, node = self.head, self.head.older[self.part]
+        while node is not self.tail:
+            if node is None or node.newer[self.part] is not newer:
+                raise Crash(f"list {self.part} is broken behind a member")
+            yield node
+            newer, node = node, node.older[self.part]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping, Sequence
 from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -90,13 +90,24 @@ class RequestQueue(Driver):
             answer.fails(400, self.too_long.format(n=n, most=self.longest), "prompt-too-long", prompt=n,
                          most=self.longest)  # fmt: skip
             answer.done = True
-        else:
+        elif not self.dead:
             self.queue.append(ReceivedRequest(answer.request, request, answer))
         return answer
+
+    def send_recorded(self, sent: Mapping[str, Any], named: Mapping[str, str]) -> None:
+        """Submit and receive a request of a recording. ``named``: fields of requests in the recording, and ours."""
+        extra, answer = {ours: sent[name] for name, ours in named.items() if name in sent}, tuple(sent["answer"])
+        self.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, cache_prompt=not sent.get("skip_read"),
+                            extra=extra))  # fmt: skip
+        self.take_tasks()
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Raise BadInput: this server does not have slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def occupied_slots(self) -> Sequence[int]:
+        """Return the requests in progress: an ended request leaves only what others can find."""
+        return self.busy()
 
     @property
     def n_ctx_slot(self) -> int:
@@ -110,13 +121,14 @@ class RequestQueue(Driver):
             answer.reused, answer.prompt_n = {source: reused}, row.prompt - reused
             self.emit(Launch(row.id, row.task.id, 0))
 
-    def record_end(self, row: RequestRow, why: str, cancelled: bool) -> None:
-        """Record the end of a request while the memory still holds what it computed."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
+    def record_end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
+        """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
+        are computed."""
+        answer, n = row.task.answer, row.computed if held is None else held
+        answer.stop_type, answer.tokens_cached, answer.cancelled = why, n, cancelled
+        answer.slot_tokens, answer.done = tuple(row.all[:n]), True
         if row.launched:
-            self.emit(Release(row.id, row.task.id, row.computed, 0))
+            self.emit(Release(row.id, row.task.id, n, 0))
         row.busy = False
 
     def record_death(self, end: ProcessAborted) -> None:
@@ -125,6 +137,7 @@ class RequestQueue(Driver):
         self.emit(Aborted(str(end)))
         for task in self.queue:
             task.answer.dies(end)
+        self.queue.clear()
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)

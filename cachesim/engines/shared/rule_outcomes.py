@@ -171,7 +171,7 @@ def limit_decisions(rules: T, most: int) -> T:
 
 
 def _limited(fn: Callable[..., Any], counter: Iterator[int], most: int) -> Callable[..., Any]:
-    @wraps(fn)
+    @wraps(fn, assigned=())             # a search wraps all rules for every run: only what rules are asked for
     def bounded(*args: Any) -> Any:
         if next(counter) > most:
             raise TooManyDecisions(f"more than {most} decisions")

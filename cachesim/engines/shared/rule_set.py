@@ -9,6 +9,7 @@ import re
 from abc import ABC
 from collections.abc import Mapping, Set  # a check against typing's names is slow
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import AbstractSet, Any, Collection, NamedTuple, Self, Sequence
 
@@ -56,6 +57,10 @@ class RuleSet(ABC):
 
     def fields(self) -> dict[str, object]:
         """Return all fields by name, in their order: rules, numbers, and the fields that identify the version."""
+        return {**self._fields}
+
+    @cached_property
+    def _fields(self) -> dict[str, object]:
         out, inner = dict[str, object](), dict[str, object]()
         for name, value in table_fields(self).items():
             if is_table(value):
@@ -131,6 +136,8 @@ class RuleSet(ABC):
 
     def changed(self, values: Mapping[str, object]) -> Self:
         """Return this version with other values in these fields; fields of a table are written ``table.field``."""
+        if not values:
+            return self
         inner: dict[str, dict[str, object]] = {}
         for name in (name for name in values if "." in name):
             outer, _, field = name.partition(".")

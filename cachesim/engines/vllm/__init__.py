@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.late_imports import log_of, say_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, Rules
+from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Log
@@ -28,23 +28,8 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
 
 
-def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """Return a decision in words, or None without a sentence for it. Imports the sentences on first use, because
-    only reports need them."""
-    from cachesim.engines.vllm.sentences import SENTENCES
-
-    return SENTENCES.say(rule, value, because)
-
-
-def log() -> LogGrammar:
-    """Return the grammar of the server's log. Imports it on first use, because only log readers need it."""
-    from cachesim.engines.vllm.log_lines import GRAMMAR
-
-    return GRAMMAR
-
-
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve, say, RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
+    "vllm", PROFILES, MANUAL, serve, say_of(__name__), RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE,
     newest="vllm@0.33.0", renamed=RENAMED,
-    keeps="state", log=log,
+    when=TIMELINE, keeps="restore point", log=log_of(__name__),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.shared.class_recording import RecordedEvent
 from cachesim.events import Event, frozen
 
 Blocks = Sequence[int]
@@ -18,7 +19,7 @@ class Died(ProcessAborted):
 
 
 @frozen
-class LookedUp(Event, ev="lookup", logged=False):
+class LookedUp(RecordedEvent, ev="lookup"):
     """A request was looked up: ``hit`` tokens are cached. ``junction``: tokens that one group alone has, 0 = no more
     than the hit. ``tables``: the blocks found for each group, 0 = the null block."""
 
@@ -29,7 +30,7 @@ class LookedUp(Event, ev="lookup", logged=False):
 
 
 @frozen
-class Asked(Event, ev="alloc", logged=False):
+class Asked(RecordedEvent, ev="alloc"):
     """A request asks for blocks: tokens computed, tokens found now, tokens to compute, tokens behind them."""
 
     request: int
@@ -40,26 +41,26 @@ class Asked(Event, ev="alloc", logged=False):
 
 
 @frozen
-class Got(Event, ev="got", logged=False):
+class Got(RecordedEvent, ev="got"):
     """The blocks that the request got, for each group."""
 
     blocks: Sequence[Blocks]
 
 
 @frozen
-class Refused(Event, ev="no", logged=False):
+class Refused(RecordedEvent, ev="no"):
     """The request got no blocks: too few are free."""
 
 
 @frozen
-class Touched(Event, ev="touch", logged=False):
+class Touched(RecordedEvent, ev="touch"):
     """Found blocks have a user more."""
 
     blocks: Blocks
 
 
 @frozen
-class Evicted(Event, ev="evict", logged=False):
+class Evicted(RecordedEvent, ev="evict"):
     """A block lost its keys."""
 
     block: int
@@ -67,17 +68,21 @@ class Evicted(Event, ev="evict", logged=False):
 
 
 @frozen
-class Keyed(Event, ev="key", logged=False):
-    """A block can be found under a hash, which stands for the first ``tokens`` tokens of a prompt."""
+class Keyed(RecordedEvent, ev="key"):
+    """Blocks of a group can be found: each under a hash, which stands for so many ``tokens`` of a prompt."""
 
-    block: int
-    hash: int
     group: int
-    tokens: int
+    blocks: Blocks
+    hashes: Sequence[int]
+    tokens: Sequence[int]
+
+    def rows(self) -> list[list[Any]]:
+        return [[self.ev, block, digest, self.group, end]
+                for block, digest, end in zip(self.blocks, self.hashes, self.tokens, strict=True)]
 
 
 @frozen
-class Moved(Event, ev="move", logged=False):
+class Moved(RecordedEvent, ev="move"):
     """The keys of a block now belong to its copy."""
 
     block: int
@@ -85,7 +90,7 @@ class Moved(Event, ev="move", logged=False):
 
 
 @frozen
-class Freed(Event, ev="free", logged=False):
+class Freed(RecordedEvent, ev="free"):
     """Blocks lost a user: those that joined the free list at the front, at the back, and those that are in use."""
 
     front: Blocks
@@ -94,7 +99,7 @@ class Freed(Event, ev="free", logged=False):
 
 
 @frozen
-class Preempted(Event, ev="preempt", logged=False):
+class Preempted(RecordedEvent, ev="preempt"):
     """A running request with so many computed tokens was preempted."""
 
     request: int
@@ -109,13 +114,3 @@ class DraftRowsWrong(Event, ev="draft_rows_wrong", logged=False):
     group: int
     position: int
     block: int
-
-
-def recorded(event: Event) -> list[Any] | None:
-    """Return an event of the block pool or the scheduler as a recording holds it, None for any other."""
-    if not isinstance(event, LookedUp | Asked | Got | Refused | Touched | Evicted | Keyed | Moved | Freed | Preempted):
-        return None
-    row = [event.ev, *(getattr(event, name) for name in event.__match_args__)]
-    if isinstance(event, LookedUp | Freed) and not row[-1]:
-        row.pop()
-    return row

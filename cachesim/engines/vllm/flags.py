@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
@@ -75,6 +75,10 @@ class Options:
                                                         "only at the end of chunks.")
     decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
                                              help="Devices that share the rows of a block of attention.")
+    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
+    kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
+    kv_offloading_size: int = flag(0, "--kv-offloading-size", least=0,
+                                   help="CPU memory for offload [GiB]; only 0 is modelled.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 
@@ -86,6 +90,7 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if bool(made.speculative_method) != bool(made.num_speculative_tokens):
         raise BadInput("speculative_method and num_speculative_tokens are given together")
-    if made.async_scheduling and made.speculative_method:
-        raise BadInput("async_scheduling with drafts is not modelled", hint="no_async_scheduling")
+    if connector := made.kv_transfer_config or made.kv_offloading_size:
+        raise BadInput(f"KV connectors and CPU offload are not modelled: {quoted(str(connector))}",
+                       hint="a server without kv_transfer_config and kv_offloading_size")
     return made

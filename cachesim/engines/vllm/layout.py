@@ -16,7 +16,7 @@ from cachesim.model import Spec
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
 FULL = ("full", "rswa")
-_WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,5})(e?)")
+_WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
 
 
 class Group(NamedTuple):
@@ -51,6 +51,7 @@ class Layout(NamedTuple):
     spec: Any
     late: int
     shared_checkpoint: bool
+    aligned: bool
 
 
 def stated_groups(text: str, spec: Spec) -> list[Group]:
@@ -86,20 +87,17 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
     return found
 
 
-def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> list[Group]:
-    """Return the groups of a model: of each kind as many as its layers fill, with the layers of the rarest kind in
-    each."""
-    kinds = layers_by_kind(spec)
+def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
+    """Return the groups of a model as ``kv_groups`` states them: of each kind as many as its layers fill, with as many
+    layers in each as the rarest kind has."""
+    kinds, words = layers_by_kind(spec), list[str]()
     per = min(map(len, kinds.values()))
-    groups: list[Group] = []
     for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
         block = opts.block_size
         if letter == "S":
             block = (opts.mamba_block_size or block) if opts.enable_prefix_caching else endless
-        for at in range(0, len(layers), per):
-            groups.append(Group(len(groups), KINDS[letter], block, size, eagle and not groups,
-                                tuple(layers[at : at + per])))
-    return groups
+        words += [f"{letter}{size or ''}/{block}"] * -(-len(layers) // per)
+    return " ".join([words[0] + "e" * eagle, *words[1:]])
 
 
 def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
@@ -108,8 +106,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     drafts = rules.speculation(opts.speculative_method, k, opts.multi_module_mtp, caching,
                                opts.disable_lookahead_block_hashes)
     most = opts.max_model_len or longest(opts, spec)
-    groups = (stated_groups(opts.kv_groups, spec) if opts.kv_groups
-              else made_groups(opts, spec, drafts.ahead > 0, most))
+    groups = stated_groups(opts.kv_groups or made_groups(opts, spec, drafts.ahead > 0, most), spec)
     ranks = opts.decode_context_parallel_size
     groups = [one._replace(block=one.block * (1 if one.kind == "mamba" else ranks)) for one in groups]
     blocks = [one.block for one in groups]
@@ -125,7 +122,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
     partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
     drops = {one.number for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
-    eagle = {one.number for one in groups if one.eagle}
+    eagle = drops | {one.number for one in groups if one.eagle}
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     kinds = sorted_kinds(rules, groups, drops, caching)
     dropping = {group for kind in kinds if kind.drop for group in kind.groups}
@@ -136,7 +133,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
-                  most, drafts, late, shared)
+                  most, drafts, late, shared, any(one.align for one in groups))
 
 
 def longest(opts: Options, spec: Spec) -> int:
@@ -154,16 +151,12 @@ def longest(opts: Options, spec: Spec) -> int:
 
 def sorted_kinds(rules: Any, groups: list[Group], drops: set[int], caching: bool) -> tuple[Sorted, ...]:
     """Return the groups that are looked up together: those of equal kind, size and block."""
-    kinds: dict[tuple[str, int, int], Sorted] = {}
+    kinds: dict[tuple[str, int, int], list[int]] = {}
     for one in groups if caching else ():
-        key = one.kind, one.size, one.block
-        known = kinds.get(key)
-        drop = one.number in drops or (known is not None and known.drop)
-        members = [*(known.groups if known else ()), one.number]
-        full, state = one.kind in FULL, one.kind == "mamba"
-        find = getattr(rules, f"find_{FULL[0] if full else one.kind}")
-        kinds[key] = Sorted(members, find, full, state, one.block, one.size, drop, full or state)
-    return tuple(sorted(kinds.values(), key=lambda kind: not kind.full))
+        kinds.setdefault((one.kind, one.size, one.block), []).append(one.number)
+    made = [Sorted(members, getattr(rules, f"find_{FULL[0] if kind in FULL else kind}"), kind in FULL, kind == "mamba",
+                   block, size, not drops.isdisjoint(members)) for (kind, size, block), members in kinds.items()]
+    return tuple(sorted(made, key=lambda kind: not kind.full))
 
 
 def check_sizes(opts: Options, groups: list[Group], step: int, ahead: int) -> None:

@@ -117,7 +117,7 @@ MEANINGS: Mapping[str, Meaning] = {
     **{name: Meaning(f"metric: {says}") for name, says in {**METRICS, **GAUGES}.items()},
 }
 ORDINARY: Mapping[str, str] = {
-    "HTTP access line": r"\S+:\d+ - \S+ \d{3}\b",
+    "HTTP access line": r"\S:\d+ - \S+ \d{3}\b",
     "request added or ended": r"\] (?:Added|Aborted|Received) request ",
     "loading of the model": r"Loading (?:safetensors|weights)|Model loading took|torch\.compile|Graph captur|Compiling",
     "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",

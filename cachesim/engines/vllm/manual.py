@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
+from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.shared.advice import larger_values, tries_of
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -63,10 +63,11 @@ MANUAL = Manual(
     drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
     draw=draw,
     draw_fields=draw_fields,
+    image_sizes=lambda server: ("2x2", "4x2", "1x6", "4x4") if server.get("multimodal") else (),
     slots=False,
     pool=True,
     refused=frozenset(),
-    takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
+    takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else", IMAGES}),
     fields=(
         Field("cache_salt", "", "blocks are shared only with requests of the same salt", ("x", "y")),
         Field("lora", "", "adapter of the request; blocks are shared only under the same adapter", ("a", "b")),

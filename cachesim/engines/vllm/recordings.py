@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.base import Answer, Output, Request
+from cachesim.base.media_items import image_items
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import Server as AnyServer
-from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
-from cachesim.engines.vllm.events import DraftRowsWrong, recorded
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, RecordedEvent, answer_so_far
+from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import PRIORITY
-from cachesim.engines.vllm.scheduler import Part, Step
+from cachesim.engines.vllm.scheduler import Part
 from cachesim.engines.vllm.server import Server
 
 OPERATIONS = ("add", "abort", "reset", "schedule", "update", "died", "final")
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
-NAMES = {"salt": "cache_salt"}
+NAMED = {"priority": "priority", "salt": "cache_salt", "lora": "lora"}
 METHODS = {None: "", "ngram": "ngram", "mtp_hash": "mtp"}
 SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
         "long_prefill_token_threshold", "caching:enable_prefix_caching", "policy:scheduling_policy", "watermark",
@@ -29,7 +29,7 @@ SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", 
 def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     """Return model and options of a recording."""
     words = [f"{LETTERS[one['kind']]}{one.get('window', one.get('chunk', ''))}" for one in config["groups"]]
-    groups = [f"{word}/{one['block_size']}{'e' if one['eagle'] else ''}"
+    groups = [f"{word}/{one['block_size']}{'e' * one['eagle']}"
               for word, one in zip(words, config["groups"], strict=True)]  # fmt: skip
     spec, retention = config["spec"], config["retention"]
     flags = {name.rpartition(":")[2]: config[name.partition(":")[0]] for name in SAME}
@@ -37,7 +37,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
         "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
-        "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
+        "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
     layers = ["A" if word.startswith("R") else word for word in words]
@@ -47,101 +47,102 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
 class Player:
     """Performs the steps of a recording on a server. Hashes are numbered by first appearance."""
 
-    def __init__(self, server: AnyServer, data: Mapping[str, Any]) -> None:
-        if not isinstance(server, Server):
-            raise BadInput("not a server of this engine")
+    said: list[Part]
+
+    def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
         self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
+        server.reports = False
 
     def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
         """Perform a step."""
-        op, first = step["op"], len(self.server.log.events)
+        op, first, self.said = step["op"], len(self.server.log.events), []
         if op not in OPERATIONS:
             raise BadInput(f"unknown operation {quoted(op)}")
-        fields, said = getattr(self, f"_{op}")(step)
-        events = [row for event in self.server.log.events[first:] if (row := recorded(event)) is not None]
-        for row in events:
-            if row[0] == "key":
-                row[2] = self.number(row[2])
-            elif row[0] == "evict":
-                row[2] = [self.number(digest) for digest in row[2]]
-        return PlayedStep({**({} if op in ("add", "final") else {"ev": events}), **fields}, said)
+        fields = getattr(self, f"_{op}")(step)
+        if op not in ("add", "final"):
+            fields["ev"] = [self._numbered(row) for event in self.server.log.events[first:]
+                            if isinstance(event, RecordedEvent) for row in event.rows()]  # fmt: skip
+        return PlayedStep(fields, map(_judged, self.said))
 
     def number(self, digest: int) -> int:
         """Return the number of a hash in the recording."""
         return self.names.setdefault(digest, len(self.names))
 
-    def _add(self, step: Mapping[str, Any]) -> Any:
+    def _numbered(self, row: list[Any]) -> list[Any]:
+        if row[0] == "key":
+            row[2] = self.number(row[2])
+        elif row[0] == "evict":
+            row[2] = [*map(self.number, row[2])]
+        return row
+
+    def _add(self, step: Mapping[str, Any]) -> dict[str, Any]:
         sent = self.requests[str(step["req"])]
-        extra = {NAMES.get(name, name): sent[name] for name in ("priority", "salt", "lora") if name in sent}
-        request = Request(tuple(sent["prompt"]), len(sent["answer"]), forced=tuple(sent["answer"]),
-                          cache_prompt=not sent.get("skip_read"), extra=extra)
-        self.server.submit(request)
-        self.server.take_tasks()
+        prompt = list(sent["prompt"])
+        for first, length, name in sent.get("images", ()):
+            prompt[first : first + length] = image_items(name, length, length)
+        self.server.send_recorded({**sent, "prompt": prompt}, NAMED)
         row = self.server.slots[-1]
-        return {"req": row.id, **({"hashes": list(map(self.number, row.hashes))} if row.hashes else {})}, ()
+        return {"req": row.id, **({"hashes": [*map(self.number, row.hashes)]} if row.hashes else {})}
 
-    def _abort(self, step: Mapping[str, Any]) -> Any:
+    def _abort(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.abort(self.server.slots[step["req"]])
-        return {}, ()
+        return {}
 
-    def _reset(self, step: Mapping[str, Any]) -> Any:
-        return {"ok": self.server.reset_cache(step["running"])}, ()
+    def _reset(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ok": self.server.reset_cache(step["running"])}
 
-    def _schedule(self, step: Mapping[str, Any]) -> Any:
-        server, accepted = self.server, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3}
-        first, made = len(server.log.events), server.schedule()
-        server.evaluate(made, accepted)
-        run = [[part.row.id, part.start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
-               for part in made.parts.values()]  # fmt: skip
-        marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
-        drafted = sorted(int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad)
-        fields = {"run": run, "zero": made.zeroed, "copies": [list(pair) for pair in made.copies]}
+    def _schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        server, first = self.server, len(self.server.log.events)
+        made = server.schedule()
+        self.said, starts = [*made.parts.values()], [part.start for part in made.parts.values()]
+        server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
+        run = [[part.row.id, start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
+               for start, part in zip(starts, self.said, strict=True)]  # fmt: skip
+        fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
         if server.model is not None:
-            fields["drafts wrong"] = [] if sorted(marks) == drafted else [sorted(marks), drafted]
-        return fields, [self._said(part) for part in made.parts.values()]
+            marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
+            wrong = {int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad}
+            fields["drafts wrong"] = [] if marks == wrong else [sorted(marks), sorted(wrong)]
+        return fields
 
-    def _said(self, part: Part) -> tuple[int, Request, Answer]:
-        """Return the outputs of a request in a step as an answer to be judged."""
-        row, held = part.row, tuple(part.row.text[: part.start + part.n - len(part.drafts) + part.accepted])
-        answer = Answer(row.id, id_slot=-1, cancelled=True, slot_tokens=held, prompt=held, outputs=list(part.outputs),
-                        keys=row.task.answer.keys)
-        return row.id, Request(held), answer
-
-    def _update(self, step: Mapping[str, Any]) -> Any:
+    def _update(self, step: Mapping[str, Any]) -> dict[str, Any]:
         server = self.server
-        done: Step = server.flying.popleft()
-        fresh = {part.row.id for part in done.parts.values() if not part.row.task.answer.tokens}
+        done = server.flying.popleft()
+        fresh = [part.row for part in done.parts.values() if not part.row.task.answer.tokens]
         finished = server.process(done)
         for number, drafts in step.get("drafts", {}).items():
             row = server.slots[int(number)]
             row.drafts = list(drafts) if row.busy and not row.prefill else []
-        told = {str(part.row.id): part.row.task.answer.cache_n for part in done.parts.values()
-                if part.row.id in fresh and part.row.task.answer.tokens}
-        return {"finished": [row.id for row in finished], "cached": told, "state": self._state()}, ()
+        cached = {str(row.id): row.task.answer.cache_n for row in fresh if row.task.answer.tokens}
+        return {"finished": [row.id for row in finished], "cached": cached, "state": self._state()}
 
     def _state(self) -> dict[str, Any]:
-        server = self.server
-        waiting = server.waiting
+        server, waiting = self.server, self.server.waiting
         if server.opts.scheduling_policy == PRIORITY:
             waiting = sorted(waiting, key=lambda row: row.order)
         return {"free": list(server.pool.free), "running": [row.id for row in server.running],
                 "waiting": [row.id for row in waiting],
                 "computed": {str(row.id): row.computed for row in server.running}}
 
-    def _died(self, step: Mapping[str, Any]) -> Any:
+    def _died(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.schedule()
-        return {"op": "schedule"}, ()
+        return {"op": "schedule"}
 
-    def _final(self, step: Mapping[str, Any]) -> Any:
+    def _final(self, step: Mapping[str, Any]) -> dict[str, Any]:
         if step.get("died"):
-            return {}, ()
+            return {}
         pool, out = self.server.pool, []
-        for block, keys in enumerate(pool.keys):
-            if keys:
-                names = [[self.number(key // pool.groups), key % pool.groups] for key in keys]
+        for block in range(pool.n):
+            names = [[self.number(key // pool.groups), key % pool.groups] for key in pool.keys(block)]
+            if names:
                 more = [names[1:]] if names[1:] else []
                 out.append([block, pool.refs[block], *names[0], pool.tokens[block], *more])
-        return {"pool": out, **self._state()}, ()
+        return {"pool": out, **self._state()}
+
+
+def _judged(part: Part) -> tuple[int, Request, Answer]:
+    row, n = part.row, part.start + part.n - len(part.drafts) + part.accepted
+    return answer_so_far(row.id, tuple(row.text[:n]), list(part.outputs), row.task.answer.keys)
 
 
 def wrong(step: Mapping[str, Any]) -> set[int]:
@@ -151,9 +152,11 @@ def wrong(step: Mapping[str, Any]) -> set[int]:
 
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
-    kinds = {one["kind"] for one in data["config"]["groups"]}
+    config = data["config"]
+    kinds = {one["kind"] for one in config["groups"]}
+    if "mamba" in kinds and config["async_scheduling"] and config["num_spec"]:
+        return "states of drafts with async_scheduling are not computed"
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 
 CLASSES = ClassRecording(setup, Player, wrong, undecided)
-__all__ = ["CLASSES", "Output"]

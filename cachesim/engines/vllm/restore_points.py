@@ -11,11 +11,10 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
-from cachesim.engines.vllm.cells import cells
+from cachesim.engines.vllm.events import Asked, Got
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.worker import Worker
-from cachesim.events import Declined
 from cachesim.model import LayerState
 
 PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
@@ -28,48 +27,38 @@ class Inspected(Worker):
         """Begin without restore points."""
         pieces = [GroupPieces(PIECES[group.kind], group.block, group.size) for group in self.groups]
         self.points = PrefixPoints(self.log, pieces, self.layout.align)
-        self.named: dict[tuple[int, int], tuple[Row, int]] = {}     # keys of blocks that are not computed yet
-        self.found_by: dict[tuple[int, int], int] = {}              # computed blocks, by key and block
-
-    def name(self, group: Group, row: Row, block: int, digest: int, end: int) -> None:
-        """Let a block be found, and report it once it is computed."""
-        super().name(group, row, block, digest, end)
-        key = digest * self.pool.groups + group.number
-        if (key, block) not in self.found_by and key in self.pool.keys[block]:
-            self.named[key, block] = row, end
-
-    def left_out(self, group: Group, row: Row, end: int, rule: str) -> None:
-        """Report that a complete block is not published."""
-        self.log.emit(Declined(row.id, end, rule))
+        self.found = set[int]()         # keys of computed blocks, each with its block in one number
 
     def report_computed(self) -> None:
         """Report the blocks published in this step as computed."""
-        unit = self.layout.unit
-        for (key, block), (row, end) in self.named.items():
-            self.found_by[key, block] = end
-            self.points.gained(key % self.pool.groups, row.hashes, end // unit, unit, row.identities(), row)
+        unit, pool = self.layout.unit, self.pool
+        for key, block, row, end in self.named:
+            if key * pool.n + block not in self.found and pool.named.has(block, key):
+                self.found.add(key * pool.n + block)
+                self.points.gained(key % pool.groups, row.hashes, end // unit, unit, row.full_text(), row)
         self.named.clear()
 
     def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
         """Report that a block can no longer be found under these keys."""
         for key in keys:
-            self.named.pop((key, block), None)
-            if self.found_by.pop((key, block), None) is not None:
+            if key * self.pool.n + block in self.found:
+                self.found.remove(key * self.pool.n + block)
                 self.points.lost(key % self.pool.groups, key // self.pool.groups, cause, rule)
 
     def moved_keys(self, block: int, copy: int) -> None:
         """Note that keys of a block now belong to its copy, whose content is the same."""
-        for key in self.pool.keys[copy]:
-            for known in (self.named, self.found_by):
-                if (key, block) in known:
-                    known[key, copy] = known.pop((key, block))      # type: ignore[assignment]
+        self.named = [(key, copy if at == block else at, row, end) for key, at, row, end in self.named]
+        for key in self.pool.keys(copy):
+            if key * self.pool.n + block in self.found:
+                self.found.remove(key * self.pool.n + block)
+                self.found.add(key * self.pool.n + copy)
 
     # The contract.
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the computed tokens of a request, with the key that they were computed under."""
         row = self.slots[slot]
-        return row.identities()[: row.computed - row.in_flight]
+        return row.full_text()[: row.computed - row.in_flight]
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
@@ -81,7 +70,7 @@ class Inspected(Worker):
         assert isinstance(node.text, Row)
         row = node.text
         columns = [self._columns(group, row, node.end) for group in self.groups]
-        tokens = row.identities() if node.start else row.identities()[: node.end]
+        tokens = row.full_text() if node.start else row.full_text()[: node.end]
         return self._content(kind, owner, row, tokens, node.end, columns, max(start, node.start))
 
     def _columns(self, group: Group, row: Row, end: int) -> list[int]:
@@ -132,18 +121,23 @@ class Inspected(Worker):
         """Return the requests in progress."""
         return [row.id for row in self.running]
 
-    def occupied_slots(self) -> list[int]:
-        """Return the requests in progress: a finished request leaves only blocks that others can find."""
-        return self.busy()
-
     def exceeded_limits(self) -> list[Excess]:
         """Return an excess if more requests run than allowed."""
         n, most = len(self.running), self.opts.max_num_seqs
         return [Excess("requests at work", n, most)] if n > most else []
 
     def blocks(self) -> list[BlockCell]:
-        """Return the blocks of the pool, for pictures."""
-        return cells(self.pool, self.log.events, [row.task.answer.request for row in self.slots])
+        """Return the blocks of the pool without the null block, for pictures."""
+        pool, owner, asking = self.pool, dict[int, int](), -1
+        for event in self.log.events:
+            if isinstance(event, Asked):
+                asking = self.slots[event.request].task.answer.request
+            elif isinstance(event, Got):
+                owner.update((block, asking) for blocks in event.blocks for block in blocks)
+        place = {block: at for at, block in enumerate(pool.free)}
+        return [BlockCell(block, keys[0] % pool.groups if keys else -1, pool.tokens[block] if keys else 0,
+                          owner.get(block, -1), pool.refs[block], place.get(block, -1), len(keys))
+                for block in range(1, pool.n) for keys in (pool.keys(block),)]  # fmt: skip
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from cachesim.base.keyed_tokens import with_keys
-from cachesim.base.tokens import Tokens
-from cachesim.engines.base import Answer, Request
+from cachesim.base.tokens import TokenList, Tokens
+from cachesim.engines.shared.request_queue import RequestRow
 
 ABSENT = -1                  # published blocks of a table that nothing was entered into
-
-
-@dataclass(slots=True, eq=False)
-class Task:
-    """A request and its answer."""
-
-    id: int
-    request: Request
-    answer: Answer
 
 
 @dataclass(slots=True, eq=False)
@@ -37,53 +30,36 @@ class Table:
 
 
 @dataclass(slots=True, eq=False)
-class Row:
-    """A request. ``all``: prompt and answer as the scheduler knows them; ``computed`` tokens are scheduled or done,
-    ``in_flight`` of them scheduled. ``pending``: places for tokens of steps in flight; ``stale``: tokens in flight
-    when it was preempted."""
+class Row(RequestRow):
+    """A request. ``all``: its tokens as the scheduler knows them; ``computed`` of them are scheduled or done."""
 
-    id: int
-    task: Task
-    all: list[int]
-    tables: list[Table]
-    priority: int = 0
+    tables: list[Table] = field(default_factory=list)
     lora: str = ""
     salt: str = ""
-    hashes: list[int] = field(default_factory=list)
+    hashes: list[int] = field(default_factory=list)     # of its complete units
     drafts: list[int] = field(default_factory=list)
-    computed: int = 0
-    in_flight: int = 0
-    pending: int = 0
-    stale: int = 0
-    drop_stale: bool = False
-    junction: int = 0
+    in_flight: int = 0              # computed tokens whose step is not processed
+    pending: int = 0                # places for tokens of steps in flight
+    stale: int = 0                  # tokens in flight when it was preempted
+    drop_stale: bool = False        # these are not delivered
+    junction: int = 0               # length of a prefix that one group alone has
     preemptions: int = 0
     prefill: bool = False           # its last chunk left tokens of the prompt
     running: bool = False
-    busy: bool = True
-    launched: bool = False
-    child: bool = False             # always False: several completions are not supported
-    # The worker's side: key and text (the scheduler learns its last tokens later), block tables, column of the running
-    # state by group, tokens accepted in the last step, marks of the drafter.
-    key: int = 0
-    text: list[int] = field(default_factory=list)
-    columns: list[list[int]] = field(default_factory=list)
-    running_column: dict[int, int] = field(default_factory=dict)
-    accepted: int = 1
-    marks: list[int] = field(default_factory=list)
-    known: Tokens = ()              # what `identities` returned last
+    text: list[int] = field(default_factory=TokenList)              # its tokens as the worker knows them
+    columns: list[list[int]] = field(default_factory=list)          # the worker's block tables
+    cells: list[np.ndarray] = field(default_factory=list)           # cell of each position in a block, by group
+    running_column: dict[int, int] = field(default_factory=dict)    # column of the running state, by group
+    accepted: int = 1               # tokens accepted in the last step
+    marks: list[int] = field(default_factory=list)                  # of the drafter
+    known: Tokens = ()              # what `full_text` returned last
 
-    def identities(self) -> Tokens:
-        """Return the text with the key that it was computed under. A shorter text that was returned before is the
-        beginning."""
+    def full_text(self) -> Tokens:
+        """Return the worker's text with the key that it was computed under. A shorter text that was returned before is
+        the beginning."""
         if len(self.known) != len(self.text):
             self.known = with_keys(tuple(self.text), ((0, self.key),)) if self.key else tuple(self.text)
         return self.known
-
-    @property
-    def prompt(self) -> int:
-        """Length of the prompt [tokens]."""
-        return len(self.task.request.prompt)
 
     @property
     def prefill_end(self) -> int:
@@ -93,9 +69,4 @@ class Row:
     @property
     def order(self) -> tuple[int, int]:
         """Priority and arrival."""
-        return self.priority, self.id
-
-    @property
-    def tokens(self) -> list[int]:
-        """The evaluated tokens."""
-        return self.all[: self.computed]
+        return int(self.task.request.extra.get("priority", 0)), self.id

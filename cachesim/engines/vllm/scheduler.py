@@ -9,12 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
 
-from cachesim import events
 from cachesim.engines.base import Output
 from cachesim.engines.vllm import events as ev
-from cachesim.engines.vllm.memory.tables import Cached, Tables
-from cachesim.engines.vllm.row import Row, Task
-from cachesim.engines.vllm.rules.blocks import Delivered
+from cachesim.engines.vllm.memory.tables import Tables
+from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.schedule import Split
 
 
@@ -47,21 +45,20 @@ class Step:
     preempted: bool = False
     prefill: bool = False
 
+    def add(self, part: Part) -> None:
+        """Add a request to the step."""
+        self.parts[part.row.id] = part
+        self.budget -= part.n
+
 
 class Scheduler(Tables):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
     slots: list[Row]
-
-    def start_scheduler(self) -> None:
-        """Create empty queues."""
-        self.slots = []
-        self.queue: deque[Task] = deque()
-        self.waiting: list[Row] = []
-        self.running: list[Row] = []
-        self.flying: deque[Step] = deque()
-        self.short = 0
-        self.aligned = any(group.align for group in self.groups)
+    waiting: list[Row]
+    running: list[Row]
+    flying: deque[Step]         # scheduled steps that are not processed
+    short = 0                   # blocks that the last refused request needed
 
     def schedule(self) -> Step:
         """Schedule a step."""
@@ -86,10 +83,10 @@ class Scheduler(Tables):
     def _continue(self, step: Step, at: int, threshold: int) -> int:
         """Schedule the running request at this place; return the next place, -1 = none."""
         row, layout = self.running[at], self.layout
-        if self.rules.surely_ends(row.pending, row.computed, row.prompt + self.most_new(row)):
+        if self.rules.surely_ends(row.pending, row.computed, len(row.all) + row.left):
             return at + 1
         new = len(row.all) + len(row.drafts) + row.pending - row.computed
-        new = min(new, threshold or new, step.budget, layout.most - row.computed - 1)
+        new = min(new, threshold or new, step.budget, self.longest - row.computed - 1)
         new = self._split(row, row.computed, new)
         new = self.rules.leave_lookahead(len(row.all) - row.computed - new, new, layout.spec.ahead)
         if not new:
@@ -101,21 +98,23 @@ class Scheduler(Tables):
                 return at if self.rules.goes_on(self.opts.scheduling_policy) else -1
         step.prefill |= row.prefill
         drafted = max(0, new + row.computed - len(row.all) - row.pending)
-        self._take(step, Part(row, row.computed, new, row.drafts[:drafted], added, False))
+        step.add(Part(row, row.computed, new, row.drafts[:drafted], added, False))
         row.drafts = []
         return at + 1
 
     def _split(self, row: Row, start: int, new: int) -> int:
         """Return the tokens of the next chunk of a request."""
-        if not self.aligned:
+        if not self.layout.aligned:
             return new
-        opts, layout = self.opts, self.layout
-        most = min(opts.max_num_batched_tokens, opts.long_prefill_token_threshold or opts.max_num_batched_tokens)
-        ask = Split(start, start + new, len(row.all), row.prompt, layout.smallest, layout.step,
-                    layout.unit if layout.partial else 0, layout.unit, most, layout.spec.drop, layout.spec.hashed,
-                    row.junction, layout.shared_checkpoint, opts.mamba_prefill_checkpoint_alignment)
-        split = self.rules.split(ask)
-        return int(self.decide(split, row) if start < row.prefill_end else split.value)
+        opts, layout, end = self.opts, self.layout, row.prefill_end
+        most, block = opts.max_num_batched_tokens, layout.smallest
+        most = min(most, opts.long_prefill_token_threshold or most)
+        inside = start + new >= end and self.can_keep_inside(start, start + new, self.checkpoint(end), block)
+        tail = self.last_boundary(row.prompt, layout.unit) if layout.partial else 0
+        split = self.rules.split(Split(start, start + new, end, row.prompt, block, most,
+                                       self.last_boundary(len(row.all), block), tail, inside, row.junction,
+                                       layout.shared_checkpoint))  # fmt: skip
+        return int(self.decide(split, row) if start < end else split.value)
 
     def _preempt(self, step: Step) -> int:
         """Preempt a running request; return its place."""
@@ -147,12 +146,11 @@ class Scheduler(Tables):
         if row.stale and not row.drop_stale:
             self.skipped.append(self.waiting.pop(at))
             return True
-        hit = self._looked_up(row)
-        if not row.launched and not row.preemptions:
-            row.task.answer.reused = {"block": hit.n}
+        hit = self.look_up(row)
+        row.junction = hit.junction
         new = len(row.all) - hit.n
         warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
-        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.layout.most)
+        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
         if padded:
             if 1 + k > step.budget:
                 return False
@@ -173,39 +171,17 @@ class Scheduler(Tables):
         self.waiting.pop(at)
         self.running.append(row)
         row.running, row.computed = True, hit.n
-        self._launch(row, hit)
+        self.record_launch(row, "block", hit.n)
         tables = [list(table.blocks) for table in row.tables]
-        self._take(step, Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
+        step.add(Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
         return True
-
-    def _looked_up(self, row: Row) -> Cached:
-        """Look a waiting request up. An index beyond the known hashes ends the process."""
-        try:
-            hit = self.look_up(row)
-        except IndexError:
-            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
-        row.junction = hit.junction
-        return hit
-
-    def _launch(self, row: Row, hit: Cached) -> None:
-        """Note that a request starts, or starts again."""
-        self.emit(events.Launch(row.id, row.task.id, 0))
-        if not row.launched:
-            row.launched = True
-            row.task.answer.prompt_n = row.prompt - hit.n
-
-    def _take(self, step: Step, part: Part) -> None:
-        """Add a request to a step."""
-        step.parts[part.row.id] = part
-        step.budget -= part.n
 
     def _close(self, step: Step) -> None:
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
-        zeroed, copies = [*chain(*self.zeroed)], [*chain(*self.copies)]
+        step.zeroed, step.copies = [*chain(*self.zeroed)] if self.zeroes else [], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
-        step.zeroed, step.copies = zeroed if self.zeroes else [], copies
-        if copies:
-            self.pool.give_back(block for pair in copies for block in pair)
+        if step.copies:
+            self.pool.give_back(chain(*step.copies))
         for part in step.parts.values():
             row = part.row
             row.computed += part.n
@@ -214,12 +190,9 @@ class Scheduler(Tables):
             part.speaks = not row.prefill
             if part.speaks and self.opts.async_scheduling:
                 row.pending += 1 + len(part.drafts)
+                row.drafts = [-1] * self.opts.num_speculative_tokens        # the worker drafts them
         if step.parts:
             self.flying.append(step)
-
-    def most_new(self, row: Row) -> int:
-        """Return the most tokens of an answer."""
-        return max(1, row.task.request.n_predict)
 
     def process(self, step: Step) -> list[Row]:
         """Process the results of a step; return the finished requests."""
@@ -238,11 +211,10 @@ class Scheduler(Tables):
             placed, running = row.pending, row.running
             stopped = self._append(row, part.said, stale)
             row.task.answer.outputs += part.outputs[: len(part.said)] if part.speaks else ()
-            tokens = self.rules.publish_again(Delivered(
-                running, self.opts.num_speculative_tokens, placed, row.pending, row.computed, row.in_flight,
-                self.opts.async_scheduling))  # fmt: skip
-            if not stale and self.opts.enable_prefix_caching and tokens is not None:
-                self.publish(row, tokens)
+            less = self.rules.publish_again(self.opts.num_speculative_tokens, placed, row.pending, row.in_flight,
+                                            self.opts.async_scheduling)
+            if running and not stale and self.opts.enable_prefix_caching and less is not None:
+                self.publish(row, row.computed - less)
             if stopped:
                 finished.append(row)
                 self.free_row(row)
@@ -261,7 +233,7 @@ class Scheduler(Tables):
             answer.tokens.append(token)
             answer.predicted_n += 1
             self.extend_hashes(row)
-            if (len(row.all) >= self.layout.most or answer.predicted_n >= self.most_new(row) or token in request.eog):
+            if len(row.all) >= self.longest or row.left <= 0 or token in request.eog:
                 row.computed -= 0 if stale else len(said) - count
                 del said[count:]
                 return True
@@ -269,12 +241,8 @@ class Scheduler(Tables):
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
         """End a request whose blocks are free."""
-        answer = row.task.answer
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[: row.computed]), True
-        if row.running:
-            self.emit(events.Release(row.id, row.task.id, row.computed, 0))
-        row.busy = row.running = False
+        self.record_end(row, why, cancelled, max(0, row.computed - row.in_flight))
+        row.running = False
 
     def abort(self, row: Row) -> None:
         """End a request whose client left."""

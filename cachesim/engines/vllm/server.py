@@ -5,21 +5,25 @@ Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33
 
 from __future__ import annotations
 
-import zlib
+from collections import deque
+from itertools import chain
 from pathlib import Path
 from typing import Any, Sequence
 
 from cachesim import events
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import is_item
+from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_draft, forced_or_hashed
+from cachesim.engines.shared.request_queue import key_of
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
 from cachesim.engines.vllm.profiles.rule_table import Rules
 from cachesim.engines.vllm.restore_points import Inspected
-from cachesim.engines.vllm.row import Row, Table, Task
+from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.sizes import EVERY
 from cachesim.model import Model, Spec
 
@@ -27,19 +31,25 @@ from cachesim.model import Model, Spec
 class Server(Inspected):
     """A server of a given version."""
 
+    too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
+                " tokens.")
+
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
         self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
+        self.longest = self.layout.most
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
-        if model is not None and opts.mamba_cache_mode == EVERY and opts.num_speculative_tokens:
-            raise BadInput("states of drafts in the mamba_cache_mode all are not computed", hint="only --mode none")
+        late = opts.num_speculative_tokens and (opts.mamba_cache_mode == EVERY or opts.async_scheduling)
+        if model is not None and late and any(layer.recurrence for layer in spec.layers):
+            raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
+                           hint="only --mode none")
         self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
                          log.emit, self._lost, self.moved_keys)
         self.sampler = CountingSampler(sampler, log)
+        self.slots, self.queue, self.waiting, self.running, self.flying = [], deque(), [], [], deque()
         self.start_tables()
-        self.start_scheduler()
         self.start_worker()
         self.start_points()
 
@@ -54,27 +64,26 @@ class Server(Inspected):
         self.lost_keys(block, keys, cause, rule)
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
-        request."""
-        if request.kind != "completion" or request.n_cmpl != 1:
-            raise BadInput("only single completions are modelled for this engine")
-        if not request.prompt:
-            raise BadInput("an empty prompt is not modelled for this engine")
-        answer, most = Answer(self.log.mark()), self.layout.most
-        if len(request.prompt) >= most:
-            answer.fails(400, f"This model's maximum context length is {most} tokens. However, your prompt contains at"
-                         f" least {len(request.prompt)} input tokens.", "prompt-too-long",
-                         prompt=len(request.prompt), most=most)  # fmt: skip
-            answer.done = True
-        elif not self.dead:
-            self.queue.append(Task(answer.request, request, answer))
-            self.stalled = False
-        return answer
+        """Queue a request and return its answer. Raises BadInput for an unsupported request or image."""
+        if request.prompt and is_item(max(request.prompt)):
+            self._check_images(request)
+        return super().submit(request)
+
+    def _check_images(self, request: Request) -> None:
+        """Raise BadInput if the model takes no images, or if its encoder may end a chunk before an image: it encodes at
+        most as many tokens in a step, and for all requests in progress, as a step has."""
+        if not self.opts.multimodal:
+            raise BadInput("the prompt has an image", hint="server option multimodal")
+        others = (task.request for task in (*self.queue, *(row.task for row in self.slots if row.busy)))
+        tokens = sum(map(is_item, chain(request.prompt, *(one.prompt for one in others))))
+        if tokens > self.opts.max_num_batched_tokens:
+            raise BadInput(f"{tokens} tokens of images in progress: the encoder's budget is not modelled",
+                           hint="max_num_batched_tokens")
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
         if action != "erase":
-            raise BadInput(f"this server has no slots to {action}", hint="restart")
+            return super().slot(action, id_slot, file, percent)
         self.log.mark()
         return {"status": 200, "success": self.reset_cache(running=False)}
 
@@ -82,12 +91,11 @@ class Server(Inspected):
         """Run the first half of a round: move the received requests to the waiting queue."""
         while self.queue:
             task = self.queue.popleft()
-            extra = task.request.extra
-            row = Row(len(self.slots), task, list(task.request.prompt), [Table() for _ in self.groups],
-                      int(extra.get("priority", 0)), str(extra.get("lora", "")), str(extra.get("cache_salt", "")))
-            if row.lora or row.salt:
-                row.key = 1 + zlib.crc32(f"{row.lora}\0{row.salt}".encode())
-                task.answer.keys, task.answer.under = ((0, row.key),), row.lora
+            lora, salt = (str(task.request.extra.get(name, "")) for name in ("lora", "cache_salt"))
+            row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
+                      tables=[Table() for _ in self.groups])  # fmt: skip
+            if row.key:
+                task.answer.keys, task.answer.under = ((0, row.key),), lora
             self.extend_hashes(row)
             task.answer.id_slot = row.id
             self.slots.append(row)
@@ -102,7 +110,9 @@ class Server(Inspected):
             if not self.dead:
                 self._round()
         except Died as end:
-            self._die(end)
+            self.record_death(end)
+            for row in self.slots:
+                row.busy = False
 
     def _round(self) -> None:
         step = self.schedule()
@@ -120,29 +130,10 @@ class Server(Inspected):
         at = row.task.request.cancel_at
         if at is not None and row.busy and row.computed - row.in_flight >= at:
             self.abort(row)
-        elif row.running and not row.prefill and self.opts.num_speculative_tokens:
-            row.drafts = self._draft(row)
-
-    def _draft(self, row: Row) -> list[int]:
-        """Return the drafted tokens behind the last one: as many right ones as the request states."""
-        request, k, held = row.task.request, self.opts.num_speculative_tokens, len(row.all) - 1
-        right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
-        return forced_draft(self.sampler, row.all, request, len(row.all) - row.prompt, min(k, right), k)
-
-    def _die(self, end: Died) -> None:
-        """End the process: no request that works or waits is answered."""
-        self.dead = True
-        self.emit(events.Aborted(str(end)))
-        for row in (*self.running, *self.waiting):
-            row.task.answer.dies(end)
-            row.busy = False
+        elif row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
+            row.drafts = self.draft(row)
 
     @property
     def stuck(self) -> bool:
         """True if the waiting requests never get the blocks that they need."""
         return self.stalled and not self.queue
-
-    @property
-    def n_ctx_slot(self) -> int:
-        """Longest request [tokens]."""
-        return self.layout.most

@@ -12,14 +12,14 @@ from typing import Mapping, Sequence
 import numpy as np
 
 from cachesim.base.keyed_tokens import IDS
+from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
-from cachesim.engines.shared.vocab import WRONG, CountingSampler
+from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
 from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.memory.contents import Contents, Span, StepStore
 from cachesim.engines.vllm.row import Row
-from cachesim.engines.vllm.rules.blocks import Inside
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
 from cachesim.model import Rows, Spec
@@ -34,8 +34,9 @@ class Worker(Scheduler):
 
     def start_worker(self) -> None:
         """Create an empty memory."""
-        marked = [group for group in self.groups if group.kind != "mamba" and group.eagle and self.layout.spec.ahead]
-        self.memory = Contents(self.kind, self.groups, marked)
+        ahead = self.layout.spec.ahead
+        self.drafted = [group for group in self.groups if group.kind != "mamba" and group.eagle and ahead]
+        self.memory = Contents(self.kind, self.groups, self.drafted, self.slots)
 
     def evaluate(self, step: Step, accepted: Mapping[int, int] | None = None) -> None:
         """Evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests state."""
@@ -58,12 +59,11 @@ class Worker(Scheduler):
         said = self.model.forward(store.runs(), store)
         for run, (span, hidden) in enumerate(zip(store.spans, said, strict=True)):
             store.finish(run)
-            part = span.part
-            if part.speaks and span.draft <= part.accepted and not span.inside:
-                x = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
+            part, x = span.part, None
+            if not part.speaks or (span.draft <= part.accepted and not span.inside):
+                if part.speaks and hidden.x is not None:
+                    x = self.model.readout(hidden.x[-1:])[0]
                 part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
-            elif not part.speaks:
-                part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), None))
         for part in step.parts.values():
             self._settle_states(part)
             self._mark_drafts(part)
@@ -73,12 +73,19 @@ class Worker(Scheduler):
     def _learn(self, part: Part) -> None:
         """Take over the blocks that the scheduler added, and the text of a request that starts again."""
         row = part.row
+        self.memory.learn(row, part.added, part.whole)
         if part.whole:
-            row.columns, row.text, row.running_column, row.accepted = part.added, list(row.all), {}, 1
-            row.marks = [row.key & MASK]
-        else:
-            for columns, added in zip(row.columns, part.added, strict=True):
-                columns += added
+            row.text, row.running_column, row.accepted, row.marks = TokenList(row.all), {}, 1, [row.key & MASK]
+            return
+        part.start = min(part.start, len(row.text) - 1)         # without the drafts that a step in flight rejected
+        if part.drafts and self.opts.async_scheduling:
+            part.drafts = self.draft(row)[: len(part.drafts)]
+
+    def draft(self, row: Row) -> list[int]:
+        """Return the drafted tokens behind the last one: as many right ones as the request states."""
+        request, k, held = row.task.request, self.opts.num_speculative_tokens, len(row.text) - 1
+        right = next((one.accepted for one in request.drafts if one.at == held), request.draft_else)
+        return forced_draft(self.sampler, row.text, request, len(row.text) - row.prompt, min(k, right), k)
 
     def _speak(self, part: Part, accepted: int | None) -> None:
         """Choose the new tokens of a request: after each right draft token one more."""
@@ -101,7 +108,8 @@ class Worker(Scheduler):
         moved = False
         for group in self.memory.states:
             now = -(-(part.start + part.n) // group.block) - 1
-            before = row.running_column.get(group.number, (part.start - 1) // group.block)
+            before = row.running_column.get(group.number, self.rules.start_column(
+                part.start, group.block, self.layout.smallest))  # fmt: skip
             if before not in (-1, now):
                 self.memory.copy_state(row, group, before, now, row.accepted - 1)
                 moved = True
@@ -133,10 +141,9 @@ class Worker(Scheduler):
             return ()
         if not group.align:
             return range((part.start // layout.step + 1) * layout.step, end, layout.step)
-        at = self._checkpoint(end)
+        at = self.checkpoint(end)
         here = grid and not part.drafts and self.rules.exports_inside(part.row.tables[group.number].inside is not None)
-        return [at] if here and self.rules.state_inside(
-            Inside(part.start, end, at, layout.unit, group.block, grid)) else ()
+        return [at] if here and self.can_keep_inside(part.start, end, at, group.block) else ()
 
     def _settle_states(self, part: Part) -> None:
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""
@@ -158,21 +165,21 @@ class Worker(Scheduler):
     # Rows of the drafter, which also depend on the next token: kept as marks.
 
     def _check_drafts(self, part: Part) -> None:
-        for index in self.memory.marks:
-            group, row = self.groups[index], part.row
+        row = part.row
+        for group in self.drafted:
             first = max(0, part.start - group.size + 1) if group.size else 0
             want = self._prefix_marks(row, first, part.start)
-            have = read_rows(self.memory.marks[index], self.memory.cells(row, group, first, part.start)).digest
+            have = read_rows(self.memory.rows[-1 - group.number], row.cells[group.number][first : part.start]).digest
             for at in np.flatnonzero(want != have)[:1].tolist():
-                self.emit(DraftRowsWrong(row.id, index, first + at, row.columns[index][(first + at) // group.block]))
+                block = row.columns[group.number][(first + at) // group.block]
+                self.emit(DraftRowsWrong(row.id, group.number, first + at, block))
 
     def _mark_drafts(self, part: Part) -> None:
-        end = part.start + part.n - len(part.drafts) + part.accepted
-        for index in self.memory.marks:
-            stop = min(end, len(part.row.text) - 1)
-            marks = self._prefix_marks(part.row, part.start, stop)
-            write_rows(self.memory.marks, index, self.memory.cells(part.row, self.groups[index], part.start, stop),
-                       Rows(marks, None, None))  # fmt: skip
+        row, start = part.row, part.start
+        stop = min(start + part.n - len(part.drafts) + part.accepted, len(row.text) - 1)
+        for group in self.drafted:
+            marks = Rows(self._prefix_marks(row, start, stop), None, None)
+            write_rows(self.memory.rows, -1 - group.number, row.cells[group.number][start:stop], marks)
 
     @staticmethod
     def _prefix_marks(row: Row, start: int, stop: int) -> np.ndarray:

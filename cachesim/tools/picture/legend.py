@@ -10,6 +10,7 @@ from cachesim.tools.picture.block_cells import cell_signs
 from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
+from cachesim.tools.picture.tree_cells import tree_signs
 
 # Memory below the tokens of a request: the slot's contents, and the data that a wrong answer read.
 
@@ -163,6 +164,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
         (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
          "dim", f'<path class="arrow" {arrow}'),
         *cell_signs(scene.blocks),
+        *tree_signs(scene.nodes),
         (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
     )
     yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

@@ -29,8 +29,9 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.tools.picture.block_cells import Cells, blocks_after
+from cachesim.tools.picture.block_cells import Cells, after_each
 from cachesim.tools.picture.position_scale import cut
+from cachesim.tools.picture.tree_cells import Tree
 
 # Rules that caused losses: where a rule is documented, and the server's options that govern it.
 
@@ -161,6 +162,7 @@ class Scene(NamedTuple):
     pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
     blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
+    nodes: Mapping[int, Tree] = {}              # nodes of a radix tree after each step
 
     @property
     def name(self) -> str:
@@ -181,7 +183,11 @@ class Scene(NamedTuple):
 def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
     server = engine_of(data["profile"]).start(data["profile"], scenario.model, dict(scenario.server), "provenance")
-    parts, blocks = _parts(server), blocks_after(scenario, data["profile"]) if server.blocks() else {}
+    parts, blocks, nodes = _parts(server), dict[int, Cells](), dict[int, Tree]()
+    if server.blocks():
+        blocks |= after_each(scenario, data["profile"], lambda now: now.blocks())
+    elif engine_of(data["profile"]).manual.pool:
+        nodes |= after_each(scenario, data["profile"], lambda now: now.nodes())
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
@@ -190,7 +196,8 @@ def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     engine = registry.engine_named(scenario.engine)
     cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps, blocks)  # fmt: skip
+                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps, blocks,
+                 nodes)  # fmt: skip
 
 
 def _parts(server: Server) -> set[str]:

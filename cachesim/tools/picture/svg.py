@@ -35,6 +35,7 @@ from cachesim.tools.picture.position_scale import (
 )
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch, Word
 from cachesim.tools.picture.slot_lanes import Lanes, bands, block, headings, stored
+from cachesim.tools.picture.tree_cells import draw_trees
 
 MANY = 24                    # maximum number of words in a row with a label for each
 DIGIT, MARGIN = 7.3, 16      # width of a character, and space at the right of the tokens, in pixels
@@ -123,9 +124,10 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
             rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
     cells, high = draw_blocks(one.blocks, drawn.lanes.names, top + height, drawn.width)
-    end = height + high
+    boxes, more = draw_trees(one.nodes, drawn.scale, top + height + high)
+    end = height + high + more
     signs, more = legend(top + end, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
-    return "".join([*out, *rows, cells, signs]), end + more
+    return "".join([*out, *rows, cells, boxes, signs]), end + more
 
 
 def _axis(scale: Scale, y: float) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _paragraph(flag: dict[str, Any]) -> Sequence[RenderableType]:
 
 def _range(flag: dict[str, Any]) -> list[str]:
     if flag["choices"]:
-        return [f"one of {', '.join(flag['choices'])}"]
+        return [f"one of {', '.join(filter(None, flag['choices']))}"]
     if flag["type"] == KIND[float]:
         return ["0 to 1"]
     if flag["least"] is None:

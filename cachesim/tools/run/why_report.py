@@ -51,7 +51,7 @@ def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _unused(data: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Yield the stored objects that the request did not use, each with the obstacle."""
     if data["unused"] is not None:
-        none = "when the request came, nothing stored shared more tokens with it than it reused"
+        none = "when the request came, no restore point shared more tokens with it than it reused"
         yield from (indented(text, "dim") for text in [one["says"] for one in data["unused"]] or [none])
 
 

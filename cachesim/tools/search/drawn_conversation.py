@@ -209,7 +209,7 @@ class _Drawer:
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
-        answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
+        answer = (self.clients.word(rng.one(self.world.answers)),)
         self.clients.remember(Exchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
         if burst:
@@ -218,7 +218,7 @@ class _Drawer:
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
         if drawn := [one for one in self.manual.fields if one.drawn]:
             more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
-        return Asked(prompt, answer, chat=chat, **self._fields(before), **more)
+        return Asked(prompt, answer, chat=chat, **more | self._fields(before))
 
     def _fields(self, before: list[Asked | Action]) -> dict[str, Any]:
         """Draw the other fields of a request. On a server with adapters it often has those of the request before."""

@@ -37,7 +37,7 @@ def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Every checkpoint and stored conversation equals what a cold run of its tokens would store. At the first step with
     wrong objects, a finding of each kind is reported."""
     for at, step in enumerate(run.steps):
-        wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
+        wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": stored.length}
                  for stored, verdict in reversed(step.armed) if verdict.holds is False}
         for (stored, kind), numbers in wrong.items():
             yield PropertyFailure("stored-equals-cold", step.number, kind, numbers, _made_by(run, step), stored,
@@ -152,7 +152,7 @@ def _causes(run: CheckedRun, at: int) -> tuple[str, ...]:
                    f" by {answer.deciding or 'no rule'}")
         out += [f"  seq_rm({e.seq}, {e.p0}) fails" for e in run.log.of(step.number)
                 if isinstance(e, SeqRm) and not e.ok]
-        out += [f"  leaves a corrupt {stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
+        out += [f"  leaves a corrupt {stored.kind} of {stored.length} tokens: {verdict.why}"
                 for stored, verdict in step.armed[:2] if verdict.holds is False]
     wrong = [one.why for one in (run.steps[at].verdict, run.steps[at].state) if one.holds is False]
     return (*out[-12:], *(f"  wrong: {why}" for why in wrong))

@@ -28,7 +28,7 @@ MAX_VERDICTS = 200           # verdicts of a log, at most
 ORDINARY: Mapping[str, re.Pattern[str]] = {
     "HTTP access line": re.compile(r'"?(?:GET|POST|PUT|DELETE|OPTIONS|HEAD) /\S* HTTP/\d|\[GIN\]', re.I),
     "traceback": re.compile(r'^\s*(?:Traceback \(most recent call last\)|File "[^"]+", line \d+)'),
-    "progress bar": re.compile(r"\d+%\|[^|]*\|\s*\d+/\d+"),
+    "progress bar": re.compile(r"\d%\|[^|]*\|\s*\d+/\d+"),
 }
 """Names of kinds of line of any server that are not about the cache, with their patterns."""
 

@@ -2,11 +2,11 @@
 
 import ast
 from functools import cache
+from importlib import import_module
 
 import pytest
 
 from tests.meta.floors.fault import FLOORS
-from tests.meta.floors.faults import FAULTS, GENERATED
 from tests.meta.floors.generate import generated
 from tests.meta.floors.plant import ROOT, Field
 
@@ -17,24 +17,31 @@ def statements(text):
     return ast.unparse(ast.parse(text))
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_the_text_to_replace_occurs_once_and_changes_the_program(fault):
-    spoilt = fault.planted(ROOT)
-    assert fault.floor in FLOORS
-    assert ast.unparse(ast.parse(spoilt)) != statements((ROOT / "cachesim" / fault.file).read_text())
+@pytest.fixture(scope="module")
+def faults():
+    """The module of the faults. Only the process that runs these tests generates them."""
+    return import_module("tests.meta.floors.faults")
 
 
-def test_fault_names_are_unique():
-    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+def test_the_text_to_replace_occurs_once_and_changes_the_program(faults):
+    for fault in faults.FAULTS:
+        spoilt = fault.planted(ROOT)
+        assert fault.floor in FLOORS, fault.name
+        text = (ROOT / "cachesim" / fault.file).read_text()
+        assert ast.unparse(ast.parse(spoilt)) != statements(text), fault.name
 
 
-def test_generated_faults_are_reproducible_and_depend_on_the_seed():
-    assert generated(ROOT) == GENERATED
-    assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in GENERATED}
+def test_fault_names_are_unique(faults):
+    assert len({fault.name for fault in faults.FAULTS}) == len(faults.FAULTS)
 
 
-def test_a_fault_is_planted_only_in_its_copy(tmp_path):
-    field, fault = Field(tmp_path), FAULTS[0]
+def test_generated_faults_are_reproducible_and_depend_on_the_seed(faults):
+    assert generated(ROOT) == faults.GENERATED
+    assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in faults.GENERATED}
+
+
+def test_a_fault_is_planted_only_in_its_copy(faults, tmp_path):
+    field, fault = Field(tmp_path), faults.FAULTS[0]
     with field.spoilt(fault) as copy:
         texts = [(root / "cachesim" / fault.file).read_text() for root in (ROOT, field.clean, copy)]
         assert (copy / "tests/unit").is_dir() and not (copy / "tests/meta").exists()

@@ -36,7 +36,7 @@ def test_a_command_line_names_the_build(capsys, argv, place):
 def test_an_old_name_keeps_working_and_says_the_new_one(capsys, old):
     from cachesim.cli.main import main
 
-    assert main(["profiles", "show", old]) == exits.HOLDS
+    assert main(["profiles", "show", old, "--json"]) == exits.HOLDS
     out, err = capsys.readouterr()
     assert renamed()[old] in out and err == f"cachesim: {old} was renamed: {renamed()[old]}\n"
 

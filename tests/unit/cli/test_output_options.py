@@ -44,11 +44,14 @@ def test_quiet_leaves_notes_out(capsys):
     assert capsys.readouterr().err.startswith("cachesim: unknown profile")
 
 
-def test_color_decides_whether_colours_are_printed():
-    for environment in ({}, {"NO_COLOR": "1"}):         # the option has precedence over the environment
-        assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm", **environment)[1]
-    for argv in (("--color", "never"), ("--color=auto",), ()):
-        assert "\x1b[" not in told(*LINE, *argv)[1]
+def test_color_decides_whether_colours_are_printed(capsys, monkeypatch):
+    assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm", NO_COLOR="1")[1]   # before the environment
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for argv, coloured in {("--color", "always"): True, ("--color", "never"): False, ("--color=auto",): False,
+                           (): False}.items():  # fmt: skip
+        main([*LINE, *argv])
+        assert ("\x1b[" in capsys.readouterr().out) == coloured
 
 
 def test_unknown_colour_mode(capsys):

@@ -131,9 +131,10 @@ def test_every_change_came_between_the_rule_sets_that_it_lies_between(name):
     engine = ENGINES[name]
     for a, b in pairwise(engine.line):
         older, newer = engine.profiles[a], engine.profiles[b]
-        for path in {**older.leaves(), **newer.leaves()}:
+        old, new = older.leaves(), newer.leaves()
+        for path in {**old, **new}:
             points = engine.when.parts(older.source_of(newer, path))
-            if older.leaves().get(path) != newer.leaves().get(path) and points and (a, b) != SAME_DAY:
+            if old.get(path) != new.get(path) and points and (a, b) != SAME_DAY:
                 assert engine.when.own[a].number < min(points).number, (a, b, path)
                 assert max(points).number <= engine.when.own[b].number, (a, b, path)
 

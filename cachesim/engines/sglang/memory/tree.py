@@ -1,5 +1,4 @@
-"""Radix tree over prefixes: match, insert, split, lock.
-"""
+"""Radix tree over prefixes: match, insert, split, lock."""
 
 from __future__ import annotations
 
@@ -9,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.memory.eviction import EvictableTree
-from cachesim.engines.sglang.memory.nodes import Node
-from cachesim.engines.sglang.memory.pools import NO_SLOTS
 from cachesim.engines.sglang.rules.tree import Found
-from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
+from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -32,7 +30,8 @@ class Match(NamedTuple):
 class Insertion:
     """``limit`` tokens of a request, with their slots, that the tree takes over. The first ``protected`` belong to the
     tree already; those before ``frontier`` have no window slots; ``counted`` were inserted by the same request
-    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key."""
+    before. ``state``: slot of the state after the last token; ``text``: the tokens with their key; ``chunk``: the
+    request evaluates further chunks."""
 
     tokens: Tokens
     space: Any
@@ -44,6 +43,7 @@ class Insertion:
     priority: int
     state: int | None
     text: Tokens
+    chunk: bool = False
 
 
 class Inserting(NamedTuple):
@@ -94,6 +94,7 @@ class Tree(EvictableTree):
         for node in (*best.path(), self.root):
             node.access = time
             time -= 0.00001
+        self.update_leaf(best)
 
     def _refresh_parts(self, node: Node, insertion: bool) -> None:
         """Make windows and states at the end of a path most recent."""
@@ -154,15 +155,14 @@ class Tree(EvictableTree):
             node.priority = max(node.priority, ask.priority)
             self._overlap(node, at, same, ask)
             at += same
-            if at > ask.counted:
-                node.hits += 1
+            node.hits += self.rules.counts_hit(at, ask.counted, ask.chunk)
         known, fresh = at, at < ask.limit
         if fresh:
             node = self._leaf(node, at, ask)
         exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
         self._refresh_parts(node, insertion=True)
-        if fresh and at + len(node.key) > ask.counted:
-            node.hits += 1
+        node.hits += fresh and self.rules.counts_hit(at + len(node.key), ask.counted, ask.chunk)
+        self.update_leaf(node)
         return Inserting(node, known, exists)
 
     def _overlap(self, node: Node, at: int, n: int, ask: Insertion) -> None:

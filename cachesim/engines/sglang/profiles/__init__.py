@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Mapping
+from typing import Any, Mapping
 
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
 from cachesim.engines.sglang.rules import schedule as s
 from cachesim.engines.sglang.rules import tree as t
@@ -15,11 +16,14 @@ V0_5_23 = Rules(
     waits_for_twin=s.waits_for_twin, queue_order=s.queue_order, accept_node=t.accept_node, best_hit=t.best_hit,
     branch_point=t.branch_point, recent_span=t.recent_span, admission=s.admission, next_chunk=s.next_chunk,
     evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
-    track_prefill=r.track_prefill, track_decode=r.track_decode, give_at_chunk=r.give_at_chunk,
-    give_at_end=r.give_at_end, insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
+    copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
+    taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
+    owned_tokens=reported.owned_prompt, give_at_end=r.give_at_end,
+    insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
-    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary, 
+    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
+    counts_hit=t.counts_others, keys_are_pairs=t.keys_are_pairs, retained_window=t.retained_window,
     retract_order=r.retract_order, kept_order=r.kept_in_order,
 )  # fmt: skip
 
@@ -29,14 +33,44 @@ RECORDED = replace(
     kept_order=r.kept_in_place,
 )  # fmt: skip
 
+V0_5_20 = replace(
+    V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
+    "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
+    counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
+    inferred=("admission", "next_chunk", "retract_order"),
+)  # fmt: skip
+
 V0_5_9 = replace(
-    V0_5_23, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
+    V0_5_20, name="sglang@0.5.9", build="0.5.9", source="SGLang 0.5.9 (PyPI): SWARadixCache, MambaRadixCache",
     recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
-    insert_to_branch=r.insert_all, chunk_frontier=r.no_frontier, slides=r.slides_each_window, revive=t.revive_adopted,
-    capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary, refreshed=frozenset(),
+    insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
+    slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
+    owned_tokens=reported.owned_all,
     inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
 )  # fmt: skip
 
-PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_5_23, RECORDED, V0_5_9)}
-LINE = ("sglang@0.5.9", "sglang@0.5.23")
-BESIDE = {"sglang@0.5.23-recorded": "sglang@0.5.23"}
+REPAIRED = replace(
+    V0_5_23, name="sglang@0.5.23-repaired", source="proposed by cachesim, not tried on a GPU",
+    owned_tokens=reported.owned_published,
+)  # fmt: skip
+
+
+def _before(number: int, base: Rules, **rules: Any) -> Rules:
+    """Return a release without a pull request that it contains."""
+    source = f"sgl-project/sglang#{number}, taken back from {base.source}"
+    return replace(base, name=f"sglang@before-{number}", source=source, **rules)
+
+
+REPORTED = (
+    _before(37836, V0_5_23, taken_after=reported.taken_on_flat_grid),
+    _before(29860, V0_5_23, window_frontier=reported.frontier_without_page,
+            chunk_frontier=reported.frontier_without_page),
+    _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root),
+    _before(17061, V0_5_9, accept_node=reported.accept_unreset),
+)  # fmt: skip
+PROFILES: Mapping[str, Rules] = {
+    one.name: one for one in (V0_5_23, RECORDED, V0_5_20, V0_5_9, *REPORTED, REPAIRED)
+}
+LINE = ("sglang@0.5.9", "sglang@0.5.20", "sglang@0.5.23")
+BESIDE = {name: "sglang@0.5.23" for name in PROFILES if name not in LINE} | {"sglang@before-17061": "sglang@0.5.9"}
+RENAMED = {"sglang@latest-repaired": REPAIRED.name}

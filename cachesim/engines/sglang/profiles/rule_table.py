@@ -20,6 +20,8 @@ class Rules(RuleSet):
     source: str
     waits_for_twin: Callable[..., bool]
     queue_order: Rule
+    keys_are_pairs: Callable[..., bool]
+    retained_window: Callable[..., int]
     accept_node: Callable[..., tuple[int, bool]]
     best_hit: Rule
     branch_point: Callable[..., int | None]
@@ -31,9 +33,12 @@ class Rules(RuleSet):
     drop_leaf: Rule
     stays_above: Callable[..., bool]
     drop_inside: Rule
+    copy_unlock: Callable[..., int | None]
     track_prefill: Rule
     track_decode: Rule
+    taken_after: Callable[..., int]
     give_at_chunk: Callable[..., int]
+    owned_tokens: Callable[..., int]
     give_at_end: Callable[..., int]
     insert_to_branch: Callable[..., int]
     publish_pages: Rule
@@ -45,6 +50,7 @@ class Rules(RuleSet):
     capped_leaf: Callable[..., int]
     keep_state: Rule
     drop_excess: Rule
+    counts_hit: Callable[..., bool]
     prompt_boundary: Callable[..., int]
     retract_order: Rule
     kept_order: Callable[..., Sequence[int]]
@@ -54,6 +60,7 @@ class Rules(RuleSet):
     spare_pages: int = 1            # pages per request that are evicted beyond the need of a prefill step
     decode_pages: int = 1           # pages per request that are evicted for a decode step
     retract_steps: int = 20         # tokens of each remaining request that are evicted after a retraction
+    rematches: bool = False         # after a chunk a request matches its tokens again, and holds what it finds
     decode_order: tuple[str, ...] = ("retract", "slide_windows")
     inferred: tuple[str, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)

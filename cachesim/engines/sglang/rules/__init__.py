@@ -13,7 +13,8 @@ WINDOW = "mem_cache/unified_cache/components/swa.py"
 STATES = "mem_cache/unified_cache/components/mamba.py"
 BATCH = "managers/schedule_batch.py"
 POLICY = "managers/schedule_policy.py"
-OLD, OLD_WINDOW, OLD_STATES = "0.5.9", "mem_cache/swa_radix_cache.py", "mem_cache/mamba_radix_cache.py"
+MIDDLE, OLD = "0.5.20", "0.5.9"
+OLD_WINDOW, OLD_STATES = "mem_cache/swa_radix_cache.py", "mem_cache/mamba_radix_cache.py"
 
 
 def source(path: str, where: str, release: str = "0.5.23") -> Source:

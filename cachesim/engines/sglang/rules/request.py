@@ -6,7 +6,7 @@ from math import lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.rules import BATCH, OLD, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
 
 
 class Window(NamedTuple):
@@ -23,17 +23,28 @@ class Window(NamedTuple):
     interval: int
 
 
+def _frontier(ask: Window, kept: int) -> tuple[int, int]:
+    """Return first and last position to give back, so that ``kept`` tokens stay."""
+    if ask.pos - ask.window < ask.evicted + ask.interval:
+        return ask.evicted, ask.evicted
+    start = max(ask.evicted, ask.protected)
+    stop = ask.pos - kept if ask.floor is None else min(ask.pos - kept, ask.floor)
+    return start, max(start, stop) // ask.page * ask.page
+
+
 @rule("S-FRONTIER.WINDOW", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots"))
 def window_frontier(ask: Window) -> tuple[int, int]:
     """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
     not those of the tree, and not the window before a tracked state. Returns first and last position."""
-    if ask.pos - ask.window < ask.evicted + ask.interval:
-        return ask.evicted, ask.evicted
-    start = max(ask.evicted, ask.protected)
-    stop = ask.pos - -(-max(ask.window, ask.page) // ask.page) * ask.page
-    if ask.floor is not None:
-        stop = min(stop, ask.floor)
-    return start, max(start, stop) // ask.page * ask.page
+    return _frontier(ask, -(-max(ask.window, ask.page) // ask.page) * ask.page)
+
+
+@rule("S-FRONTIER.TOKENS", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots", MIDDLE),
+      until="0.5.23")
+def unrounded_frontier(ask: Window) -> tuple[int, int]:
+    """A request gives back window slots as in S-FRONTIER.WINDOW, but keeps max(W, P) tokens, not whole pages: if P does
+    not divide W, less than a window can be left before the end of an insertion, which no prompt can use then."""
+    return _frontier(ask, max(ask.window, ask.page))
 
 
 @rule("S-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))

@@ -12,12 +12,12 @@ CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
 
 
 class Waiting(NamedTuple):
-    """A waiting request: tokens of prompt and answer so far, matched tokens, answer still to come; ``late``: it waits
-    for a request with the same beginning; ``place`` in the depth-first order of the tree."""
+    """A waiting request: tokens of prompt and answer so far, matched tokens, tokens of its whole answer; ``late``: it
+    waits for a request with the same beginning; ``place`` in the depth-first order of the tree."""
 
     n: int
     hit: int
-    left: int
+    answer: int
     late: bool
     place: int
 
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
     "lpm": lambda one: float("inf") if one.late else -one.hit,
     "dfs-weight": lambda one: one.place,
-    "lof": lambda one: -one.left,
+    "lof": lambda one: -one.answer,
     "shortest-prefill-first": lambda one: (one.late, max(1, one.n - one.hit)),
     "fcfs": lambda one: 0,
 }

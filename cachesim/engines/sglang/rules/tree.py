@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.memory.nodes import LETTERS, Node
-from cachesim.engines.sglang.rules import CACHE, CORE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -17,6 +17,26 @@ class Found(NamedTuple):
     n: int
     hit: int
     full: int
+
+
+@rule("S-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__"))
+def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
+    """With EAGLE drafts and without states, prefixes are compared as pairs of adjacent tokens, because the drafter's
+    row of a token depends on the next one. A prefix of n tokens has n - 1 pairs, and as many slots."""
+    return algorithm == "EAGLE" and STATE not in parts
+
+
+@rule("S-RETAIN.DRAFT", Role.MEMORY, source("mem_cache/cache_init_params.py", "swa_retain_window"))
+def retained_window(window: int, draft: int) -> int:
+    """The tree keeps, asks for and locks the larger window of model and drafter. Returns its tokens."""
+    return max(window, draft)
+
+
+@rule("S-RETAIN.MODEL", Role.MEMORY, source(WINDOW, "SWAComponent.__init__", MIDDLE), until="0.5.23")
+def model_window(window: int, draft: int) -> int:
+    """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Returns its
+    tokens."""
+    return window
 
 
 @rule("S-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
@@ -56,6 +76,20 @@ def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
     return 1 << 62
 
 
+@rule("S-HITS.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node"))
+def counts_others(end: int, counted: int, chunk: bool) -> bool:
+    """An insertion counts as a use of a node that ends after ``end`` tokens, unless the same request inserted the first
+    ``counted`` tokens before. Returns whether it counts."""
+    return end > counted
+
+
+@rule("S-HITS.EACH", Role.MEMORY, source(CORE, "_inc_hit_count_and_check", MIDDLE), until="0.5.23")
+def counts_each(end: int, counted: int, chunk: bool) -> bool:
+    """Every insertion but that of a chunk counts as a use of its nodes: a request alone uses its prompt twice, and slru
+    spares it. Returns whether it counts."""
+    return not chunk
+
+
 @rule("S-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
 def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
     """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
@@ -84,7 +118,7 @@ def revive_repointed(locked: bool) -> bool:
     return not locked
 
 
-@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD), until="#29352")
 def revive_adopted(locked: bool) -> bool:
     """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
     them."""

@@ -9,23 +9,25 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, write_rows
+from cachesim.engines.shared.cell_step import CellRun, CellStep
+from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.engines.vllm.layout import Group
+from cachesim.engines.vllm.memory.pool import NULL
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.scheduler import Part
-from cachesim.model import LayerState, Rows, Spec, TokenRun
-from cachesim.model.attention_mask import ByPosition
-from cachesim.model.grid import Positions
+from cachesim.model import LayerState, Spec
 
 
 class Contents:
-    """Rows and states of all blocks. ``marks``: rows of the drafter, by group. ``windows``, ``matrices``: of each layer
-    and block the windows of the convolution, by draft token, and the state with its matrix."""
+    """Rows and states of all blocks. The rows of the drafter in group g are those of layer -1 - g. ``windows``,
+    ``matrices``: of each layer and block the windows of the convolution, by draft token, and the state with its
+    matrix."""
 
-    def __init__(self, kind: Spec, groups: Sequence[Group], marked: Sequence[Group]) -> None:
-        self.kind, self.groups, self.reach = kind, groups, dict[str, int]()
+    def __init__(self, kind: Spec, groups: Sequence[Group], drafted: Sequence[Group], slots: Sequence[Row]) -> None:
+        self.kind, self.groups, self.slots, self.reach = kind, groups, slots, dict[str, int]()
         self.home = {layer: group for group in groups if group.kind != "mamba" for layer in group.layers}
-        self.rows, self.marks = empty_rows(self.home), empty_rows(group.number for group in marked)
+        self.home |= {-1 - group.number: group for group in drafted}
+        self.rows = empty_rows(self.home)
         self.states = [group for group in groups if group.kind == "mamba"]
         self.state_home = {layer: group for group in self.states for layer in group.layers}
         self.windows: dict[tuple[int, int], list[LayerState]] = {}
@@ -36,23 +38,17 @@ class Contents:
 
     def zero(self, blocks: Sequence[int]) -> None:
         """Zero the rows in these blocks."""
-        for kept in (self.rows, self.marks):
-            for layer in kept if blocks else ():
-                cells = self._cells(blocks, layer, kept is self.marks)
-                digest, k, v = read_rows(kept[layer], cells)
-                k, v = (None if one is None else np.zeros_like(one) for one in (k, v))
-                write_rows(kept, layer, cells, Rows(np.zeros_like(digest), k, v))
-
-    def _cells(self, blocks: Sequence[int], layer: int, mark: bool) -> np.ndarray:
-        size = (self.groups[layer] if mark else self.home[layer]).block
-        return (np.array(blocks, np.int64)[:, None] * size + np.arange(size)).ravel()
+        for layer, group in self.home.items() if blocks else ():
+            cells = cells_of(blocks, group)
+            for array in self.rows[layer]:
+                if array is not None:
+                    array[cells[cells < len(array)]] = 0
 
     def copy_block(self, source: int, copy: int) -> None:
         """Copy rows and states of a block."""
-        for kept in (self.rows, self.marks):
-            for layer in kept:
-                rows = copy_rows(read_rows(kept[layer], self._cells([source], layer, kept is self.marks)))
-                write_rows(kept, layer, self._cells([copy], layer, kept is self.marks), rows)
+        for layer, group in self.home.items():
+            rows = read_rows(self.rows[layer], cells_of([source], group))
+            write_rows(self.rows, layer, cells_of([copy], group), rows)
         for layer in self.state_home:
             self.put(layer, copy, self.windows.get((layer, source)), self.matrices.get((layer, source)))
 
@@ -73,27 +69,42 @@ class Contents:
 
     def state_in(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
         """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
-        columns further."""
-        windows = self.windows.get((layer, columns[column]))
-        matrix = self.matrices.get((layer, columns[column + shift]))
+        columns further. The null block is beyond the last column."""
+        first, last = (columns[at] if at < len(columns) else NULL for at in (column, column + shift))
+        windows, matrix = self.windows.get((layer, first)), self.matrices.get((layer, last))
         window = windows[shift] if windows and shift < len(windows) else None
         if window is None or matrix is None:
             return window or matrix
         return LayerState(window.conv, matrix.hash, window.conv_x, matrix.h)
 
-    def cells(self, row: Row, group: Group, start: int, stop: int) -> np.ndarray:
-        """Return the cells of positions start .. stop - 1 of a request in a group."""
-        if stop <= start:
-            return np.zeros(0, np.int64)
-        first, last = start // group.block, -(-stop // group.block)
-        blocks = np.array(row.columns[group.number][first:last], np.int64)
-        pos = np.arange(start, stop)
-        return blocks[pos // group.block - first] * group.block + pos % group.block
+    def learn(self, row: Row, added: list[list[int]], whole: bool) -> None:
+        """Add blocks of each group to the worker's tables of a request; ``whole``: it has no others."""
+        if whole:
+            row.columns, row.cells = [[] for _ in added], [np.zeros(0, np.int64) for _ in added]
+        for group, blocks in zip(self.groups, added, strict=True):
+            if blocks:
+                row.columns[group.number] += blocks
+            if blocks and group.kind != "mamba":
+                row.cells[group.number] = np.concatenate((row.cells[group.number], cells_of(blocks, group)))
+
+    def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
+        """Return the cells of a layer for positions start .. stop - 1 of a request."""
+        return self.slots[request].cells[self.home[layer].number][start:stop]
+
+    def first_read(self, part: str, start: int) -> int:
+        """Return the first position that a token at ``start`` reads in this part of the memory."""
+        size = self.reach[part]
+        return start // size * size if part == "chunk" else max(0, start - size + 1) if size else 0
+
+
+def cells_of(blocks: Sequence[int], group: Group) -> np.ndarray:
+    """Return the cells of blocks of a group."""
+    return (np.array(blocks, np.int64)[:, None] * group.block + np.arange(group.block)).ravel()
 
 
 class Span(NamedTuple):
-    """Tokens start .. start + len(tokens) - 1 of a part. ``column``: where the state after them goes, for each group
-    of states; ``draft``: number of the draft token, 0 = none; ``inside``: the state is kept inside a chunk."""
+    """Tokens of a part from position ``start`` on. ``draft``: number of the draft token, 0 = none; ``inside``: the
+    state after them is kept inside a chunk."""
 
     part: Part
     start: int
@@ -102,71 +113,40 @@ class Span(NamedTuple):
     inside: bool
 
 
-class StepStore(ByPosition):
+class StepStore(CellStep):
     """Store of a step of the model: a run for each span. The states that a step writes are put into the memory by
     ``finish``, in the order in which the kernels write."""
 
-    def __init__(self, memory: Contents, spans: list[Span]) -> None:
-        self.memory, self.spans = memory, spans
-        self.made: dict[tuple[int, int], LayerState] = {}       # by layer and run
-
-    def runs(self) -> list[TokenRun]:
-        """Return the spans as runs of the model."""
-        return [TokenRun(k, span.start, span.tokens) for k, span in enumerate(self.spans)]
-
-    def positions(self, part: str, run: int) -> Positions:
-        """Return the positions that the layers of a part can see."""
-        return np.arange(*self._seen(part, run))
-
-    def _seen(self, part: str, run: int) -> tuple[int, int]:
-        span, size = self.spans[run], self.memory.reach[part]
-        first = span.start // size * size if part == "chunk" else max(0, span.start - size + 1) if size else 0
-        return first, span.start + len(span.tokens)
-
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Write the new rows to their blocks."""
-        memory, span = self.memory, self.spans[run]
-        cells = memory.cells(span.part.row, memory.home[layer], span.start, span.start + len(span.tokens))
-        write_rows(memory.rows, layer, cells, rows)
-
-    def get_rows(self, layer: int, run: int) -> Rows:
-        """Return all rows of the request that a layer of its part can see."""
-        memory = self.memory
-        part = memory.kind.layers[layer].part
-        cells = memory.cells(self.spans[run].part.row, memory.home[layer], *self._seen(part, run))
-        return read_rows(memory.rows[layer], cells)
+    def __init__(self, contents: Contents, spans: list[Span]) -> None:
+        super().__init__(contents, [CellRun(span.part.row.id, span.start, span.tokens, {}) for span in spans])
+        self.contents, self.spans = contents, spans
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """Return the state before a span: of the span before, or of the column in which the last chunk ended."""
-        span = self.spans[run]
+        span, group = self.spans[run], self.contents.state_home[layer].number
         if span.start > span.part.start:
-            return self.made[layer, run - 1]
+            return self.after[run - 1][layer]
         if not span.start:
             return None
-        row, group = span.part.row, self.memory.state_home[layer]
-        columns, now = row.columns[group.number], row.running_column[group.number]
-        return self.memory.state_in(layer, columns, now, row.accepted - 1)
-
-    def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """Keep the state after a span."""
-        self.made[layer, run] = state
+        row = span.part.row
+        return self.contents.state_in(layer, row.columns[group], row.running_column[group], row.accepted - 1)
 
     def finish(self, run: int) -> None:
         """Write the states of a span: the convolution at the chunk's end before the state inside the chunk, and that
         before the matrix at the end."""
-        memory, span = self.memory, self.spans[run]
+        memory, span = self.contents, self.spans[run]
         for layer, group in memory.state_home.items():
             columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]
-            state = self.made[layer, run]
+            state = self.after[run][layer]
             if span.inside:
                 column = (-(-(span.part.start + span.part.n) // group.block) - 2 if group.align
                           else (span.start + len(span.tokens)) // group.block - 1)
-                memory.windows[layer, columns[now]] = [self.made[layer, run + 1]]
+                memory.windows[layer, columns[now]] = [self.after[run + 1][layer]]
                 memory.put(layer, columns[column], [state], state)
             elif span.draft:
                 memory.windows[layer, columns[now]].append(state)
                 memory.matrices[layer, columns[now + span.draft]] = state
             else:
-                if not (span.start > span.part.start):
+                if span.start == span.part.start:
                     memory.windows[layer, columns[now]] = [state]
                 memory.matrices[layer, columns[now]] = state

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
+from cachesim.engines.shared.block_keys import UNKEYED, BlockKeys
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
-from cachesim.engines.vllm.rules import pool as rules
+from cachesim.engines.vllm.rules.blocks import FRONT
 from cachesim.events import Event
 
 NULL = 0
@@ -29,29 +30,26 @@ class Pool:
         self.lost, self.moved = lost, moved
         self.refs = [0] * n
         self.free = FreeList(n)
-        self.keys: list[list[int]] = [[] for _ in range(n)]     # the primary key first
-        self.tokens = [0] * n                                   # prefix that the primary key stands for
-        self.map: dict[int, int | dict[int, None]] = {}
+        self.named, self.tokens = BlockKeys(n), [0] * n         # and the prefix that the primary key stands for
+        self.key, self.keys = self.named.primary, self.named.of
         self.free.remove(NULL)
 
     def find(self, digest: int, groups: Sequence[int]) -> list[int] | None:
         """Return a block of each group for a hash, None if a group has none."""
         found = []
         for group in groups:
-            block = self.map.get(digest * self.groups + group)
+            block = self.named.find(digest * self.groups + group)
             if block is None:
                 return None
-            found.append(next(iter(block)) if isinstance(block, dict) else block)
+            found.append(block)
         return found
 
     def take(self, m: int) -> list[int]:
         """Take blocks from the front of the free list; each loses its keys."""
-        found = []
-        for _ in range(m):
-            block = self.free.pop()
+        found = [self.free.pop() for _ in range(m)]
+        for block in found:
             self.drop_keys(block, EVICTED)
             self.refs[block] = 1
-            found.append(block)
         return found
 
     def touch(self, blocks: Iterable[int]) -> None:
@@ -67,42 +65,40 @@ class Pool:
     def give_back(self, blocks: Iterable[int]) -> None:
         """Remove a user from each block, in the order in which they should be evicted."""
         front, back, used = list[int](), list[int](), list[int]()
+        sides = [front if self.side(keyed and self.caching) == FRONT else back for keyed in (False, True)]
         for block in blocks:
             if block:
                 self.refs[block] -= 1
-                if self.refs[block]:
-                    used.append(block)
-                else:
-                    side = self.side(bool(self.keys[block]) and self.caching)
-                    (front if side == rules.FRONT else back).append(block)
+                (used if self.refs[block] else sides[self.key[block] != UNKEYED]).append(block)
         self.free.prepend(front)
         self.free.append(back)
         if front or back or used:
             self.emit(Freed(front, back, used))
 
-    def add_key(self, block: int, digest: int, group: int, tokens: int) -> None:
-        """Let a block be found under a hash."""
-        key = digest * self.groups + group
-        known = self.map.get(key)
-        if known == block or (type(known) is dict and block in known):
-            return
-        self._insert(key, block, tokens)
-        self.emit(Keyed(block, digest, group, tokens))
+    def add_keys(self, group: int, blocks: Iterable[int], hashes: Iterable[int], ends: Iterable[int]) -> None:
+        """Let blocks of a group be found, each under a hash, as the ends of prefixes of so many tokens."""
+        new = list[tuple[int, int, int]]()
+        for block, digest, end in zip(blocks, hashes, ends, strict=True):
+            if not self.named.has(block, digest * self.groups + group):
+                self._add(digest * self.groups + group, block, end)
+                new.append((block, digest, end))
+        if new:
+            self.emit(Keyed(group, *map(list, zip(*new, strict=True))))
 
     def drop_keys(self, block: int, cause: str) -> None:
         """Remove all keys of a block."""
-        if keys := self.keys[block]:
-            self.lost(block, keys, cause)
-            self._forget(block)
+        if self.key[block] != UNKEYED:
+            self.lost(block, self.keys(block), cause)
+            keys = self.named.remove(block)
             if cause != REPLACED:
                 self.emit(Evicted(block, [key // self.groups for key in keys]))
 
     def move_keys(self, block: int, copy: int) -> None:
         """Let the copy be found in place of the block."""
-        tokens = self.tokens[block]
-        for key in self._forget(block):
-            self._insert(key, copy, tokens)
-            self.emit(Keyed(copy, key // self.groups, key % self.groups, tokens))
+        end = self.tokens[block]
+        for key in self.named.remove(block):
+            self._add(key, copy, end)
+            self.emit(Keyed(key % self.groups, [copy], [key // self.groups], [end]))
         self.moved(block, copy)
         self.emit(Moved(block, copy))
 
@@ -110,31 +106,13 @@ class Pool:
         """Remove all keys, if no block is in use. Returns whether it was done."""
         if len(self.free) != self.n - 1:
             return False
-        for block, keys in enumerate(self.keys):
-            if keys:
-                self.lost(block, keys, CLEARED)
-                self.keys[block] = []
-        self.map.clear()
+        for block in range(self.n):
+            if self.key[block] != UNKEYED:
+                self.lost(block, self.keys(block), CLEARED)
+                self.named.remove(block)
         return True
 
-    def _insert(self, key: int, block: int, tokens: int) -> None:
-        if not self.keys[block]:
-            self.tokens[block] = tokens
-        self.keys[block].append(key)
-        known = self.map.get(key)
-        if known is None:
-            self.map[key] = block
-        elif isinstance(known, dict):
-            known[block] = None
-        else:
-            self.map[key] = {known: None, block: None}
-
-    def _forget(self, block: int) -> list[int]:
-        keys, self.keys[block] = self.keys[block], []
-        for key in keys:
-            known = self.map[key]
-            if isinstance(known, dict):
-                del known[block]
-            if not isinstance(known, dict) or not known:
-                del self.map[key]
-        return keys
+    def _add(self, key: int, block: int, end: int) -> None:
+        if self.key[block] == UNKEYED:
+            self.tokens[block] = end
+        self.named.add(block, key)

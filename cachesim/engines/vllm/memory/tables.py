@@ -12,8 +12,8 @@ from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Row, Table
-from cachesim.engines.vllm.rules.blocks import Inside, Need
-from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Reconcile, Sorted
+from cachesim.engines.vllm.rules.blocks import Need
+from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
 
 class Cached(NamedTuple):
@@ -33,7 +33,7 @@ class Tables(Publication):
         self.nothing = Cached(0, [[] for _ in self.groups], 0)
         self.zeroed: list[list[int]] = [[] for _ in self.groups]
         self.copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
-        self.promised = set()
+        self.promised, self.named = set(), []
         self.zeroes = any(group.kind == "mamba" for group in self.groups)
         self.scratch = self.opts.num_speculative_tokens
 
@@ -41,34 +41,33 @@ class Tables(Publication):
 
     def extend_hashes(self, row: Row) -> None:
         """Hash the complete units of a request."""
-        if not self.opts.enable_prefix_caching:
-            return
-        unit, ahead, hashes, known = self.layout.unit, self.layout.spec.hashed, row.hashes, self.known
-        for at in range(len(hashes) * unit, len(row.all) - unit - ahead + 1, unit):
-            before = hashes[-1] if hashes else -1
-            made = self.rules.hash(before, row.all[at : at + unit + ahead], row.lora, row.salt)
+        unit, hashes, known, hash_unit = self.layout.unit, row.hashes, self.known, self.rules.hash
+        width, at = unit + self.layout.spec.hashed, len(hashes) * unit
+        while at + width <= len(row.all) and self.opts.enable_prefix_caching:
+            made = hash_unit(hashes[-1] if hashes else -1, row.all[at : at + width], row.lora, row.salt)
             hashes.append(known.setdefault(made, len(known)))
+            at += unit
 
     def find(self, row: Row, kind: Sorted, most: int, drop: bool) -> Found:
-        """Look a request up in equal groups."""
-        layout, pool, groups = self.layout, self.pool, kind.groups
-        ask = Find(row.hashes, layout.unit, kind.block, most, layout.align, drop, kind.size, len(groups),
+        """Look a request up in equal groups. An index beyond the known hashes ends the process."""
+        pool, groups, most = self.pool, kind.groups, self.rules.look_at(most, len(row.hashes) * self.layout.unit)
+        ask = Find(row.hashes, self.layout.unit, kind.block, most, self.layout.align, drop, kind.size, len(groups),
                    lambda digest: pool.find(digest, groups))
-        found: Found = kind.find(ask)
-        return found
+        try:
+            return kind.find(ask)
+        except IndexError:
+            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
 
     def look_up(self, row: Row) -> Cached:
         """Return the cached prefix of a request."""
-        layout = self.layout
-        if not self.opts.enable_prefix_caching or not row.task.request.cache_prompt:
-            found = self.nothing
-        else:
+        layout, found = self.layout, self.nothing
+        if self.opts.enable_prefix_caching and row.task.request.cache_prompt:
             most = self.rules.most_tokens(len(row.all))
             reconcile = self.rules.reconcile if len(self.groups) > 1 else self.rules.look_up_one
-            hit: Hit = reconcile(Reconcile(
+            hit: Hit = reconcile(
                 most, self.rules.reach(most, len(row.hashes) * layout.unit), layout.unit if layout.partial else 0,
                 layout.kinds, lambda kind, most, drop: self.find(row, kind, most, drop),
-            ))  # fmt: skip
+            )  # fmt: skip
             junction = hit.longest if hit.longest > hit.n else 0
             found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
             self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
@@ -88,8 +87,8 @@ class Tables(Publication):
     def _needed(self, group: Group, row: Row, tokens: int, found: list[int], computed: tuple[int, int], main: int,
                 admission: bool) -> int:
         table, pool, block = row.tables[group.number], self.pool, group.block
-        partial, keys = bool(found) and computed[1] % block != 0, pool.keys[found[-1]] if found else []
-        if not self.promised.isdisjoint(keys) and not self.decide(
+        partial, keys = bool(found) and computed[1] % block != 0, pool.keys(found[-1]) if found else ()
+        if keys and not self.promised.isdisjoint(keys) and not self.decide(
                 self.rules.wait_for_state(group.kind, partial, keys[0] in self.promised), row):
             return pool.n + 1
         first, skip, cut = table.published == ABSENT, 0, found
@@ -110,33 +109,32 @@ class Tables(Publication):
 
     def _inside(self, group: Group, row: Row, start: int, end: int) -> tuple[int, int] | None:
         """Return length and column of the state that is kept inside a chunk, None = no such state."""
-        grid = self.opts.mamba_prefill_checkpoint_alignment
-        if not grid or not self.rules.reserves_inside(end, row.prefill_end, self.opts.prefix_cache_retention_interval):
+        if not self.opts.mamba_prefill_checkpoint_alignment or not self.rules.reserves_inside(
+                end, row.prefill_end, self.opts.prefix_cache_retention_interval):
             return None
-        table, layout = row.tables[group.number], self.layout
-        at = self._checkpoint(end)
-        column = -(-end // group.block) - 2
-        if not self.rules.state_inside(Inside(start, end, at, layout.unit, group.block, grid)) or column < 0:
+        table, at, column = row.tables[group.number], self.checkpoint(end), -(-end // group.block) - 2
+        if not at or column < 0 or not self.can_keep_inside(start, end, at, group.block):
             return None
-        taken = column < len(table.blocks) and table.blocks[column] and not (
-            table.begun and column >= len(table.blocks) - self.scratch)
-        return None if taken or not at else (at, column)
+        left = len(table.blocks) - column           # from this column on
+        taken = left > 0 and table.blocks[column] and not (table.begun and left <= self.scratch)
+        return None if taken else (at, column)
 
     def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
         blocks of each group, None if too few are free."""
         self.emit(ev.Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
-        layout, pool, found = self.layout, self.pool, hit or self.nothing
-        total, whole = min(row.computed + found.n, layout.most), 0
+        pool, found, whole, need = self.pool, hit or self.nothing, 0, 0
+        start = row.computed + found.n
+        total, main, tokens = min(start, self.longest), 0, 0
         mark = self.rules.reserve(self.opts.watermark, pool.n, hit is not None, others)
         if hit is not None and self.opts.scheduler_reserve_full_isl:
-            full = min(len(row.all), layout.most)
+            full = min(len(row.all), self.longest)
             whole = self.needed(row, full, found, total, full, admission=True)
-        need = 0
         if whole + mark <= len(pool.free):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main = total + new
-            need = self.needed(row, min(main + lookahead, layout.most), found, row.computed + found.n, main, False)
+            tokens = min(main + lookahead, self.longest)
+            need = self.needed(row, tokens, found, start, main, admission=False)
         if (hit is not None and not self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)) or (
                 need + mark > len(pool.free)):
             self.emit(ev.Refused())
@@ -144,7 +142,7 @@ class Tables(Publication):
             return None
         if any(found.tables):
             self._attach(row, found)
-        made = [self._extend(group, row, min(main + lookahead, layout.most), main) for group in self.groups]
+        made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
         self.emit(ev.Got(made))
@@ -152,14 +150,12 @@ class Tables(Publication):
 
     def _attach(self, row: Row, found: Cached) -> None:
         """Add the found blocks to a request."""
-        for group in self.groups:
-            table, blocks = row.tables[group.number], found.tables[group.number]
+        for group, table, blocks in zip(self.groups, row.tables, found.tables, strict=True):
             skip = max(0, self.rules.skipped(group.kind, group.size, found.n)) // group.block
-            blocks = blocks[skip:]
-            self.pool.touch(blocks)
-            table.blocks = [0] * skip + blocks
+            self.pool.touch(blocks[skip:])
+            table.blocks = [0] * skip + blocks[skip:]
             table.published = len(table.blocks)
-            if blocks and found.n % group.block:
+            if blocks[skip:] and found.n % group.block:
                 table.published = found.n // group.block
                 table.partial = table.published, blocks[-1]
 
@@ -168,73 +164,64 @@ class Tables(Publication):
         table = row.tables[group.number]
         if group.align:
             return self._extend_states(group, table, main)
-        copies = []
-        if table.partial is not None:
-            at, source = table.partial
-            copies = self.pool.take(1)
-            self._copy(group, table, at, source, copies[0])
-            self.zeroed[group.number] += copies
-            table.partial = None
+        copies = self._copy(group, table, self.pool.take(1)[0]) if table.partial is not None else []
         tokens += group.block * self.scratch if group.kind == "mamba" else 0
         new = self.pool.take(max(0, -(-tokens // group.block) - len(table.blocks)))
         table.blocks += new
+        self.zeroed[group.number] += copies
         if group.kind != "mamba":
             self.zeroed[group.number] += new
         return copies + new
 
-    def _copy(self, group: Group, table: Table, at: int, source: int, copy: int) -> None:
-        """Replace a shared block by a copy, made before the step; both stay in use until then."""
-        table.blocks[at] = copy
+    def _copy(self, group: Group, table: Table, copy: int) -> list[int]:
+        """Copy a block before the step, because it is written in it; both stay in use until then. A running request
+        writes its own part of a block: the keys move to the copy. Another replaces a shared block by the copy, which is
+        returned."""
+        assert table.partial is not None
+        at, source = table.partial
+        table.partial = None
         self.copies[group.number].append((source, copy))
+        if table.begun:
+            self.pool.move_keys(source, copy)
+            self.pool.refs[source] += 1
+            self.promised.update(self.pool.keys(copy)[:1])
+            return []
+        table.blocks[at] = copy
         self.pool.refs[copy] += 1
+        return [copy]
 
     def _extend_states(self, group: Group, table: Table, main: int) -> list[int]:
         """Add the block of the running state; scratch blocks that are left behind move to the end."""
-        required, blocks, inside = -(-main // group.block) + self.scratch, table.blocks, table.inside is not None
-        if required <= len(blocks) and table.partial is None and not inside:
-            table.begun = True
-            return []
-        held, begun = len(blocks), table.begun
-        if begun or held:
-            table.last = held - 1 - (self.scratch if begun else 0)
-        columns = required - self.scratch - 1
-        if held < columns:
-            blocks += [0] * (columns - inside - held)
-        for at in range(held - self.scratch, held) if begun else ():
-            if at >= self.rules.left_behind(columns, inside):
-                break
-            blocks.append(blocks[at])
-            blocks[at] = 0
-        new = self.pool.take(max(required - len(blocks), 0) + (table.partial is not None))
-        added = blocks[held:]
-        if table.partial is not None:
-            at, source = table.partial
-            copy, *new = new
-            if begun:               # its own part of a block: the keys move to the copy
-                self.pool.move_keys(source, copy)
-                self.copies[group.number].append((source, copy))
-                self.pool.refs[source] += 1
-                self.promised.update(self.pool.keys[copy][:1])
-            else:
-                self._copy(group, table, at, source, copy)
-                added = [copy, *added]
-        blocks += new
-        table.begun, table.partial = True, None
-        return added + new
+        columns, blocks, inside = -(-main // group.block) - 1, table.blocks, table.inside is not None
+        held, begun, required, copies = len(blocks), table.begun, columns + 1 + self.scratch, table.partial is not None
+        added = list[int]()
+        if required > held or copies or inside:
+            if begun or held:
+                table.last = held - 1 - (self.scratch if begun else 0)
+            if held < columns:
+                blocks += [0] * (columns - inside - held)
+            for at in range(held - self.scratch, min(held, self.rules.left_behind(columns, inside))) if begun else ():
+                blocks.append(blocks[at])
+                blocks[at] = 0
+            new = self.pool.take(max(required - len(blocks), 0) + copies)
+            moved = blocks[held:]
+            copy = self._copy(group, table, new.pop(0)) if copies else []
+            blocks += new
+            added = copy + moved + new
+        table.begun = True
+        return added
 
     # Release.
 
     def remove_skipped(self, row: Row, computed: int) -> None:
         """Give back the blocks that the next tokens do not read."""
-        for group in self.groups:
-            table, block = row.tables[group.number], group.block
-            first, last = 0, self.rules.skipped(group.kind, group.size, computed) // block
+        for group, table in zip(self.groups, row.tables, strict=True):
+            first, last = 0, self.rules.skipped(group.kind, group.size, computed) // group.block
             if group.kind == "rswa":
-                first, last = self.rules.reference_gap(row.prompt, computed, group.size, block)
+                first, last = self.rules.reference_gap(row.prompt, computed, group.size, group.block)
             if group.align:
                 first = max(0, table.retired)
-            last = min(last, len(table.blocks))
-            gone = []
+            last, gone = min(last, len(table.blocks)), list[int]()
             for at in range(last - 1, first - 1, -1):
                 if table.blocks[at]:
                     gone.append(table.blocks[at])
@@ -246,12 +233,12 @@ class Tables(Publication):
             if group.align:
                 table.retired = max(table.retired, last)
                 at = table.last if table.last is not None else -1
-                if 0 <= at < -(-computed // block) - 1 and table.blocks[at]:
+                if 0 <= at < -(-computed // group.block) - 1 and table.blocks[at]:
                     self.pool.give_back([table.blocks[at]])
                     table.blocks[at] = 0
 
     def free_row(self, row: Row) -> None:
         """Give back all blocks of a request, of each group the last ones first."""
-        for group in self.groups:
-            self.pool.give_back(row.tables[group.number].blocks[::-1])
+        for table in row.tables:
+            self.pool.give_back(table.blocks[::-1])
         row.tables = [Table() for _ in self.groups]

@@ -35,7 +35,8 @@ V0_31_0 = replace(
     state_tail=older.state_tail_end,
     states_needed=older.states_needed_fresh,
     left_behind=older.left_behind_alone,
-    split=older.split_at_last,
+    last_boundary=older.last_boundary_whole,
+    start_column=older.start_column_smallest,
 )
 
 V0_30_0 = replace(
@@ -50,13 +51,18 @@ V0_30_0 = replace(
     states_needed=older.states_needed_set,
 )
 
+SPLIT_0_23_0 = replace(
+    V0_30_0,
+    name="vllm@0.23.0-split-on-0.30.0",
+    source="vLLM 0.30.0 with the chunks of 0.23.0 (PyPI), which do not end where prompts part",
+    split=older.split_alone,
+)
+
 REPAIRED = replace(
     V0_33_0,
     name="vllm@0.33.0-repaired",
     source="vLLM 0.33.0 without its known faults, proposed by cachesim",
-    find_swa=repaired.find_window_known,
-    find_chunked=repaired.find_chunk_known,
-    find_mamba=repaired.find_state_known,
+    look_at=repaired.look_at_known,
     wait_for_state=repaired.wait_for_copy,
     chunk_block=repaired.chunk_block_of_states,
     split=repaired.split_in_block,

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.contract import RuleSet
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm.rules import blocks, lookup, pool, schedule, sizes
+from cachesim.engines.vllm.rules import blocks, lookup, schedule, sizes
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
@@ -27,11 +27,12 @@ class Rules(RuleSet):
     hash_unit: Plain = sizes.hash_unit
     partial_hits: Plain = sizes.partial_hits
     cap: Plain = blocks.admission_cap
-    hash: Plain = pool.hash_unit
+    hash: Plain = blocks.hash_unit
     prefill_cap: Plain = schedule.prefill_cap
     surely_ends: Plain = schedule.surely_ends
     next_waiting: Plain = schedule.next_waiting
     most_tokens: Plain = lookup.most_tokens
+    look_at: Plain = lookup.look_at_all
     reach: Plain = lookup.reach_known
     reconcile: Plain = lookup.reconcile_all
     look_up_one: Plain = lookup.look_up_one
@@ -46,9 +47,11 @@ class Rules(RuleSet):
     needed: Plain = blocks.blocks_needed
     states_needed: Plain = blocks.states_needed
     state_inside: Plain = blocks.state_inside
+    last_boundary: Plain = blocks.last_boundary
     checkpoint: Plain = blocks.checkpoint
     reserves_inside: Plain = blocks.reserve_last
     left_behind: Plain = blocks.left_behind
+    start_column: Plain = blocks.start_column
     exports_inside: Plain = blocks.export_alone
     keeps_inside: Plain = blocks.keep_inside
     state_tail: Plain = blocks.state_tail
@@ -58,10 +61,10 @@ class Rules(RuleSet):
     preempt: Rule = schedule.preempt
     goes_on: Plain = schedule.goes_on
     passes_over: Plain = schedule.passes_over
-    evict: Rule = pool.evict
+    evict: Rule = blocks.evict
     skipped: Plain = blocks.skipped
     reference_gap: Plain = blocks.reference_gap
-    side: Plain = pool.free_side
+    side: Plain = blocks.free_side
     publishable: Plain = blocks.publishable
     publishable_one: Plain = blocks.publishable_one
     boundaries: Plain = blocks.boundaries

@@ -1,17 +1,49 @@
-"""Rules of the block tables: blocks that a request needs, no longer needs, and publishes."""
+"""Rules of the block pool, and of the block tables: blocks that a request needs, no longer needs, and publishes."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, INTERFACE, MANAGER, NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import (
+    coordinator,
+    groups,
+    interface,
+    kernels,
+    manager,
+    pool,
+    runner,
+    scheduler,
+    utils,
+)
 
 DENSE = -1                   # `None` of the real option: every block is kept
+FRONT, BACK = "front", "back"
 
 
-@rule("V-SIZE-10", Role.SETUP, vllm(INTERFACE, "max_admission_blocks_per_request", NOW))
+@rule("V-HASH-1", Role.MEMORY, utils("hash_block_tokens"))
+def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
+    """A unit is identified by its tokens, the units before it, the adapter, and in the first unit the salt. A token of
+    an image stands for the image's identifier and a place in it. With lookahead hashes ``tokens`` include those that
+    follow. Returns whatever is equal for equal units only."""
+    return before, lora, salt if before < 0 else "", *tokens
+
+
+@rule("V-POOL-5", Role.DROP, pool("get_new_blocks _maybe_evict_cached_block"))
+def evict(block: int, tokens: int) -> Decision:
+    """A block taken from the front of the free list loses its keys. Returns its number; ``tokens``: the length of the
+    prefix that ended there."""
+    return Decision(block, {"tokens": tokens})
+
+
+@rule("V-POOL-7", Role.MEMORY, pool("free_blocks"))
+def free_side(keyed: bool) -> str:
+    """A block without users joins the free list at the back if it can be found, else at the front."""
+    return BACK if keyed else FRONT
+
+
+@rule("V-SIZE-10", Role.SETUP, interface("max_admission_blocks_per_request"))
 def admission_cap(kind: str, size: int, in_flight: int, most: int, block: int) -> int:
     """Most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
     if kind == "swa":
@@ -19,7 +51,7 @@ def admission_cap(kind: str, size: int, in_flight: int, most: int, block: int) -
     return -(-min(size + in_flight, most) // block) if kind == "chunked" else 0
 
 
-@rule("V-FREE-1", Role.REMOVE, vllm(GROUPS, "get_num_skipped_tokens", NOW))
+@rule("V-FREE-1", Role.REMOVE, groups("get_num_skipped_tokens"))
 def skipped(kind: str, size: int, computed: int) -> int:
     """Tokens whose rows or states the next token does not read, after so many computed ones."""
     if kind == "swa":
@@ -29,7 +61,7 @@ def skipped(kind: str, size: int, computed: int) -> int:
     return computed - 1 if kind == "mamba" else 0
 
 
-@rule("V-FREE-2", Role.REMOVE, vllm(GROUPS, "RSWAManager.remove_skipped_blocks", NOW))
+@rule("V-FREE-2", Role.REMOVE, groups("RSWAManager.remove_skipped_blocks"))
 def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[int, int]:
     """Reference window: the blocks between the prompt and the window are not needed. Returns the first, and the last
     plus 1."""
@@ -51,7 +83,7 @@ class Need(NamedTuple):
     cap: int
 
 
-@rule("V-ALLOC-1", Role.NEED, vllm(GROUPS, "SingleTypeKVCacheManager.get_num_blocks_to_allocate", NOW))
+@rule("V-ALLOC-1", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate"))
 def blocks_needed(ask: Need) -> int:
     """Free blocks that a request takes: for its new tokens, for found blocks without users, and for the copy of a
     block that a hit ends in."""
@@ -63,113 +95,101 @@ def blocks_needed(ask: Need) -> int:
     return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
 
 
-@rule("V-MAM-2", Role.NEED, vllm(GROUPS, "MambaManager.get_num_blocks_to_allocate", NOW))
+@rule("V-MAM-2", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate"))
 def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: one more, scratch blocks for drafts at the start, a copy after a partial hit, and one
     for a state inside the chunk."""
-    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
-    if ask.partial:
-        new = max(new, 0) + 1
+    new = states_wanted(ask, scratch)
     if new > 0:
         new = min(new, 1 + ask.partial + checkpoint + (0 if begun else scratch))
     return new + ask.idle
 
 
-@rule("V-MAM-6", Role.CONSULT, vllm(GROUPS, "MambaManager cached_blocks_this_step", NOW))
+def states_wanted(ask: Need, scratch: int) -> int:
+    """Return the blocks between those that a request has and those that its tokens need."""
+    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
+    return max(new, 0) + 1 if ask.partial else new
+
+
+@rule("V-MAM-6", Role.CONSULT, groups("MambaManager cached_blocks_this_step"))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
     """A request whose state is computed in this very step waits for the next one. Returns whether it can start now.
     ``partial``: the found prefix ends inside the block; ``promised``: its first key is of this step, not any key."""
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
-def checkpoint_at(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Return the last boundary of a prompt whose state can be found again."""
-    end = tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit
-    return max(end, 0)
+@rule("V-MAM-8.END", Role.PLAN, interface("get_mamba_prefill_checkpoint_position"))
+def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
+    """Last multiple of ``unit`` in a prompt whose state the prompt finds again: before its last token, or with the drop
+    a unit earlier."""
+    return max(tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit, 0)
 
 
-@rule("V-MAM-8.POSITION", Role.PLAN, vllm(INTERFACE, "get_mamba_prefill_checkpoint_position", NOW))
+@rule("V-MAM-8.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position"))
 def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return checkpoint_at(tokens, align, drop, lookahead)
+    at: int = last_boundary(tokens, align, drop, lookahead)
+    return at
 
 
-@rule("V-MAM-8.RESERVE", Role.PLAN, vllm(GROUPS, "MambaManager._needs_internal_checkpoint", NOW))
+@rule("V-MAM-8.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint"))
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
 
 
-class Kept(NamedTuple):
-    """A chunk that ends after ``tokens`` of a ``prompt`` exports the state after ``position`` tokens. ``own``: the
-    prompt can resume there; ``masked_in``: the retention interval keeps it."""
-
-    position: int
-    tokens: int
-    prompt: int
-    own: int
-    junction: int
-    interval: int
-    masked_in: bool
+@rule("V-WORK-3", Role.MEMORY, runner("MambaHybridModelState.add_request"))
+def start_column(computed: int, block: int, smallest: int) -> int:
+    """Column of the state from which a request with so many computed tokens starts, in blocks of states."""
+    return (computed - 1) // block
 
 
-@rule("V-WORK-6", Role.CREATE, vllm("vllm/model_executor/layers/mamba/checkpoint.py",
-                                   "compute_mamba_prefill_checkpoints", NOW))
+@rule("V-WORK-6", Role.CREATE, kernels("compute_mamba_prefill_checkpoints"))
 def export_alone(reserved: bool) -> bool:
     """Whether the worker writes the state inside a chunk: wherever it can, although the scheduler may not have
     reserved a block (``reserved``)."""
     return True
 
 
-@rule("V-MAM-8.KEEP", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
-def keep_inside(ask: Kept) -> bool:
-    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
-    return ask.position in (ask.own, ask.junction) or ask.masked_in
+@rule("V-MAM-8.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
+def keep_inside(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt (``own``) or a sibling (``junction``) resumes, or
+    by the interval (``masked_in``)."""
+    return own or junction or masked_in
 
 
-@rule("V-MAM-7", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
-def state_tail(tokens: int, prompt: int, unit: int, block: int, drop: bool, own: bool, lookahead: int,
-               junction: bool) -> bool:
-    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
-    return tokens == checkpoint_at(prompt, unit, drop, lookahead) or junction
+@rule("V-MAM-7", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
+def state_tail(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
+    """Whether the state at the end of a chunk can be found: at ``end``, where the prompt resumes, or at the junction.
+    ``own_end``: where it would resume if only the drops of this group counted."""
+    return tokens == end or junction
 
 
-@rule("V-MAM-7.AGAIN", Role.PUBLISH, vllm(GROUPS, "MambaManager._cache_partial_tail_block", NOW))
+@rule("V-MAM-7.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
 def keyed_once() -> bool:
     """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
     return False
 
 
-@rule("V-MAM-3", Role.PLAN, vllm(GROUPS, "MambaManager.allocate_new_blocks", NOW))
+@rule("V-MAM-3", Role.PLAN, groups("MambaManager.allocate_new_blocks"))
 def left_behind(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table."""
     return columns - inside
 
 
-class Inside(NamedTuple):
-    """A chunk of tokens start .. end - 1, whose state after ``position`` tokens should be kept. ``grid``: multiple
-    of tokens after ``start`` at which the kernels can export a state, 0 = they cannot."""
-
-    start: int
-    end: int
-    position: int
-    unit: int
-    block: int
-    grid: int
-
-
-@rule("V-MAM-8", Role.CREATE, vllm(INTERFACE, "is_mamba_prefill_checkpoint_valid", NOW))
-def state_inside(ask: Inside) -> bool:
-    """Whether the kernels can export the state inside this chunk."""
-    return bool(ask.grid) and (
-        ask.start % ask.unit == 0
-        and -(-ask.end // ask.block) - 2 > (ask.start - 1) // ask.block
-        and ask.start + ask.unit <= ask.position < ask.end
-        and (ask.position - ask.start) % ask.grid == 0
+@rule("V-MAM-8", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid"))
+def state_inside(start: int, end: int, position: int, unit: int, block: int, grid: int) -> bool:
+    """Whether the kernels can export the state after ``position`` tokens inside a chunk of tokens start .. end - 1.
+    ``grid``: multiple of tokens after ``start`` at which they can, 0 = never."""
+    return grid > 0 and (
+        start % unit == 0
+        and -(-end // block) - 2 > (start - 1) // block
+        and start + unit <= position < end
+        and (position - start) % grid == 0
     )
 
 
-@rule("V-PUB-1", Role.PUBLISH, vllm(COORDINATOR, "get_num_cacheable_tokens", NOW))
+@rule("V-PUB-1", Role.PUBLISH, coordinator("get_num_cacheable_tokens"))
 def publishable(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
     """Tokens whose blocks can be found from the moment they are scheduled. ``align``: multiple that a hit needs;
     ``late``: last tokens that a drafter of several modules evaluates again."""
@@ -178,13 +198,13 @@ def publishable(tokens: int, align: int, block: int, drop: bool, late: int) -> i
     return tokens // align * align
 
 
-@rule("V-PUB-1.ONE", Role.PUBLISH, vllm(COORDINATOR, "KVCacheCoordinator.get_num_cacheable_tokens", NOW))
+@rule("V-PUB-1.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens"))
 def publishable_one(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
     """A single group publishes every computed block."""
     return max(0, tokens - late)
 
 
-@rule("V-PUB-3", Role.PLAN, vllm(COORDINATOR, "replay_boundaries", NOW))
+@rule("V-PUB-3", Role.PLAN, coordinator("replay_boundaries"))
 def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     """Lengths at which an equal or longer prompt can resume: before its last token, with the drop a block earlier."""
     if not drop:
@@ -192,7 +212,7 @@ def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)})
 
 
-@rule("V-PUB-3.JUNCTION", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.cache_blocks", NOW))
+@rule("V-PUB-3.JUNCTION", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks"))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
     """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
     return [junction, junction - block] if drop else [junction]
@@ -212,13 +232,13 @@ class Mask(NamedTuple):
     drop: bool
 
 
-@rule("V-PUB-4.ALL", Role.PLAN, vllm(GROUPS, "SingleTypeKVCacheManager.reachable_block_mask", NOW))
+@rule("V-PUB-4.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask"))
 def keep_all(ask: Mask) -> list[bool] | None:
     """Full and chunked attention: every block. Returns None = all, else whether, for each block."""
     return None
 
 
-@rule("V-PUB-4.WINDOW", Role.PLAN, vllm(GROUPS, "SlidingWindowManager.reachable_block_mask", NOW))
+@rule("V-PUB-4.WINDOW", Role.PLAN, groups("SlidingWindowManager.reachable_block_mask"))
 def keep_window(ask: Mask) -> list[bool] | None:
     """Windows: the blocks that a window needs before each length at which a request may resume."""
     if ask.align % ask.block:
@@ -237,7 +257,7 @@ def keep_window(ask: Mask) -> list[bool] | None:
     return kept
 
 
-@rule("V-PUB-4.STATE", Role.PLAN, vllm(GROUPS, "MambaManager.reachable_block_mask", NOW))
+@rule("V-PUB-4.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask"))
 def keep_states(ask: Mask) -> list[bool] | None:
     """States: those at lengths at which a request may resume, and at every interval."""
     if ask.interval == DENSE:
@@ -255,33 +275,22 @@ def keep_states(ask: Mask) -> list[bool] | None:
     return kept
 
 
-@rule("V-PUB-5", Role.PLAN, vllm(GROUPS, "FullAttentionManager._cache_partial_tail_block", NOW))
+@rule("V-PUB-5", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block"))
 def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Length of the prompt's last part of a block that can be found."""
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-class Delivered(NamedTuple):
-    """Tokens of a request arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
-    steps, before and after it; ``flying``: computed tokens in flight."""
-
-    running: bool
-    drafts: int
-    before: int
-    after: int
-    computed: int
-    flying: int
-    overlap: bool
+@rule("V-PUB-7", Role.PUBLISH, scheduler("update_from_output"))
+def publish_again(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+    """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
+    known. Returns the last computed tokens that are left out, None = nothing is published. ``drafts``: most drafted
+    tokens; ``before``, ``after``: places for tokens of later steps, before and after tokens arrived; ``flying``:
+    computed tokens in flight."""
+    return flying if drafts > 0 or before > 0 else None
 
 
-@rule("V-PUB-7", Role.PUBLISH, vllm(SCHEDULER, "update_from_output", NOW))
-def publish_again(ask: Delivered) -> int | None:
-    """After drafts, or with steps in flight, blocks are published once the accepted tokens are known. Returns the
-    tokens whose blocks are published, None = none."""
-    return ask.computed - ask.flying if ask.running and (ask.drafts > 0 or ask.before > 0) else None
-
-
-@rule("V-ALLOC-3", Role.ADMIT, vllm(MANAGER, "allocate_slots watermark_blocks", NOW))
+@rule("V-ALLOC-3", Role.ADMIT, manager("allocate_slots watermark_blocks"))
 def reserve(share: float, blocks: int, new: bool, others: bool) -> int:
     """Blocks that stay free when a waiting request starts beside others."""
     return int(share * blocks) if new and others else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Role, rule
-from cachesim.engines.vllm.rules.sources import COORDINATOR, GROUPS, MANAGER, NOW, vllm
+from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 Tables = list[list[int]]
 
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Equal groups. ``find``: their rule; ``fine``: it finds hits that end inside a block."""
+    """Equal groups, and the rule that finds their blocks."""
 
     groups: list[int]
     find: Callable[[Find], Found]
@@ -55,18 +55,10 @@ class Sorted(NamedTuple):
     block: int
     size: int
     drop: bool
-    fine: bool
 
 
-class Reconcile(NamedTuple):
-    """A prompt is looked up in several groups; the first ones have full attention, if any has. ``reach``: the most
-    that a group with the drop looks at; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
-
-    most: int
-    reach: int
-    unit: int
-    kinds: Sequence[Sorted]
-    find: Callable[[Sorted, int, bool], Found]
+Look = Callable[[Sorted, int, bool], Found]
+"""Looks equal groups up, for at most so many tokens, with or without the drop."""
 
 
 class Hit(NamedTuple):
@@ -78,28 +70,28 @@ class Hit(NamedTuple):
     lengths: dict[int, int]
 
 
-@rule("V-LOOK-2", Role.PREFIX, vllm(MANAGER, "get_computed_blocks", NOW))
+@rule("V-LOOK-2", Role.PREFIX, manager("get_computed_blocks"))
 def most_tokens(n: int) -> int:
     """At least one token of a request is evaluated, whatever is cached."""
     return n - 1
 
 
-@rule("V-LOOK-3", Role.LOAD, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
-def reconcile_all(ask: Reconcile) -> Hit:
+@rule("V-LOOK-3", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+def reconcile_all(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
-    it too; two kinds of which one is full attention need a single round."""
-    hit, longest, tables, lengths, verified = ask.most, 0, dict[int, list[int]](), dict[int, int](), set[int]()
+    it too, up to ``reach``; two kinds of which one is full attention need a single round. ``kinds``: full attention
+    first; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
+    hit, longest, tables, lengths, verified = most, 0, dict[int, list[int]](), dict[int, int](), set[int]()
     while True:
         now = hit
-        for i, kind in enumerate(ask.kinds):
+        for i, kind in enumerate(kinds):
             if kind.full and i in lengths:
                 now = min(now, lengths[i])
                 continue
-            drop, most = kind.drop and i not in verified, now
+            drop, far = kind.drop and i not in verified, now
             if drop and not kind.state:
-                margin = ask.unit if ask.unit and kind.fine and kind.block > ask.unit else kind.block
-                most = min(now + margin, ask.reach)
-            n, found = ask.find(kind, most, drop)
+                far = min(now + (unit if unit and kind.full and kind.block > unit else kind.block), reach)
+            n, found = look(kind, far, drop)
             if drop:
                 verified.add(i)
             elif n < now:
@@ -110,34 +102,34 @@ def reconcile_all(ask: Reconcile) -> Hit:
         if now >= hit:
             break
         hit = now
-        if len(ask.kinds) == 2 and ask.kinds[0].full:
+        if len(kinds) == 2 and kinds[0].full:
             break
-    return Hit(hit, cut_full(ask.kinds, tables, hit), longest, lengths)
+    for kind in kinds:
+        if kind.full:
+            tables |= {group: tables[group][: -(-hit // kind.block)] for group in kind.groups}
+    return Hit(hit, tables, longest, lengths)
 
 
-@rule("V-LOOK-3.REACH", Role.PREFIX, vllm(COORDINATOR, "HybridKVCacheCoordinator.find_longest_cache_hit", NOW))
+@rule("V-LOOK-3.MOST", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+def look_at_all(most: int, known: int) -> int:
+    """Tokens that a group looks at, of which the first ``known`` have hashes: all that are asked for."""
+    return most
+
+
+@rule("V-LOOK-3.REACH", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known
 
 
-def cut_full(kinds: Sequence[Sorted], tables: dict[int, list[int]], hit: int) -> dict[int, list[int]]:
-    """Cut the blocks of full attention to the hit."""
-    for kind in kinds:
-        if kind.full:
-            tables |= {group: tables[group][: -(-hit // kind.block)] for group in kind.groups}
-    return tables
-
-
-@rule("V-LOOK-4", Role.LOAD, vllm(COORDINATOR, "UnitaryKVCacheCoordinator.find_longest_cache_hit", NOW))
-def look_up_one(ask: Reconcile) -> Hit:
+@rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
+def look_up_one(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
     """A single group has the prefix that it has."""
-    kind = ask.kinds[0]
-    n, found = ask.find(kind, ask.most, kind.drop)
-    return Hit(n, dict(zip(kind.groups, found, strict=True)), n, {0: n})
+    n, [table] = look(kinds[0], most, kinds[0].drop)
+    return Hit(n, {0: table}, n, {0: n})
 
 
-@rule("V-FULL-1", Role.PREFIX, vllm(GROUPS, "FullAttentionManager.find_longest_cache_hit", NOW))
+@rule("V-FULL-1", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit"))
 def find_full(ask: Find) -> Found:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
     tables: Tables = [[] for _ in range(ask.groups)]
@@ -163,7 +155,7 @@ def find_full(ask: Find) -> Found:
     return Found(n, [table[: -(-n // ask.block)] for table in tables])
 
 
-@rule("V-SWA-1", Role.PREFIX, vllm(GROUPS, "SlidingWindowManager.find_longest_cache_hit", NOW))
+@rule("V-SWA-1", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit"))
 def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
@@ -199,7 +191,7 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
     return -(-(window - 1) // block) + drop
 
 
-@rule("V-CHK-1", Role.PREFIX, vllm(GROUPS, "ChunkedLocalAttentionManager.find_longest_cache_hit", NOW))
+@rule("V-CHK-1", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit"))
 def find_chunk(ask: Find) -> Found:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
@@ -213,7 +205,7 @@ def find_chunk(ask: Find) -> Found:
     return Found(len(tables[0]) * ask.block, tables)
 
 
-@rule("V-MAM-1", Role.PREFIX, vllm(GROUPS, "MambaManager.find_longest_cache_hit", NOW))
+@rule("V-MAM-1", Role.PREFIX, groups("MambaManager.find_longest_cache_hit"))
 def find_state(ask: Find) -> Found:
     """States: the first one from the right that ends at a multiple of the alignment, a part of a block if hits may end
     inside it."""

@@ -6,7 +6,7 @@ from typing import Any, Callable, Sequence
 
 from cachesim.engines.rule import Decision, Role, Source, about, rule
 from cachesim.engines.vllm.rules.blocks import export_alone, reserve_last, wait_for_state
-from cachesim.engines.vllm.rules.lookup import Find, Found, find_chunk, find_state, find_window
+from cachesim.engines.vllm.rules.lookup import look_at_all
 from cachesim.engines.vllm.rules.schedule import Split, split_states
 from cachesim.engines.vllm.rules.sizes import chunk_block
 
@@ -16,28 +16,11 @@ def instead_of(released: Callable[..., Any]) -> Source:
     return about(released).source._replace(note="proposed by cachesim, not tried on a GPU")
 
 
-@rule("V-SWA-1.KNOWN", Role.PREFIX, instead_of(find_window))
-def find_window_known(ask: Find) -> Found:
-    """Sliding window: like `V-SWA-1`, but only among the blocks that have hashes, so that a drafter that reads several
-    tokens ahead does not end the process."""
-    return find_window(known(ask))
-
-
-@rule("V-CHK-1.KNOWN", Role.PREFIX, instead_of(find_chunk))
-def find_chunk_known(ask: Find) -> Found:
-    """Chunked attention: like `V-CHK-1`, but only among the blocks that have hashes."""
-    return find_chunk(known(ask))
-
-
-@rule("V-MAM-1.KNOWN", Role.PREFIX, instead_of(find_state))
-def find_state_known(ask: Find) -> Found:
-    """States: like `V-MAM-1`, but only among the blocks that have hashes."""
-    return find_state(known(ask))
-
-
-def known(ask: Find) -> Find:
-    """Return a lookup for at most the tokens with hashes."""
-    return ask._replace(most=min(ask.most, len(ask.hashes) * ask.unit))
+@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+def look_at_known(most: int, known: int) -> int:
+    """Tokens that a group looks at: only those with hashes, so that a drafter that reads several tokens ahead does not
+    end the process."""
+    return min(most, known)
 
 
 @rule("V-MAM-6.COPY", Role.CONSULT, instead_of(wait_for_state))
@@ -57,8 +40,8 @@ def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
 def split_in_block(ask: Split) -> Decision:
     """Like `V-SPLIT-1`, but a chunk that begins inside a block ends with it, even if a state is kept further on."""
     stop = (ask.start // ask.block + 1) * ask.block
-    if ask.start % ask.block and ask.start < max(ask.prompt, ask.n - 1):
-        ask = ask._replace(end=min(ask.end, stop))
+    if ask.start % ask.block and ask.start < ask.prefill:
+        ask = ask._replace(end=min(ask.end, stop), inside=False)
     found = split_states(ask)
     return Decision(found.value, found.because)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.vllm.rules.blocks import Inside, checkpoint_at, state_inside
-from cachesim.engines.vllm.rules.sources import NOW, SCHEDULER, vllm
+from cachesim.engines.vllm.rules.sources import scheduler
 
 FCFS, PRIORITY = "fcfs", "priority"
-schedule = vllm(SCHEDULER, "schedule", NOW)
+schedule = scheduler("schedule")
 
 
 @rule("V-SCHED-CAP", Role.PLAN, schedule)
@@ -38,7 +37,7 @@ def passes_over() -> bool:
     return True
 
 
-@rule("V-SCHED-PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule _preempt_request", NOW))
+@rule("V-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
     Returns its place. ``running``: priority and number of each."""
@@ -46,7 +45,7 @@ def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: 
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
 
-@rule("V-SCHED-ADMIT", Role.CONSULT, vllm(SCHEDULER, "schedule allocate_slots", NOW))
+@rule("V-SCHED-ADMIT", Role.CONSULT, scheduler("schedule allocate_slots"))
 def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
     are reserved (``whole``, 0 = not)."""
@@ -60,65 +59,51 @@ def pad_drafts(left: int, drafts: int, prefill: bool, warm: bool, room: bool) ->
     return drafts > 0 and left == 1 and not prefill and warm and room
 
 
-@rule("V-SCHED-LOOK", Role.PLAN, vllm(SCHEDULER, "_reserve_prefill_lookahead", NOW))
+@rule("V-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     """Tokens of the next chunk: as many are left for the last one as the drafter reads ahead."""
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
 
 
 class Split(NamedTuple):
-    """Tokens start .. end - 1 of ``n`` are to be evaluated. ``block``: smallest block of the groups; ``unit``: tokens
-    of a hash if hits may end inside a block, else 0; ``most``: most tokens of a request in a step."""
+    """Tokens start .. end - 1 are to be evaluated, those before ``prefill`` when a request starts or restarts.
+    ``block``: smallest block of the groups; ``most``: most tokens of a request in a step; ``last``, ``tail``: last
+    boundaries of a block and of a part of a block; ``inside``: a state inside the chunk can be kept."""
 
     start: int
     end: int
-    n: int
+    prefill: int
     prompt: int
     block: int
-    step: int
-    unit: int
-    hashed: int
     most: int
-    drop: bool
-    lookahead: int
+    last: int
+    tail: int
+    inside: bool
     junction: int
     exact_junction: bool
-    grid: int
 
 
-@rule("V-SPLIT-1", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", NOW))
+@rule("V-SPLIT-1", Role.PLAN, scheduler("_mamba_block_aligned_split"))
 def split_states(ask: Split) -> Decision:
     """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
     Returns the tokens of the chunk."""
-    start, end, block = ask.start, ask.end, ask.block
-    prefill = max(ask.prompt, ask.n - 1)
-    if start >= prefill:
+    start, end, block, junction = ask.start, ask.end, ask.block, ask.junction
+    if start >= ask.prefill:
         return Decision(end - start, {"start": start, "end": end})
-    last = checkpoint_at(ask.n, block, ask.drop, ask.lookahead)
-    wanted = checkpoint_at(prefill, ask.unit or ask.step, ask.drop, ask.lookahead)
-    inside = end >= prefill and state_inside(Inside(start, end, wanted, ask.hashed, block, ask.grid))
-    if inside:
-        last = 0
-    if end < prefill and (end // block * block > start or block <= ask.most):
+    if end < ask.prefill and (end // block * block > start or block <= ask.most):
         end = end // block * block
-    tail = checkpoint_at(ask.prompt, ask.hashed, ask.drop, ask.lookahead) if ask.unit and not inside else 0
-    return end_at_stop(ask, end, last, tail, inside)
-
-
-def end_at_stop(ask: Split, end: int, last: int, tail: int, inside: bool) -> Decision:
-    """End a chunk at its first stop: the end of a block that it begins in, ``last``, ``tail`` and the junction."""
-    start, block, junction = ask.start, ask.block, ask.junction
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block
+    last = 0 if ask.inside else ask.last
     stops = [
-        (start // block + 1) * block if start % block and not inside else 0,
+        (start // block + 1) * block if start % block and not ask.inside else 0,
         last,
-        tail if last < tail < ask.prompt else 0,
+        ask.tail if last < ask.tail < ask.prompt and not ask.inside else 0,
         junction if start < ask.junction < end else 0,
     ]
     stop = min((one for one in stops if start < one < end), default=end)
     return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction,
-                                           "inside": inside})  # fmt: skip
+                                           "inside": ask.inside})  # fmt: skip
 
 
 @rule("V-SCHED-LAST", Role.END, schedule)
@@ -127,7 +112,7 @@ def surely_ends(placeholders: int, computed: int, most: int) -> bool:
     return placeholders > 0 and computed + 2 - placeholders >= most
 
 
-@rule("V-SCHED-RESET", Role.DROP, vllm(SCHEDULER, "reset_prefix_cache", NOW))
+@rule("V-SCHED-RESET", Role.DROP, scheduler("reset_prefix_cache"))
 def reset_preempts(running: bool) -> bool:
     """Whether a reset of the prefix cache preempts the running requests first."""
     return running

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Callable
 
 from cachesim.engines.rule import Source
 
 vllm = partial(Source, "vllm-project/vllm")
 """Source in vLLM: file, function, release."""
 
+
+def file(path: str) -> Callable[..., Source]:
+    """Return a function that returns the source of a function in this file, of the newest release by default."""
+    return lambda where, release="0.33.0": vllm(path, where, release)
+
+
 CORE = "vllm/v1/core"
-POOL, UTILS = f"{CORE}/block_pool.py", f"{CORE}/kv_cache_utils.py"
-COORDINATOR, GROUPS = f"{CORE}/kv_cache_coordinator.py", f"{CORE}/single_type_kv_cache_manager.py"
-MANAGER, SCHEDULER = f"{CORE}/kv_cache_manager.py", f"{CORE}/sched/scheduler.py"
-INTERFACE = "vllm/v1/kv_cache_interface.py"
-STATES = "vllm/v1/worker/mamba_utils.py"
-NOW = "0.33.0"
+pool, utils, manager, scheduler = (file(f"{CORE}/{name}.py") for name in (
+    "block_pool", "kv_cache_utils", "kv_cache_manager", "sched/scheduler"))
+coordinator, groups = file(f"{CORE}/kv_cache_coordinator.py"), file(f"{CORE}/single_type_kv_cache_manager.py")
+interface, config = file("vllm/v1/kv_cache_interface.py"), file("vllm/config/vllm.py")
+kernels = file("vllm/model_executor/layers/mamba/checkpoint.py")
+runner = file("vllm/v1/worker/gpu/model_states/mamba_hybrid.py")

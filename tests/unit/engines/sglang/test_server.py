@@ -5,7 +5,7 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import Turn
-from cachesim.engines.shared.tree_points import FULL
+from cachesim.engines.shared.tree_points import FULL, SWA
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 
@@ -34,6 +34,16 @@ def test_requests_that_do_not_fit_wait_and_are_put_back(engine):
     assert [turn["retracted"] for turn in turns(server) if "retracted" in turn] == [[1]]
     assert all(answer.done and answer.predicted_n == 20 for answer in answers)
     assert server.tree.protected == [0, 0, 0]
+
+
+def test_lof_counts_what_a_retracted_request_has_generated(engine):
+    server = start(engine, max_total_tokens=64, new_token_ratio=0.0, schedule_policy="lof", max_running_requests=2)
+    for prompt, n in ((A, 20), (B, 20), (A[:5], 15)):
+        server.submit(Request(prompt, n))
+    while server.working:
+        server.iterate()
+    queues = [turn["queue"] for turn in turns(server) if turn["op"] == "prefill"]
+    assert [1, 2] in queues and [2, 1] not in queues
 
 
 def test_a_request_beyond_the_pool_is_aborted(engine):
@@ -79,6 +89,35 @@ def test_a_copy_continues_alone(engine):
     twin.check()
 
 
+def test_drafts_take_slots_and_steps(engine):
+    server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
+    answer = server.complete(Request(A, 9, draft_else=2))
+    assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 28]]]
+    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 28, 9)
+    alone = start(engine, "A", "provenance").complete(Request(A, 9))
+    assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
+    server.check()
+
+
+@pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])
+def test_eagle_compares_pairs_of_tokens(engine, model, hits):
+    server = start(engine, model, "provenance", speculative_algorithm="EAGLE")
+    prompts = A, A, (*A[:19], 1) if model != "GA" else (*A, 1)
+    answers = [server.complete(Request(prompt, 1)) for prompt in prompts]
+    assert [answer.cache_n for answer in answers] == hits
+    server.check()
+
+
+def test_the_tree_keeps_the_window_of_the_drafter(engine):
+    for profile, hit in (("sglang@0.5.23", 0), ("sglang@0.5.20", 19)):
+        server = start(engine, "W4 A", profile=profile, draft_window=30, speculative_algorithm="NGRAM",
+                       chunked_prefill_size=8)  # fmt: skip
+        server.complete(Request(A, 1))
+        assert server.retained == (30 if profile.endswith("23") else 4)
+        server.tree.drop(next(iter(server.tree.nodes())), 1, "test")
+        assert server.complete(Request(A, 1)).cache_n == hit
+
+
 def test_check_finds_lost_slots_and_wrong_sizes(engine):
     server = start(engine)
     server.complete(Request(A, 1))
@@ -87,6 +126,30 @@ def test_check_finds_lost_slots_and_wrong_sizes(engine):
         server.check()
     server.tree.evictable[FULL] += 1
     with pytest.raises(Crash, match="evictable"):
+        server.check()
+
+
+def lock_window(server, node):
+    """Count a lock of a window only."""
+    node.lock[SWA] += 1
+    server.tree.evictable[SWA], server.tree.protected[SWA] = 16, 4
+    del server.tree.leaves[node]
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda server, node: setattr(node, "end", node.end + 1), "continue its parent"),
+    (lambda server, node: node.value.__setitem__(FULL, node.value[FULL][1:]), "for 4 tokens"),
+    (lock_window, "those of full attention are not the most"),
+    (lambda server, node: server.tree.lists[SWA].remove(node), "recency list"),
+    (lambda server, node: node.newer.__setitem__(SWA, node), "broken"),
+    (lambda server, node: server.kv.window.free.pop(), "pages are free or in use"),
+])  # fmt: skip
+def test_check_finds_broken_nodes_and_lists(engine, damage, message):
+    server = start(engine, "W4 A")
+    server.complete(Request(A, 1))
+    server.check()
+    damage(server, next(node for node in server.tree.nodes() if not node.children))
+    with pytest.raises(Crash, match=message):
         server.check()
 
 
@@ -110,3 +173,25 @@ def test_a_wrong_row_is_seen(engine):
             server.rows[0].digest[3] += 1
         answers.append(server.complete(Request((*A, 1), 1)).outputs[0].digest)
     assert answers[0] != answers[1]
+
+
+def test_its_nodes_show_parts_locks_and_parents(engine):
+    server = start(engine, "W4 A", swa_eviction_interval=1)
+    server.complete(Request(tuple(range(20)), n_predict=4))
+    cells = server.nodes()
+    assert [cell.parent for cell in cells] == [0, *(cell.id for cell in cells[:-1])]
+    assert cells[0].lacks == ["window"] and cells[-1].held == ["rows", "window"] and cells[-1].end == 23
+    assert not any(cell.locks for cell in cells)
+
+
+def test_a_dead_server_answers_nothing(engine):
+    server = start(engine, max_total_tokens=80, new_token_ratio=0.1, strip_thinking_cache=True)
+    first = server.submit(Request(tuple(range(20)), n_predict=30))
+    second = server.submit(Request(tuple(range(30, 50)), n_predict=30))
+    while server.working:
+        server.take_tasks()
+        server.update()
+    assert first.done and not first.died and second.died and server.dead
+    assert second.error == "AssertionError: cache_protected_len=41, page_aligned_len=20"
+    third = server.submit(Request((1, 2, 3)))
+    assert not server.working and not third.done

@@ -1,6 +1,8 @@
-"""Slots are taken from the front and freed to the end, in pages."""
+"""Slots are taken from the front and freed to the end, in pages; window slots follow their slots."""
 
-from cachesim.engines.shared.page_pool import PagePool
+import numpy as np
+
+from cachesim.engines.shared.page_pool import KvPools, PagePool, StatePool
 
 
 def test_a_page_is_filled_before_another_is_taken():
@@ -15,3 +17,27 @@ def test_freed_pages_join_the_end():
     pool = PagePool(12, 4)
     pool.give_back(pool.extend(-1, 0, 6))
     assert list(pool.free) == [3, 1, 2]
+
+
+def test_window_slots_are_freed_once():
+    kv = KvPools(1, 8, 6)
+    slots = kv.extend(-1, 0, 4)
+    kv.free_window(slots[:2])
+    assert (kv.full.available, kv.window.available) == (4, 4)
+    kv.free(slots)
+    assert (kv.full.available, kv.window.available) == (8, 6) and not kv.peer[slots].any()
+
+
+def test_window_slots_move_to_kept_slots():
+    kv = KvPools(1, 8, 8)
+    old, fresh = kv.extend(-1, 0, 2), kv.extend(-1, 0, 2)
+    kv.free_window(old)
+    window = kv.peer[fresh].tolist()
+    assert kv.move_window(old, fresh).tolist() == window == kv.peer[old].tolist()
+    assert not np.any(kv.peer[fresh])
+
+
+def test_a_freed_state_slot_is_taken_last():
+    states = StatePool(2)
+    states.put_back(states.take())
+    assert [states.take(), states.take(), states.take()] == [2, 1, None] and states.available == 0

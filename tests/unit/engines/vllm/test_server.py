@@ -47,6 +47,37 @@ def test_blocks_are_shared_only_under_the_same_salt_and_adapter():
     assert run.verdict.holds and reused(run) == [0, 0, 32, 0, 32, 32]
 
 
+@pytest.mark.parametrize("model, found", [("A", [0, 28, 20]), ("GA", [0, 24, 0])])
+def test_the_rows_of_an_image_are_found_only_for_the_same_image(model, found):
+    run = judged("S20.I4x2/S.I.B5/S.J4x2.B", model, block_size=4, multimodal=True, prefix_cache_retention_interval=0)
+    assert run.verdict.holds and reused(run) == found
+
+
+@pytest.mark.parametrize("line, server, told", [
+    ("S20.I4x2", {}, "has an image"), ("S20.I4x2.J4x2", {"multimodal": True, "max_num_batched_tokens": 15}, "budget"),
+    ("I4x2>r3/J4x2{together}", {"multimodal": True, "max_num_batched_tokens": 15}, "budget"),
+])  # fmt: skip
+def test_images_need_a_model_that_takes_them_and_room_in_its_encoder(line, server, told):
+    with pytest.raises(BadInput, match=told):
+        judged(line, **server)
+
+
+@pytest.mark.parametrize("right", [0, 1, 2])
+def test_drafts_of_a_step_in_flight_are_rejected_like_others(right):
+    drafts = {"block_size": 4, "speculative_method": "ngram", "num_speculative_tokens": 2}
+    line = f"A9>r12{{draft_else={right}}}/A.r.u3"
+    now, late = judged(line, **drafts), judged(line, **drafts, async_scheduling=True)
+    assert late.verdict.holds and reused(late) == reused(now)
+    assert late.requests[0].answer.tokens == now.requests[0].answer.tokens
+
+
+def test_the_token_in_flight_of_an_answer_that_ends_early_is_not_counted_as_evaluated():
+    server = ENGINE.start(NEW, "A", {"async_scheduling": True}, "provenance")
+    answer = server.complete(Request(tuple(range(9)), 8, forced=tuple(range(90, 98)), eog=(92,)))
+    assert answer.tokens == [90, 91, 92] and answer.slot_tokens == (*range(9), 90, 91)
+    assert [output.pos for output in answer.outputs] == [8, 9, 10]
+
+
 def test_an_evicted_block_is_charged_to_the_eviction():
     run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
     assert run.verdict.holds and reused(run) == [0, 0, 20]
@@ -98,8 +129,9 @@ def test_a_request_that_does_not_fit_is_refused():
     ("GA", {"prefix_cache_retention_interval": 7}, "not a multiple of 16"),
     ("A", {"prefix_cache_retention_interval": 16}, "needs a layer"),
     ("A", {"speculative_method": "eagle"}, "given together"),
-    ("A", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not modelled"),
-    ("GA", {"prefix_match_unit": 3}, "does not divide"),
+    ("GA", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not computed"),
+    ("GA", {"prefix_match_unit": 3}, "does not divide"), ("A", {"kv_transfer_config": "{}"}, "KV connectors"),
+    ("A", {"kv_offloading_size": 4}, "CPU offload"),
 ])  # fmt: skip
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):
@@ -110,7 +142,7 @@ def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset()
     pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None,
                 lambda *moved: None)  # fmt: skip
     taken = pool.take(4)
-    pool.add_key(2, 7, 0, 4)
+    pool.add_keys(0, [2], [7], [4])
     pool.give_back(taken)
     assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
     assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None

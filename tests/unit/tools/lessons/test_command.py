@@ -130,7 +130,7 @@ def test_all_parts_end_the_lesson(walked):
 
 
 @pytest.mark.parametrize(("argv", "then"), [
-    ([], "lesson 1"), (["6"], "lesson 7"), (["7"], "lesson 8"), (["8"], "lesson --quiz"), (["--quiz"], ""),
+    ([], "lesson 1"), (["6"], "lesson 7"), (["7"], "lesson 8"), (["9"], "lesson --quiz"), (["--quiz"], ""),
     (["1", "-q"], ""),
     (["1", "--json"], ""),
 ])
@@ -147,16 +147,16 @@ def test_json(capsys):
 
 
 @pytest.mark.parametrize(("argv", "titles"), [
-    ([], ["lesson-0", "lesson-8", "quiz"]), (["5"], ["lesson-5"]), (["--quiz"], ["quiz"]),
+    ([], ["lesson-0", "lesson-9", "quiz"]), (["5"], ["lesson-5"]), (["--quiz"], ["quiz"]),
 ])
 def test_a_page(capsys, tmp_path, argv, titles):
     assert main(["lesson", *argv, "--html", str(tmp_path / "l.html")]) == exits.HOLDS
     page = (tmp_path / "l.html").read_text("utf-8")
     assert all(f'<article id="{name}">' in page for name in titles)
-    assert page.count("<article") == (10 if not argv else 1)
+    assert page.count("<article") == (11 if not argv else 1)
     assert capsys.readouterr().out == ""
 
 
 def test_a_lesson_that_is_not_there(capsys):
-    assert main(["lesson", "9"]) == exits.BAD_INPUT
-    assert capsys.readouterr().err == "cachesim: unknown lesson: '9' (0 is the introduction, 1 to 8 are lessons)\n"
+    assert main(["lesson", "10"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == "cachesim: unknown lesson: '10' (0 is the introduction, 1 to 9 are lessons)\n"

@@ -53,6 +53,15 @@ def charged(*decisions):
     return found.deciding
 
 
+@pytest.mark.parametrize(("start", "length"), [(0, 9), (4, 8)])
+def test_a_part_of_a_conversation_is_as_long_as_its_own_tokens_reach(start, length):
+    """The text of an object that conversations share may go on behind it."""
+    block = Stored("block", -1, tuple(range(9)), 8, (), None, start)
+    steps = (("LC-PC-ALLOC.PC6", Admission("store")),)
+    [found] = stored_equals_cold(conversation(steps, armed=((block, WRONG[0][1]),)))
+    assert f"block of {length} tokens" in found.text
+
+
 STORE = Admission("store")
 MADE = [
     ("LC-CKPT-CREATE.CR10", True), ("ML-CKPT-CREATE.SEGMENT", True), ("LC-PC-ALLOC.PC6", STORE),

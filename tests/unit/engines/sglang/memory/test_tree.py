@@ -5,14 +5,14 @@ import copy
 import numpy as np
 import pytest
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.pools import KvPools, StatePool
 from cachesim.engines.sglang.memory.tree import Insertion, Tree
 from cachesim.engines.sglang.profiles import PROFILES
+from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
-NEW, OLD = PROFILES["sglang@0.5.23"], PROFILES["sglang@0.5.9"]
+NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
 
 
 def tree(parts=(FULL,), window=0, rules=NEW, **flags):
@@ -134,7 +134,7 @@ def test_a_lock_pins_a_window_and_survives_splits():
     assert [node.lock[SWA] for node in leaf.path()] == [1, 1, 0]
     one.unlock(lock)
     assert not any(any(node.lock) for node in one.nodes()) and one.protected == [0, 0, 0]
-    with pytest.raises(Crash, match="more often"):
+    with pytest.raises(ProcessAborted, match="lock_ref=0"):
         one.unlock(lock)
 
 
@@ -191,3 +191,27 @@ def test_slots_of_a_path_are_in_order():
     insert(one, "abc")
     node = insert(one, "abcde").node
     assert np.array_equal(one.slots(node)[:3], [1, 2, 3]) and len(one.slots(node)) == 5
+
+
+def test_only_other_requests_make_a_node_used_since_0_5_23():
+    for rules, hits in ((NEW, 1), (MIDDLE, 2)):
+        one = tree(rules=rules)
+        for counted in (0, 3):
+            tokens, slots = (1, 2, 3), one.kv.extend(-1, 0, 3)
+            one.insert(Insertion(tokens, "", 3, slots, 0, 0, counted, 0, None, tokens, chunk=False))
+        assert next(one.nodes()).hits == hits
+    one = tree(rules=MIDDLE)
+    one.insert(Insertion((1, 2), "", 2, one.kv.extend(-1, 0, 2), 0, 0, 0, 0, None, (1, 2), chunk=True))
+    assert next(one.nodes()).hits == 0
+
+
+def test_leaves_stay_in_order_after_many_uses():
+    one = tree()
+    for text in ("abc", "xyz", "mno"):
+        insert(one, text)
+    for _ in range(200):
+        match(one, "abc")
+        match(one, "xyz")
+    assert len(one.order) < 100
+    gone = [one.evict((1, 0, 0)) and [node.key for node in one.nodes()] for _ in range(3)]
+    assert [len(keys) for keys in gone] == [2, 1, 0] and gone[1] == [tuple(map(ord, "xyz"))]

@@ -52,3 +52,9 @@ def test_pages_and_steps():
 
 def test_the_request_with_the_shortest_answer_is_retracted_first():
     assert r.retract_order([(5, 9), (2, 9), (5, 3), (2, 3)]).value == [2, 0, 3, 1]
+
+
+def test_before_0_5_23_the_frontier_can_leave_less_than_a_window_before_the_end_of_whole_pages():
+    ask = r.Window(10, 0, 0, None, 6, 4, 1)
+    assert (r.window_frontier(ask), r.unrounded_frontier(ask)) == ((0, 0), (0, 4))
+    assert r.unrounded_frontier(ask._replace(interval=5)) == (0, 0)

@@ -9,6 +9,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tre
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass, field
 from typing import Any, Iterator
 
 from cachesim.base.tokens import Tokens
@@ -16,42 +17,27 @@ from cachesim.base.tokens import Tokens
 LETTERS = "FSM"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
-    """A node: ``key`` are its tokens, the last of which ends at ``end`` of the prefix. ``mark``: boundary of a window
-    lock, None without one. ``text``: tokens of a conversation that contains the node, up to its end or further."""
+    """A node: ``key`` are its tokens, the last of which ends at ``end`` of the prefix. ``text``: tokens of a
+    conversation that contains the node, up to its end or further."""
 
-    __slots__ = (
-        "access",
-        "children",
-        "created",
-        "end",
-        "hits",
-        "id",
-        "key",
-        "lock",
-        "mark",
-        "newer",
-        "older",
-        "parent",
-        "priority",
-        "space",
-        "text",
-        "value",
-    )  # fmt: skip
-
-    def __init__(self, number: int, access: float = 0.0, created: float = 0.0, priority: int = 0) -> None:
-        self.id, self.access, self.created, self.priority = number, access, created, priority
-        self.parent: Node | None = None
-        self.children: dict[Any, Node] = {}
-        self.key: Tokens = ()
-        self.text: Tokens = ()
-        self.end = self.hits = 0
-        self.space: Any = None                          # name space of its conversation
-        self.value: list[Any] = [None, None, None]      # slots, window slots, slot of the state
-        self.lock = [0, 0, 0]
-        self.mark: int | None = None
-        self.older: list[Node | None] = [None, None, None]
-        self.newer: list[Node | None] = [None, None, None]
+    id: int
+    access: float = 0.0
+    created: float = 0.0
+    priority: int = 0
+    hits: int = 0
+    end: int = 0
+    key: Tokens = ()
+    text: Tokens = ()
+    space: Any = None                           # name space of its conversation
+    mark: int | None = None                     # boundary of a window lock
+    parent: Node | None = None
+    children: dict[Any, Node] = field(default_factory=dict)
+    value: list[Any] = field(default_factory=lambda: [None] * 3)      # slots, window slots, slot of the state
+    lock: list[int] = field(default_factory=lambda: [0] * 3)
+    older: list[Node | None] = field(default_factory=lambda: [None] * 3)
+    newer: list[Node | None] = field(default_factory=lambda: [None] * 3)
 
     @property
     def start(self) -> int:

@@ -1,0 +1,80 @@
+"""Rules that a release had before a pull request mended them, and repairs of open faults."""
+
+from __future__ import annotations
+
+from cachesim.engines.rule import Role, rule
+from cachesim.engines.sglang.rules import BATCH, OLD, STATES, WINDOW, source
+from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.tree_points import STATE, SWA
+
+BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
+PROPOSED = "proposed by cachesim, not tried on a GPU"
+
+
+@rule("S-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len"))
+def owned_prompt(n: int, prompt: int, published: int, strips: bool) -> int:
+    """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
+    all further tokens, even of those that it has published since a retraction. Returns the tokens that it leaves."""
+    return min(n, prompt) if strips else n
+
+
+@rule("S-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD))
+def owned_all(n: int, prompt: int, published: int, strips: bool) -> int:
+    """A request leaves all of its tokens; the release has no --strip-thinking-cache. Returns their number."""
+    return n
+
+
+@rule("S-OWN.PUBLISHED", Role.MEMORY, source(BATCH, "Req.owned_kv_len")._replace(note=PROPOSED))
+def owned_published(n: int, prompt: int, published: int, strips: bool) -> int:
+    """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
+    more. Returns the tokens that it leaves."""
+    return max(owned_prompt(n, prompt, published, strips), published)
+
+
+@rule("S-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"))
+def taken_at_own(length: int, n: int, flat: int, chunks: int, grid: int) -> int:
+    """A tracked state is the state after ``length`` of the ``n`` tokens that a step evaluates of a request. Returns
+    the tokens."""
+    return length
+
+
+@rule("S-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"), until="#37836")
+def taken_on_flat_grid(length: int, n: int, flat: int, chunks: int, grid: int) -> int:
+    """Mamba-2 kernels keep states at multiples of G tokens of the whole batch, and their index counts whole chunks of
+    each request: of a request that starts off the grid, an earlier state is taken. ``flat``, ``chunks``: tokens and
+    whole chunks of the requests before it. Returns the tokens (0 if the state belongs to another request)."""
+    return length if length == n else max(0, (chunks + length // grid) * grid - flat)
+
+
+@rule("S-COW.MARK", Role.MEMORY, source(STATES, "finalize_match_result"))
+def unlock_to_mark(mark: int | None) -> int | None:
+    """After a state is evicted for a copy, the matched path is unlocked as far as it was locked. Returns the boundary
+    of its window."""
+    return mark
+
+
+@rule("S-COW.ROOT", Role.MEMORY, source(STATES, "finalize_match_result"), until="#27038")
+def unlock_to_root(mark: int | None) -> int | None:
+    """After a state is evicted for a copy, the windows of the matched path are unlocked to the root, those that other
+    requests locked, too. Returns None for no boundary."""
+    return None
+
+
+@rule("S-ACCEPT.CARRY", Role.MEMORY, source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7"),
+      until="#17061")  # fmt: skip
+def accept_unreset(run: int, node: Node, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+    """A tombstone ends the run of live tokens only if the run has W of them; a shorter run goes on behind it. Returns
+    the run, and whether the node is a stop."""
+    if node.value[SWA] is None and SWA in parts:
+        return run if run < window else 0, False
+    run += len(node.key)
+    return run, (SWA not in parts or run >= window) and (STATE not in parts or node.value[STATE] is not None)
+
+
+@rule("S-FRONTIER.BARE", Role.MEMORY, source(WINDOW, "free_out_of_window_slots"), until="#29860")
+def frontier_without_page(ask: Window) -> tuple[int, int]:
+    """With SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN a request gives back whole pages before its window, even if a page is
+    larger than the window. Returns first and last position."""
+    start = max(ask.evicted, ask.protected)
+    return start, max(start, ask.pos + 1 - ask.window) // ask.page * ask.page

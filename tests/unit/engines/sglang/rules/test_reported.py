@@ -1,0 +1,43 @@
+"""Rules that pull requests mended, and the repair of an open fault."""
+
+import pytest
+
+from cachesim.engines.sglang.rules import reported as r
+from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.tree_points import FULL, SWA
+
+
+@pytest.mark.parametrize(("rule", "strips", "published", "own"), [
+    (r.owned_prompt, False, 20, 49), (r.owned_prompt, True, 20, 20), (r.owned_prompt, True, 41, 20),
+    (r.owned_all, True, 41, 49), (r.owned_published, True, 20, 20), (r.owned_published, True, 41, 41),
+    (r.owned_published, False, 41, 49),
+])  # fmt: skip
+def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
+    assert rule(49, 20, published, strips) == own
+
+
+@pytest.mark.parametrize(("length", "n", "flat", "chunks", "taken"), [
+    (16, 21, 0, 0, 16), (16, 21, 13, 1, 11), (16, 16, 13, 1, 16), (16, 21, 16, 2, 16), (8, 9, 30, 2, 0),
+])  # fmt: skip
+def test_the_second_request_of_a_batch_gets_a_state_on_the_grid_of_the_batch(length, n, flat, chunks, taken):
+    assert r.taken_on_flat_grid(length, n, flat, chunks, 8) == taken
+    assert r.taken_at_own(length, n, flat, chunks, 8) == length
+
+
+def test_a_copy_unlocks_as_far_as_it_locked():
+    assert r.unlock_to_mark(3) == 3 and r.unlock_to_root(3) is None
+
+
+def test_a_run_goes_on_behind_a_tombstone_only_if_it_is_short():
+    live, dead = Node(1), Node(2)
+    live.key = dead.key = (1, 2, 3)
+    live.value[SWA] = ()
+    parts = (FULL, SWA)
+    assert [r.accept_unreset(run, dead, parts, 8) for run in (5, 8)] == [(5, False), (0, False)]
+    assert [r.accept_unreset(run, live, parts, 8) for run in (4, 5)] == [(7, False), (8, True)]
+
+
+def test_the_frontier_without_a_page_reaches_the_end():
+    assert r.frontier_without_page(Window(29, 0, 16, None, 4, 8, 1)) == (16, 24)
+    assert r.frontier_without_page(Window(29, 0, 24, None, 4, 8, 1)) == (24, 24)

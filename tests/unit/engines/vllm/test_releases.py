@@ -1,0 +1,37 @@
+"""Releases of vLLM on the time line: ``bisect`` names the release that changed an outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.build_names import in_force, resolve_name
+from cachesim.engines.vllm import ENGINE
+from cachesim.judging.find_change import bisect
+from cachesim.scenarios.corpus import named
+from cachesim.scenarios.load import load
+
+CHANGES = [
+    ("vllm-33270-no-drop-with-lookahead-hashes", 1, "0.33.0", "speculation", 36, 40),
+    ("vllm-53505-acceptance-at-a-boundary-hybrid", 1, "0.33.0", "publish_again", 12, 16),
+    ("vllm-53945-state-where-eagle-resumes-hybrid", 1, "0.31.0", "state_tail", 24, 46),
+    ("vllm-lookahead-without-hash-window", 0, "0.33.0", "speculation", 0, 0),
+]
+
+
+@pytest.mark.parametrize("scenario, request_number, release, field, was, now", CHANGES)
+def test_bisect_names_the_release_and_the_rule(scenario, request_number, release, field, was, now):
+    turn, = bisect(load(named(scenario)), ENGINE)[request_number].turns
+    assert turn.new == f"vllm@{release}" and (turn.was.cache_n, turn.now.cache_n) == (was, now)
+    assert [[change.field for change in cause.changes] for cause in turn.causes] == [[field]]
+
+
+def test_a_release_is_in_force_from_its_day():
+    assert [in_force(ENGINE, name) for name in ENGINE.line] == [
+        ("2026-09-22+",), ("2026-10-05+",), ("2026-10-18+",), ("2026-11-02+",)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, profile", [
+    ("vllm@2026-10-05", "vllm@0.31.0"), ("vllm@2026-11-01", "vllm@0.32.0"), ("vllm@2027-01-01", "vllm@0.33.0"),
+])  # fmt: skip
+def test_a_day_names_the_last_release(name, profile):
+    assert resolve_name(name).profile == profile
