@@ -100,8 +100,8 @@ SHOWN: Mapping[str, Any] = {
         "parameters": ["lora"]}},
     "watch-totals": {"schema": 1, "totals": {
         "requests": 3, "other": 1, "prompt": 450, "reused": 116, "evaluated": 334, "again": 4, "generated": 12,
-        "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""], "dropped_bytes": 0,
-        "unread_connections": 0, "refused_connections": 0}},
+        "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
+        "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0}},
     "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},
     "merge": {"schema": 1, "campaigns": [
         {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
