@@ -45,10 +45,10 @@ class Recorder:
         return sum(len(one) for kept in self._kept for one in kept)
 
 
-def _pump(one, other, into):
+def _pump(source, sink, kept):
     with suppress(OSError):
-        while data := one.recv(1 << 16):
-            into += data
-            other.sendall(data)
+        while data := source.recv(1 << 16):
+            kept += data
+            sink.sendall(data)
     with suppress(OSError):
-        other.shutdown(socket.SHUT_WR)
+        sink.shutdown(socket.SHUT_WR)

@@ -107,7 +107,7 @@ class JoinedRows:
         """Yield the rows that the end of an exchange completes."""
         kept, compared, note = self._compared.pop(id(exchange), ([], [], ""))
         if not compared and not note:
-            self.totals["other"] += 1                    # no completion: a list of models, a health check
+            self.totals["other"] += 1                    # a list of models, a health check
             return
         for one in kept[:1] if exchange.end == WHOLE and exchange.reply_size == len(exchange.reply) else ():
             read_answer(one, bytes(exchange.reply))

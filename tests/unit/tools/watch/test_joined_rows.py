@@ -95,7 +95,7 @@ def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
                    exchange(timed(5, 7), body="text"), exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
     notes = [row["note"] for row in rows]
     assert [note.partition(":")[0] for note in notes] == ["not compared"] * 3 and "empty prompt" in notes[2]
-    assert joined.totals["other"] == 1                   # a JSON text is no request for a completion
+    assert joined.totals["other"] == 1                   # a JSON text does not ask for a completion
 
 
 def test_other_requests_are_counted_only():
