@@ -64,14 +64,19 @@ def say_json(data: Mapping[str, Any]) -> None:
 def show(*parts: RenderableType, width: int | None = None) -> None:
     """Print tables and text on stdout, as wide as the terminal. If stdout is not a terminal: ``width`` columns, else
     $COLUMNS, else 80. Raises BadInput if stdout cannot be written."""
-    console = _console_class()(
+    console = stdout_console(width)
+    with stdout_errors():
+        for part in parts:
+            console.print(part, crop=False)
+
+
+def stdout_console(width: int | None = None) -> Console:
+    """Return a console on stdout, as ``show`` uses it, for tables that change while they are shown."""
+    return _console_class()(
         width=None if sys.stdout.isatty() else width or OutputOptions.columns, **_PLAIN,
         force_terminal=True if OutputOptions.colour == "always" else None,
         no_color={"never": True, "always": False}.get(OutputOptions.colour),        # None: as $NO_COLOR says
     )
-    with stdout_errors():
-        for part in parts:
-            console.print(part, crop=False)
 
 
 def as_text(*parts: RenderableType) -> str:

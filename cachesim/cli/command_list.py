@@ -20,6 +20,7 @@ COMMANDS = {
     "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),
     "profiles": ("tools.rulebook.profiles_command", "list, show or compare rule sets"),
     "import": ("tools.server_logs.command", "turn a server's log into a scenario, with lost tokens and causes"),
+    "watch": ("tools.watch.command", "name the cause of each re-evaluation while a server runs"),
     "check": ("tools.conformance.check_command", "test the cache of a running server"),
     "verify": ("tools.live.verify_command", "compare a case with a real llama-server, request by request"),
     "export": ("tools.live.export_command", "write a case as a script, a test, an issue or a scenario file"),
@@ -40,7 +41,7 @@ FORMER = {"try": "run"}
 GROUPS = {
     "simulate": ("run", "why", "diff", "bisect", "advise", "memory", "playground"),
     "understand": ("lesson", "explain", "scenarios", "options", "profiles"),
-    "your server": ("import", "check", "verify", "export"),
+    "your server": ("import", "watch", "check", "verify", "export"),
     "search": ("fuzz", "shrink", "repair"),
 }
 """Heading of ``--help`` -> its commands. All other commands stand in a last line."""

@@ -35,6 +35,8 @@ TOOL_ARROWS = {
     ("rulebook", "server_logs"): "`explain` says what a line of a log means",
     ("request_bodies", "advise"): "what an import found is followed by the advice that would have helped",
     ("server_logs", "advise"): "what an import found is followed by the advice that would have helped",
+    ("watch", "server_logs"): "`watch` reads the log of a server while it grows",
+    ("watch", "request_bodies"): "`watch` compares the bodies of a client while it sends them",
     ("server_logs", "request_bodies"): "`import` reads a log or request bodies, whichever the file holds",
     ("search", "workload"): "`merge` puts campaigns and workloads of several machines together",
 }

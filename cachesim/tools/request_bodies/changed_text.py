@@ -39,8 +39,9 @@ _COUNTED = re.compile(
 _NUMBER = (r"\d[\d,. ]*k?",)
 
 
-def kind_of_change(a: str, b: str, at: int) -> str:
-    """Return the kind of the text at character ``at`` of two texts that are equal before it; "" if unknown."""
+def kind_of_change(a: str, b: str, at: int, begin: int = 0) -> str:
+    """Return the kind of the text at character ``at`` of two texts that are equal before it; "" if unknown. ``begin``:
+    start of its message, because a heading in another message says nothing about it."""
     low = max(0, at - AROUND)
     x, y, place = a[low : at + AROUND], b[low : at + AROUND], at - low
     line = x.rfind("\n", 0, place) + 1
@@ -51,7 +52,7 @@ def kind_of_change(a: str, b: str, at: int) -> str:
             return kind
     if _both(_NUMBER[0], x, y, place) and _COUNTED.search(x[max(line, place - 60) : place + 30]):
         return COUNTER
-    return LISTING if _LISTING.search(a[max(0, at - CONTEXT) : at + 40]) else ""
+    return LISTING if _LISTING.search(a[max(begin, at - CONTEXT) : at + 40]) else ""
 
 
 def differs_in_space_only(a: str, b: str) -> bool:

@@ -94,7 +94,8 @@ def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered
         return _of_raw(old_prompt.text, new_prompt.text, at)
     if _in_tools(x) or _in_tools(y):
         name, detail = tools.tools_change(a.tools, b.tools)
-        kind = text.kind_of_change(old_prompt.text, new_prompt.text, at) if name == tools.ONE else ""
+        begin = old_prompt.start(at)
+        kind = text.kind_of_change(old_prompt.text, new_prompt.text, at, begin) if name == tools.ONE else ""
         if name:
             return PromptCause(kind or name, detail)
     return _of_messages(a, b, old_prompt, new_prompt, at)
@@ -104,7 +105,8 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
     """Return the cause of a difference in the messages."""
     number = min(old_prompt.place(at).message, new_prompt.place(at).message)
     old, new = a.messages, b.messages
-    kind = text.kind_of_change(old_prompt.text, new_prompt.text, at)
+    begin = old_prompt.begins[number] if number < len(old_prompt.begins) else 0
+    kind = text.kind_of_change(old_prompt.text, new_prompt.text, at, begin)
     if kind == text.BILLING or number >= min(len(old), len(new)):
         return PromptCause(kind or (messages.DROPPED if len(new) < len(old) else messages.INSERTED))
     change = messages.message_change(old[number], new[number])

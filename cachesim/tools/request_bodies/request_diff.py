@@ -74,20 +74,31 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
     texts, keys = [text for _, _, text, _, _ in made], adapters or [None] * len(made)
     known, under, out = ConversationLinker(texts), shared_under(texts, keys), list[PromptRecord]()
     for body, prompt, text, history, rendered in made:
-        ids = tokenizer.tokens(text)
-        if not ids:
-            raise BadInput("the tokenizer returns no tokens for this prompt", file=body.place)
-        record = PromptRecord(body, text, history, rendered, known.add(body), ids)
+        record = _record(PromptRecord(body, text, history, rendered, known.add(body)), tokenizer)
         out.append(record)
-        if record.link.before >= 0:
-            _compare(out[record.link.before], record, prompt is not None, tokenizer)
-        record.base, record.best = _find_reusable(out, record, tokenizer, record.link.best, record.link.common)
-        record.under, record.usable = record.base, record.best
+        relate(out, record, prompt is not None, tokenizer)
         if len({*keys}) > 1:
-            _find_usable(out, record, tokenizer, under[len(out) - 1], keys)
+            find_usable(out, record, tokenizer, under[len(out) - 1], keys)
         if record.link.before >= 0 and not record.harmless:
             _find_sent_again(out[record.link.before], record, tokenizer)
     return out
+
+
+def _record(record: PromptRecord, tokenizer: Tokenizer) -> PromptRecord:
+    """Store the tokens of a prompt in its record, and return it. Raises BadInput if there are none."""
+    record.ids = tokenizer.tokens(record.text)
+    if not record.ids:
+        raise BadInput("the tokenizer returns no tokens for this prompt", file=record.body.place)
+    return record
+
+
+def relate(known: Sequence[PromptRecord], record: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
+    """Compare the last request with the previous one of its conversation, and store what it can reuse. ``known``: the
+    requests that the numbers in its link name."""
+    if record.link.before >= 0:
+        _compare(known[record.link.before], record, templated, tokenizer)
+    record.base, record.best = _find_reusable(known, record, tokenizer, record.link.best, record.link.common)
+    record.under, record.usable = record.base, record.best
 
 
 def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
@@ -181,7 +192,7 @@ def _find_reusable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: To
     return found
 
 
-def _find_usable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: SharedPrefix,
+def find_usable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: SharedPrefix,
                  keys: Sequence[Hashable]) -> None:  # fmt: skip
     """Store in ``b`` what it shares with earlier requests under its adapters. If that is less than with any other, and
     less than the previous request has, the adapters are the cause."""

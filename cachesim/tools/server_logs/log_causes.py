@@ -148,11 +148,12 @@ def _turn(number: int, request: ReconstructedRequest) -> LogTurn:
     n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    return LogTurn(number, _how(request.lcp, before.prompt, before.size), request.lcp, evaluated, lost, n_tokens,
+    change = client_change(request.lcp, before.prompt, before.size)
+    return LogTurn(number, change, request.lcp, evaluated, lost, n_tokens,
                 logged.full and not request.lcp)
 
 
-def _how(lcp: int, prompt: int, size: int) -> str:
+def client_change(lcp: int, prompt: int, size: int) -> str:
     """Return the class (key of ``CLIENT_CHANGES``) of a prompt with ``lcp`` tokens in common with a slot that holds
     ``size`` tokens, of which ``prompt`` were the previous prompt."""
     if not lcp or not size:

@@ -74,37 +74,54 @@ class _Piece(NamedTuple):
     width: int = 0           # length of its line in the file
 
 
-def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[LogicalLine]:
-    """Yield the messages of a log of any length, with their line numbers and server runs."""
-    pieces = _pieces(grammar, lines)
-    ahead: deque[_Piece] = deque()
-    widths: set[int] = set()                 # lengths of lines that were certainly wrapped
-    runs = ServerRuns(grammar)
-    while True:
-        while len(ahead) <= WRAPPED and (piece := next(pieces, None)) is not None:
-            ahead.append(piece)
-        if not ahead:
-            return
-        first = ahead.popleft()
-        found, used = _unwrap(grammar, first, ahead, widths)
+class LogicalLineReader:
+    """Reader of the messages of a log that may still grow: ``read`` takes a line and yields the messages that no later
+    line can change, ``flush`` yields all others."""
+
+    def __init__(self, grammar: LogGrammar) -> None:
+        self._grammar, self._runs = grammar, ServerRuns(grammar)
+        self._ahead: deque[_Piece] = deque()
+        self._widths: set[int] = set()           # lengths of lines that were certainly wrapped
+        self._minutes: int | None = None         # of the last time stamp
+
+    def read(self, number: int, line: str) -> Iterator[LogicalLine]:
+        """Take the next line and yield the messages that are complete. ``number``: that of the line, from 1."""
+        for piece in self._pieces(number, line):
+            self._ahead.append(piece)
+            if len(self._ahead) > WRAPPED:
+                yield self._next()
+
+    def flush(self) -> Iterator[LogicalLine]:
+        """Yield the messages of all lines so far."""
+        while self._ahead:
+            yield self._next()
+
+    def _next(self) -> LogicalLine:
+        """Return the first message ahead, joined with the lines that belong to it."""
+        found, used = _unwrap(self._grammar, self._ahead.popleft(), self._ahead, self._widths)
         for _ in range(used):
-            ahead.popleft()
-        yield LogicalLine(*found[:4], runs.run_of(found.logged, found.read))
+            self._ahead.popleft()
+        return LogicalLine(*found[:4], self._runs.run_of(found.logged, found.read))
 
-
-def _pieces(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[_Piece]:
-    """Yield the parts of all lines."""
-    minutes: int | None = None               # of the last time stamp
-    for number, line in enumerate(lines, 1):
-        is_certain = True                    # the first digits of the message
-        for text, is_exact, logged, read in _messages(grammar, line, minutes):
+    def _pieces(self, number: int, line: str) -> Iterator[_Piece]:
+        """Yield the parts of a line."""
+        is_certain = True                        # the first digits of the message
+        for text, is_exact, logged, read in _messages(self._grammar, line, self._minutes):
             if logged.stamp is not None and is_certain:
-                minutes = logged.stamp // 60_000_000
+                self._minutes = logged.stamp // 60_000_000
             fresh = bool(logged.function or _FUNCTION.match(text)) or text.startswith("{") or (
                 text[:1] != "|" and logged.prefix > 0)  # fmt: skip
             piece = _Piece(number, text, logged, read, fresh, len(line.rstrip("\r\n")))
             is_certain = is_exact
             yield piece if is_exact else _without_last(piece)
+
+
+def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[LogicalLine]:
+    """Yield the messages of a log of any length, with their line numbers and server runs."""
+    reader = LogicalLineReader(grammar)
+    for number, line in enumerate(lines, 1):
+        yield from reader.read(number, line)
+    yield from reader.flush()
 
 
 def _messages(

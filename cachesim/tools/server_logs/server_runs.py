@@ -16,6 +16,7 @@ SLACK = 10_000               # time by which lines of different threads may be s
 TOGETHER = 1_000             # time between lines that belong together [us]
 CLEARLY = 10                 # factor by which a run must be nearer than all others
 KEPT = 8                     # runs of a source that later lines can belong to, at most
+TASKS, SOURCES = 4_096, 256  # latest tasks of a run, and latest sources, that are kept
 _STARTUP = re.compile(r"start|no_(?:cache|limit|ckpt|drafts)|server|memory|version|verbosity|capped|idle")
 """Kinds of line that a server prints before its first request."""
 
@@ -28,8 +29,18 @@ class _Run:
     stamp: int | None = None                               # last time stamp [us]
     stamps: bool | None = None                             # its lines have time stamps, None = unknown
     is_active: bool = False                                # has printed a line about a request
-    launched: set[int] = field(default_factory=set)        # tasks that were launched
-    tasks: set[tuple[int, int]] = field(default_factory=set)          # (slot, task) of its lines
+    launched: dict[int, None] = field(default_factory=dict)           # tasks that were launched
+    tasks: dict[tuple[int, int], None] = field(default_factory=dict)  # (slot, task) of its lines
+
+    def add_task(self, slot: int, task: int, launches: bool) -> None:
+        """Store the slot and task of a line, and forget the oldest beyond the limit."""
+        self.tasks[slot, task] = None
+        if launches:
+            self.launched[task] = None
+        if len(self.tasks) > TASKS:
+            del self.tasks[next(iter(self.tasks))]
+        if len(self.launched) > TASKS:
+            del self.launched[next(iter(self.launched))]
 
 
 class ServerRuns:
@@ -44,6 +55,8 @@ class ServerRuns:
         """Return the number of the run that printed a message, from 0. Messages must be passed in the order of the
         file."""
         runs = self._runs.setdefault(logged.source, [])
+        if len(self._runs) > SOURCES:
+            del self._runs[next(iter(self._runs))]
         is_whole = logged.function and (read is not None or logged.slot is not None)
         stamps = logged.stamp is not None if is_whole else None
         run = self._find([run for run in runs if run.stamps in (None, stamps) or stamps is None], logged)
@@ -57,9 +70,7 @@ class ServerRuns:
         if read is not None and not _STARTUP.match(read.line.ev):
             run.is_active = True
         if logged.slot is not None and logged.task is not None and logged.task >= 0:
-            run.tasks.add((logged.slot, logged.task))
-            if _launches(read):
-                run.launched.add(logged.task)
+            run.add_task(logged.slot, logged.task, _launches(read))
         return run.number
 
     def _find(self, runs: list[_Run], logged: LogMessage) -> _Run | None:

@@ -29,6 +29,7 @@ WRONG = {
     "memory": ("memory nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     "merge": ("merge nosuch", "not a folder"), "workload": ("workload nosuch", "no such file or directory"),
     "record": (f"record nosuch --url {DEAD}", NOT_A_CASE), "replay": ("replay nosuch", "no such file or directory"),
+    "watch": ("watch", "nothing to watch"),
     "playground": ("playground --port 99999", "expected a port from 0 to 65535"),
     "completion": ("completion nosh", "invalid choice: 'nosh'"),
 }  # fmt: skip

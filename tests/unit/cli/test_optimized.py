@@ -26,6 +26,7 @@ SMOKE = {
     "lesson": ["1"],
     "completion": ["bash"],
     "import": ["tests/unit/tools/server_logs/default_verbosity.log"],
+    "watch": ["--once", "tests/unit/tools/server_logs/default_verbosity.log"],
     "export": [SEED, "--to", "toml"],
     "bisect": ["P100/P", "-p", "ik_llama@main"],
     "shrink": ["A9.B3/A", "-p", "ik_llama@1889-base", "--model", "GA"],

@@ -1,0 +1,8 @@
+"""Watching a running server: a row for each request, from its log, from the traffic of its clients, or from both.
+
+The relay copies bytes between client and server and to a second process, which reads them, compares consecutive bodies
+and prints the rows. The copies wait in a bounded queue, so that nothing in the second process delays a connection.
+
+    command -> relay -> frames -> analysis -> exchanges -> recent_bodies -> joined_rows -> report
+                                           -> log_follower -> log_rows ---^
+"""

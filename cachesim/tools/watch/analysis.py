@@ -1,0 +1,132 @@
+"""Analysis: reads the copies of the relay and the lines of a log, and prints the rows. It never talks to the relay."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from select import select
+from typing import Iterable
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.watch.exchanges import Connections, WatchedExchange
+from cachesim.tools.watch.frames import SKIPPED_REPLY, SKIPPED_REQUEST, FrameReader
+from cachesim.tools.watch.joined_rows import JoinedRows, Row
+from cachesim.tools.watch.log_follower import LogFollower
+from cachesim.tools.watch.log_rows import LogRows
+from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.report import RowOutput
+
+TICK = 0.2                   # seconds between two looks at a log file
+QUIET = 3                    # looks without a new line after which the last lines count as complete
+PIECE = 1 << 18              # bytes read from the relay at once
+
+
+@dataclass(slots=True)
+class Sources:
+    """Sources of an analysis. ``copies``: descriptor of the relay's frames; ``once``: end at the end of the log file;
+    ``save``: file to which request bodies are appended."""
+
+    copies: int | None = None
+    log: LogFollower | None = None
+    once: bool = False
+    save: Path | None = None
+
+
+class Analysis:
+    """Analysis of all sources, up to their end."""
+
+    def __init__(self, sources: Sources, output: RowOutput) -> None:
+        self._from, self._output = sources, output
+        self._frames, self._lines = FrameReader(), LogRows()
+        self._joined = JoinedRows(RecentBodies(), sources.log is not None)
+        self._connections = Connections(self._sent, self._ended)
+        self._copies = sources.copies
+        self._quiet = self._dropped = 0
+
+    def run(self) -> None:
+        """Print rows until the sources end, then the totals; the totals also at an interrupt. Raises BadInput."""
+        try:
+            while self._step():
+                pass
+            self._print(self._logged(self._from.log.last() if self._from.log else ()))
+        finally:
+            self._idle()
+            self._print(self._joined.rest())
+            self._output.end(self._totals())
+
+    def _step(self) -> bool:
+        """Wait for bytes or for the next look at the log file; return whether more may come."""
+        log = self._from.log
+        waits = [*([] if self._copies is None else [self._copies]), *(log.wait_on() if log else [])]
+        is_busy = log is not None and log.has_more
+        ready = select(waits, [], [], 0 if is_busy or not (waits or not self._from.once) else TICK)[0]
+        has_copies = self._copies in ready
+        while has_copies:                        # the copies first: they wait in memory, the log in a file
+            self._read_copies()
+            has_copies = self._copies is not None and bool(select([self._copies], [], [], 0)[0])
+        found = is_busy
+        if log is not None and (not log.wait_on() or set(log.wait_on()) & set(ready)):
+            for line in log.lines():
+                found = True
+                self._print(self._logged([line]))
+        self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)
+        if self._quiet >= QUIET:
+            self._idle()
+        if self._from.copies is not None:
+            return self._copies is not None or (log is not None and log.has_more)
+        return log is not None and not log.ended and not (self._from.once and not found and not log.wait_on())
+
+    def _read_copies(self) -> None:
+        """Read what the relay has copied."""
+        assert self._copies is not None
+        data = os.read(self._copies, PIECE)
+        if not data:
+            self._copies = None
+        for frame in self._frames.read(data):
+            self._dropped += frame.skipped if frame.kind in (SKIPPED_REQUEST, SKIPPED_REPLY) else 0
+            self._connections.read(frame)
+
+    def _sent(self, exchange: WatchedExchange) -> None:
+        raw = bytes(exchange.body)
+        if self._joined.sent(exchange) and self._from.save is not None:
+            self._save(exchange.target, raw)
+
+    def _ended(self, exchange: WatchedExchange) -> None:
+        self._print(self._joined.ended(exchange))
+
+    def _save(self, target: str, raw: bytes) -> None:
+        """Append a body that was compared to the file, as ``import`` reads it. Raises BadInput."""
+        assert self._from.save is not None
+        line = json.dumps({"path": target, "request": json.loads(raw)}) + "\n"
+        try:
+            with self._from.save.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise BadInput((error.strerror or "cannot be written").lower(), file=str(self._from.save)) from None
+
+    def _logged(self, lines: Iterable[str]) -> Iterable[Row]:
+        """Yield the rows that lines of the log complete."""
+        for line in lines:
+            for row in self._lines.read(line):
+                yield from self._joined.logged(row, self._from.copies is None)
+
+    def _idle(self) -> None:
+        """Print the rows that wait only for further lines."""
+        for row in self._lines.idle() if self._from.log else ():
+            self._print(self._joined.logged(row, self._from.copies is None))
+
+    def _print(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._output.row(row)
+
+    def _totals(self) -> Row:
+        """Return the totals."""
+        joined = self._joined
+        names = ("requests", "other", "prompt", "reused", "evaluated", "again", "generated")
+        return {
+            **{name: joined.totals[name] for name in names}, "causes": joined.ranked_causes(),
+            "log_lines": self._lines.lines, "log_restarts": self._from.log.restarts if self._from.log else 0,
+            "log": self._lines.totals(), "dropped_bytes": self._dropped, **self._connections.counts,
+        }  # fmt: skip

@@ -1,0 +1,169 @@
+"""Command ``cachesim watch``: rows of a running server, from its log and from the traffic with its clients."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, Namespace
+from urllib.parse import urlsplit
+
+from cachesim.base import exits
+from cachesim.base.console import complain, note, say_json
+from cachesim.base.errors import ENDING, BadInput, Unwritable, quoted, stdout_errors
+from cachesim.base.extras import install_command
+from cachesim.base.untrusted_files import argument_path, path_of
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.watch.log_follower import LogFollower
+from cachesim.tools.watch.relay import Address
+
+CONNECTIONS = 128            # connections that may wait to be accepted
+NICE = 5                     # the analysis leaves the processor to server and relay
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", nargs="?", default="", help="log of the server (- = standard input)")
+    parser.add_argument("--log", metavar="LOG", dest="joined", default="", help="like LOG")
+    parser.add_argument("--once", action="store_true", help="end at the end of the log file")
+    parser.add_argument("--listen", metavar="HOST:PORT", default="",
+                        help="loopback address for clients, for example 127.0.0.1:8081 (port 0: any)")  # fmt: skip
+    parser.add_argument("--to", metavar="URL", default="", help="server, for example http://127.0.0.1:8080")
+    parser.add_argument("--save", metavar="FILE", default="",
+                        help="file to which request bodies are appended (default: never stored)")  # fmt: skip
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    if args.log and args.joined:
+        raise BadInput("LOG and --log are the same option")
+    if bool(args.listen) != bool(args.to):
+        raise BadInput("--listen and --to belong together")
+    name = args.log or args.joined
+    if not (name or args.listen):
+        raise BadInput("nothing to watch", hint="give a LOG, or --listen 127.0.0.1:8081 --to http://127.0.0.1:8080")
+    if args.save and not args.listen:
+        raise BadInput("--save needs --listen: a log contains no bodies")
+    log = LogFollower(argument_path(name)) if name else None
+    if args.listen:
+        return _relay(args, log)
+    return _analyse(args, log, None)
+
+
+def _analyse(args: Namespace, log: LogFollower | None, copies: int | None) -> int:
+    """Print the rows until the sources end."""
+    try:
+        from cachesim.tools.watch.analysis import Analysis, Sources
+    except ImportError as error:
+        raise _missing(error) from None
+    from cachesim.tools.watch.report import output
+
+    save = path_of(args.save) if args.save else None
+    Analysis(Sources(copies, log, args.once, save), output(args.json)).run()
+    return exits.HOLDS
+
+
+def _missing(error: ImportError) -> BaseException:
+    """Return the error for a missing package of the extra."""
+    if error.name != "h11":
+        return error
+    return BadInput("watch needs the package h11 of the extra `watch`", hint=install_command("watch"))
+
+
+def _relay(args: Namespace, log: LogFollower | None) -> int:
+    """Relay connections until an interrupt, while a second process prints the rows."""
+    server = server_address(args.to)
+    try:
+        import h11  # noqa: F401 - the second process needs it
+    except ImportError as error:
+        raise _missing(error) from None
+    with _listener(args.listen) as listener:
+        host, port, *_ = listener.getsockname()
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        if args.json:
+            say_json({"url": url, "to": args.to})
+        note(f"clients use {url} instead of {args.to}; Ctrl-C ends the relay")
+        with stdout_errors():
+            sys.stdout.flush()
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            listener.close()
+            os.close(write)
+            os._exit(_second_process(args, log, read))
+        os.close(read)
+        return _run_relay(server, listener, write, child)
+
+
+def _run_relay(server: Address, listener: socket.socket, write: int, child: int) -> int:
+    """Relay connections until an interrupt; then wait for the totals of the second process."""
+    import asyncio
+
+    from cachesim.tools.watch.relay_process import relay_connections
+
+    try:
+        asyncio.run(relay_connections(server, listener, write))
+    finally:
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        except KeyboardInterrupt:                # a second Ctrl-C
+            os.kill(child, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else exits.UNDECIDED
+
+
+def _second_process(args: Namespace, log: LogFollower | None, copies: int) -> int:
+    """Print the rows until the relay ends. Return the exit code; report errors on stderr."""
+    for name in ("SIGINT", *ENDING):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    try:
+        os.nice(NICE)
+        return _analyse(args, log, copies)
+    except BrokenPipeError:
+        return exits.BROKEN_PIPE
+    except BadInput as error:
+        if not isinstance(error, Unwritable):
+            complain(str(error))
+        return error.code
+    except Exception as error:
+        complain(f"the analysis failed ({type(error).__name__}: {error}); connections are still relayed")
+        return exits.CRASH
+
+
+def _listener(text: str) -> socket.socket:
+    """Return the listening socket. Raises BadInput for an address that is not a loopback address."""
+    host, colon, port = text.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+        is_good = bool(colon) and port.isascii() and port.isdigit() and int(port) < 1 << 16
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise BadInput(f"not an address to listen on: {quoted(text)}", hint="for example 127.0.0.1:8081")
+    if not address.is_loopback:
+        raise BadInput(f"not a loopback address: {quoted(host)}", hint="other machines must not reach the relay")
+    made = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, int(port)))
+        made.listen(CONNECTIONS)
+    except OSError as error:
+        made.close()
+        cause = (error.strerror or str(error)).lower()
+        raise BadInput(f"port {port}: {cause}", hint="port 0 chooses a free port") from None
+    return made
+
+
+def server_address(url: str) -> Address:
+    """Return the address in the URL of a server. Raises BadInput: the relay changes neither paths nor encryption."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or 80
+    except ValueError:
+        host, port = None, 0
+    if host is None or not 0 < port < 1 << 16:
+        raise BadInput(f"not a server URL: {quoted(url)}", hint="for example http://127.0.0.1:8080")
+    if parts.scheme != "http" or parts.path.strip("/") or parts.query or parts.username is not None:
+        raise BadInput(f"expected http://HOST:PORT, found {quoted(url)}", hint="clients add the path")
+    return Address(host, port)

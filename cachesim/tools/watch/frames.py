@@ -1,0 +1,78 @@
+"""Frames: what the relay copies to the analysis, as bytes in a pipe, and their bounded queue.
+
+A frame is its kind, the number of the connection, a length, and as many bytes. The relay never waits for the analysis:
+while too many bytes wait, the copies are dropped and only their number is sent.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Callable, Iterator, NamedTuple
+
+REQUEST, REPLY, SKIPPED_REQUEST, SKIPPED_REPLY, CLIENT_ENDS, SERVER_ENDS, UNREACHABLE = range(7)
+"""Kinds: bytes of a client or of the server; a number of bytes that were dropped; the end of either side's bytes; the
+server that refused the connection (the bytes are the reason)."""
+_HEAD = Struct(">BQI")
+_COUNT = Struct(">Q")
+QUEUE = 1 << 25              # bytes that may wait for the analysis
+
+
+class Frame(NamedTuple):
+    """A frame."""
+
+    kind: int
+    connection: int
+    data: bytes = b""
+
+    @property
+    def skipped(self) -> int:
+        """Number of dropped bytes, of a SKIPPED frame."""
+        return int(_COUNT.unpack(self.data)[0])
+
+
+class FrameQueue:
+    """Frames that wait for the analysis. ``waiting`` returns the bytes that were sent and are not read yet."""
+
+    def __init__(self, send: Callable[[bytes], None], waiting: Callable[[], int], most: int = QUEUE) -> None:
+        self._send, self._waiting, self._most = send, waiting, most
+        self._pending = bytearray()
+        self._skipped: dict[tuple[int, int], int] = {}       # (SKIPPED kind, connection) -> bytes
+
+    def put(self, kind: int, connection: int, data: bytes = b"") -> bool:
+        """Add a frame; return whether it is the first since the last ``flush``."""
+        if len(self._pending) + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
+            key = kind + SKIPPED_REQUEST, connection
+            self._skipped[key] = self._skipped.get(key, 0) + len(data)
+            return False
+        first = not self._pending
+        for key in ((SKIPPED_REQUEST, connection), (SKIPPED_REPLY, connection)):
+            if count := self._skipped.pop(key, 0):
+                self._pending += _HEAD.pack(*key, _COUNT.size) + _COUNT.pack(count)
+        self._pending += _HEAD.pack(kind, connection, len(data)) + data
+        return first
+
+    def flush(self) -> None:
+        """Send all frames."""
+        if self._pending:
+            self._send(bytes(self._pending))
+            self._pending.clear()
+
+
+class FrameReader:
+    """Reader of frames in pieces of bytes."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def read(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that a piece completes."""
+        self._rest += data
+        at = 0
+        while len(self._rest) - at >= _HEAD.size:
+            kind, connection, length = _HEAD.unpack_from(self._rest, at)
+            end = at + _HEAD.size + length
+            if len(self._rest) < end:
+                break
+            yield Frame(kind, connection, bytes(self._rest[at + _HEAD.size : end]))
+            at = end
+        del self._rest[:at]

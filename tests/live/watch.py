@@ -1,0 +1,236 @@
+"""``python -m tests.live.watch PART``: ``cachesim watch`` in front of a real llama-server.
+
+causes: conversations of the ``openai`` client with planted changes. Every cause must be named, every row must be joined
+with the log, and recorders on both sides of the relay must hold the same bytes. soak: requests by the thousand, with
+the memory of both processes. overhead: time to the first byte, and tokens per second of 8 streams, against a direct
+connection. Exit code 1 if a demand is not met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+from cachesim.tools.live.llama_server.process import HOST, Process
+from tests.live import build
+from tests.live.check_server import ready
+from tests.live.recorder_tap import Recorder
+from tests.live.watch_plants import CHANGES, changed_tools, opening
+
+WARM = 1_000                 # requests of a soak after which memory must not grow
+GROWTH = 4                   # MiB that a process may grow after that
+FIRST_BYTE, RATE = 2.0, 5.0  # overhead allowed: milliseconds, per cent
+
+
+class Watch:
+    """A running ``cachesim watch``. ``rows`` are its rows, ``totals`` its totals after ``end``."""
+
+    def __init__(self, to, *words):
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)     # background jobs ignore SIGINT
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cachesim", "watch", "--listen", f"{HOST}:0", "--to", to, "--json", "-q", *words],
+            stdout=subprocess.PIPE, text=True, bufsize=1)  # fmt: skip
+        signal.signal(signal.SIGINT, handler)
+        self.url = json.loads(self.process.stdout.readline())["url"].rstrip("/")
+        self.rows, self.totals = [], {}
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            said = json.loads(line)
+            self.rows += [said["request"]] if "request" in said else []
+            self.totals = said.get("totals", self.totals)
+
+    def memory(self):
+        """Resident MiB of the relay and of the analysis."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [_resident(pid) for pid in (self.process.pid, *children)]
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        self.reader.join()
+        return self.process.wait()
+
+
+def _resident(pid):
+    line = next(one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+@contextmanager
+def served(binary, model, slots=4, context=32768):
+    """Start a server that logs at level 4; yield its URL and its log."""
+    words = [binary, "-m", model, "-c", context, "-np", slots, "-t", 1, "-tb", 1, "--no-webui", "--offline", "-lv", 4,
+             "--jinja"]  # fmt: skip
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        log = Path(folder) / "log"
+        with Process(lambda port: [*words, "--host", HOST, "--port", port], log) as process:
+            process.wait(lambda: ready(process.url), 60, "loading the model")
+            yield process.url, log
+
+
+def converse(client, n, cause):
+    """Run a conversation; return what the client received."""
+    messages, tools = opening(n, cause)
+    got = []
+    for turn in range(3):
+        if turn == 2:
+            messages, tools = CHANGES[cause](messages), changed_tools(cause, tools)
+        more = {"tools": tools, "tool_choice": "none"} if tools else {}
+        stream = client.chat.completions.create(
+            model=f"case-{n}-{turn}", messages=messages, stream=True, temperature=0, max_tokens=6, seed=1, **more)
+        text = "".join(piece.choices[0].delta.content or "" for piece in stream if piece.choices)
+        got.append(text)
+        tail = "\nBe brief, by the way." if cause == "tail" and turn == 0 else ""
+        messages = [*messages, {"role": "assistant", "content": text},
+                    {"role": "user", "content": f"Question {turn} of case {n}?{tail}"}]  # fmt: skip
+    return got
+
+
+def causes(args):
+    """Planted causes: every one named, no byte altered, the same answers as without the relay."""
+    from openai import OpenAI
+
+    names = [list(CHANGES)[n % len(CHANGES)] for n in range(args.number)]
+    with served(args.server, args.model) as (url, log), Recorder(url) as inner:
+        watch = Watch(inner.url, "--log", str(log))
+        with Recorder(watch.url) as outer:
+            client = OpenAI(base_url=f"{outer.url}/v1", api_key="none", max_retries=0)
+            with ThreadPoolExecutor(args.jobs) as pool:
+                list(pool.map(converse, [client] * args.number, range(args.number), names))
+            client.close()
+        time.sleep(1)                                     # the last lines of the log
+        watch.end()
+    rows = {row["model"]: row for row in watch.rows if row.get("model")}
+    wrong = [(n, name, rows.get(f"case-{n}-2", {}).get("cause")) for n, name in enumerate(names)
+             if rows.get(f"case-{n}-2", {}).get("cause") != name]  # fmt: skip
+    early = [(model, row["cause"]) for model, row in rows.items()
+             if row["cause"] != {"0": "new", "1": "extends"}.get(model[-1], row["cause"])]  # fmt: skip
+    joined = sum(row["source"] == "both" for row in rows.values())
+    same = sorted(outer.streams()) == sorted(inner.streams())
+    print(f"{len(names)} conversations, {len(rows)} requests: {len(names) - len(wrong)} planted causes named, "
+          f"{len(early)} false ones, {joined} rows joined with the log; "
+          f"{outer.size():,} bytes on {len(outer.streams())} connections "
+          f"{'equal' if same else 'NOT equal'} on both sides of the relay")  # fmt: skip
+    print("totals:", json.dumps(watch.totals))
+    for one in [*wrong, *early][:20]:
+        print("  wrong:", one)
+    return not wrong and not early and same and joined == len(rows) == 3 * args.number
+
+
+def ask(url, path, body, connection=None):
+    """Send a request; return its connection, the seconds to the first byte, and the reply."""
+    connection = connection or HTTPConnection(urlsplit(url).netloc)
+    start = time.perf_counter()
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    first = reply.read(1)
+    seconds = time.perf_counter() - start
+    return connection, seconds, first + reply.read()
+
+
+def soak(args):
+    """Thousands of requests of 4 clients: constant memory after the first thousand."""
+    with served(args.server, args.model) as (url, log):
+        watch, sizes = Watch(url, "--log", str(log)), []
+        lock, done = threading.Lock(), 0
+
+        def client(part):
+            nonlocal done
+            connection = None
+            for n in range(part, args.number, args.jobs):
+                talk = n // args.jobs // 5 * args.jobs + part
+                messages = [{"role": "user", "content": f"Case {talk}: {'word ' * 20}"}]
+                for turn in range(n // args.jobs % 5):
+                    messages += [{"role": "assistant", "content": f"Answer {turn}."},
+                                 {"role": "user", "content": f"Question {turn} of {talk}?"}]  # fmt: skip
+                body = {"messages": messages, "max_tokens": 2, "stream": n // args.jobs % 2 == 0, "temperature": 0}
+                connection, _, _ = ask(watch.url, "/v1/chat/completions", body, connection)
+                connection = None if body["stream"] else connection      # the server ends it after a stream
+                with lock:
+                    done += 1
+                    if done % WARM == 0:
+                        sizes.append((done, *watch.memory()))
+                        print(done, *(f"{size:.1f} MiB" for size in sizes[-1][1:]), flush=True)
+
+        with ThreadPoolExecutor(args.jobs) as pool:
+            list(pool.map(client, range(args.jobs)))
+        time.sleep(2)
+        watch.end()
+    grown = [max(size[side] for size in sizes) - sizes[min(1, len(sizes) - 1)][side] for side in (1, 2)]
+    print(f"{args.number} requests: {watch.totals['requests']} rows, {watch.totals['dropped_bytes']} bytes dropped, "
+          f"growth after {2 * WARM:,} requests: relay {grown[0]:.1f} MiB, analysis {grown[1]:.1f} MiB")  # fmt: skip
+    return max(grown) <= GROWTH and watch.totals["requests"] == args.number
+
+
+def overhead(args):
+    """Overhead beside a direct connection: both are measured in turns."""
+    with served(args.server, args.model, slots=8, context=65536) as (url, log):
+        watch = Watch(url, "--log", str(log))
+        times = {url: [], watch.url: []}
+        for n in range(args.number):
+            for to in (times if n % 2 else reversed(times)):
+                body = {"prompt": f"Case {n % 7} of it", "n_predict": 4, "stream": True, "id_slot": 0, "temperature": 0}
+                times[to].append(ask(to, "/completion", body)[1])
+        rates = {url: [], watch.url: []}
+        for n in range(args.rounds):
+            for to in (rates if n % 2 else reversed(rates)):
+                rates[to].append(_rate(to, n))
+        watch.end()
+    first = [1000 * median(times[to]) for to in (url, watch.url)]
+    rate = [median(rates[to]) for to in (url, watch.url)]
+    lost = 100 * (1 - rate[1] / rate[0])
+    print(f"first byte, median of {args.number}: direct {first[0]:.2f} ms, relay {first[1]:.2f} ms, "
+          f"overhead {first[1] - first[0]:.2f} ms (at most {FIRST_BYTE})")  # fmt: skip
+    print(f"8 streams, median of {args.rounds}: direct {rate[0]:.0f}, relay {rate[1]:.0f} tokens/s, "
+          f"lost {lost:.1f} % (at most {RATE}); rounds {[round(one) for one in rates[url]]} "
+          f"{[round(one) for one in rates[watch.url]]}")  # fmt: skip
+    return first[1] - first[0] <= FIRST_BYTE and lost <= RATE
+
+
+def _rate(to, n):
+    """Generated tokens per second of 8 streams."""
+    def stream(slot):
+        body = {"prompt": f"Stream {slot} of {n}", "n_predict": 400, "stream": True, "id_slot": slot,
+                "ignore_eos": True}  # fmt: skip
+        return ask(to, "/completion", body)[2].count(b"data: ")
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(8) as pool:
+        tokens = sum(pool.map(stream, range(8)))
+    return tokens / (time.perf_counter() - start)
+
+
+PARTS = {"causes": (causes, 200), "soak": (soak, 10_000), "overhead": (overhead, 300)}
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="python -m tests.live.watch", description=__doc__)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--server", type=Path, help="the binary (default: b11549)")
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--number", "-n", type=int, help="conversations, or requests")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--jobs", "-j", type=int, default=4, help="clients at the same time")
+    args = parser.parse_args(argv)
+    args.server = args.server or build.binary("b11549")
+    part, number = PARTS[args.part]
+    args.number = args.number or number
+    return 0 if part(args) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

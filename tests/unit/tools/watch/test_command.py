@@ -1,0 +1,224 @@
+"""Tests of `cachesim watch` as a process: its rows, its ends, its errors, and a failure of its analysis."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.tools.watch.command import server_address
+from tests.shared import ROOT
+
+LOG = ROOT / "tests/unit/tools/server_logs/verbosity_4.log"
+STREAM = (b'data: {"choices":[{"delta":{"content":"Yes."}}]}\n\n'
+          b'data: {"choices":[],"timings":{"prompt_n":5,"cache_n":7,"predicted_n":2}}\n\ndata: [DONE]\n\n')  # fmt: skip
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Server that streams the same answer to everything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("X-Odd-CASE", "kept")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(STREAM), STREAM))
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_address[1]}"
+        found.shutdown()
+
+
+@contextmanager
+def watching(*words, module=("cachesim",), **more):
+    """Start the command; yield the process."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)         # background jobs ignore SIGINT
+    with subprocess.Popen([sys.executable, "-m", *module, "watch", *words], cwd=ROOT, text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as process:  # fmt: skip
+        signal.signal(signal.SIGINT, handler)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def relaying(*words, **more):
+    """Start a relay to a server; yield the process, and a client of the relay."""
+    pytest.importorskip("h11", reason="the extra `watch` is not installed")
+    with server() as to, watching("--listen", "127.0.0.1:0", "--to", to, "--json", *words, **more) as process:
+        url = json.loads(process.stdout.readline())["url"]
+        assert url.startswith("http://127.0.0.1:") and url.endswith("/")
+        yield process, http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"))
+
+
+def ask(client, *texts, day=1):
+    messages = [{"role": "system", "content": f"Be brief. Date: 2026-01-0{day}"}]
+    for text in texts:
+        messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}]
+    client.request("POST", "/v1/chat/completions", json.dumps({"model": "m", "messages": messages[:-1]}))
+    reply = client.getresponse()
+    assert (reply.status, reply.read()) == (200, STREAM)
+    assert reply.getheaders()[2:] == [("X-Odd-CASE", "kept"), ("Transfer-Encoding", "chunked")]
+
+
+def said(process):
+    """The rows and the totals after an interrupt."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == exits.INTERRUPTED and "Traceback" not in err
+    found = [json.loads(line) for line in out.splitlines()]
+    return [one["request"] for one in found if "request" in one], [one["totals"] for one in found if "totals" in one]
+
+
+def test_a_relay_prints_rows_and_at_an_interrupt_the_totals():
+    with relaying("-q") as (process, client):
+        ask(client, "What is it, please?")
+        ask(client, "What is it, please?", "And then?")
+        ask(client, "What is it, please?", "And then?", "Why is that?", day=2)
+        rows, [totals] = said(process)
+    assert [(row["cause"], row["prompt"], row["reused"]) for row in rows] == [
+        ("new", 12, 7), ("extends", 12, 7), ("date", 12, 7)]  # fmt: skip
+    assert totals["causes"] == [{"cause": "date", "requests": 1}]
+    assert (totals["requests"], totals["unread_connections"]) == (3, 0)
+
+
+def test_bodies_are_stored_only_where_the_user_says(tmp_path):
+    with relaying("-q", "--save", str(tmp_path / "bodies.jsonl")) as (process, client):
+        ask(client, "A secret, please?")
+        said(process)
+    assert [file.name for file in tmp_path.iterdir()] == ["bodies.jsonl"]
+    assert main(["import", str(tmp_path / "bodies.jsonl"), "-q"]) == exits.HOLDS
+    with relaying("-q") as (process, client):
+        ask(client, "A secret, please?")
+        rows, _ = said(process)
+    assert "secret" not in json.dumps(rows)
+
+
+FAILING = """
+import sys
+from cachesim.cli.main import main
+from cachesim.tools.watch.recent_bodies import RecentBodies
+def add(self, url, raw):
+    raise ZeroDivisionError("planted")
+RecentBodies.add = add
+sys.exit(main())
+"""
+
+
+def test_a_failing_analysis_breaks_no_connection(tmp_path):
+    (tmp_path / "planted.py").write_text(FAILING)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    with relaying(module=("planted",), env=env) as (process, client):
+        lines = [process.stderr.readline()]                                    # the address
+        for number in range(3):
+            ask(client, f"Question {number}, please?")
+            if not number:
+                lines += [process.stderr.readline(), process.stderr.readline()]
+        assert "ZeroDivisionError: planted" in "".join(lines) and "still relayed" in lines[1]
+        ask(client, "And a last one, please?")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == exits.INTERRUPTED
+
+
+def test_a_killed_analysis_breaks_no_connection():
+    with relaying() as (process, client):
+        process.stderr.readline()
+        ask(client, "What is it, please?")
+        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        assert "the analysis ended; connections are still relayed" in process.stderr.readline()
+        ask(client, "What is it, please?")
+
+
+def test_a_log_on_standard_input_ends_with_it():
+    with watching("-", "--json") as process:
+        out, err = process.communicate(LOG.read_text(), timeout=60)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert process.returncode == exits.HOLDS and err == "" and len(found) == 8
+    assert found[-1]["totals"]["requests"] == 7
+
+
+def test_a_followed_log_prints_each_row_at_once(tmp_path):
+    lines = LOG.read_text().splitlines(keepends=True)
+    file = tmp_path / "log"
+    file.write_text("".join(lines[:100]))
+    with watching(str(file), "--json") as process:
+        assert json.loads(process.stdout.readline())["request"]["task"] == 0
+        with file.open("a") as stream:
+            stream.writelines(lines[100:110])
+        assert json.loads(process.stdout.readline())["request"]["task"] == 9
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert json.loads(out.splitlines()[0])["totals"]["requests"] == 2 and process.returncode == exits.INTERRUPTED
+
+
+def test_a_finished_log_as_text(capsys):
+    assert main(["watch", "--once", str(LOG)]) == exits.HOLDS
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].startswith("   2  slot 1, task 9: prompt 150, reused 116, evaluated 34, 4 again; differs at the end")
+    assert "try: keep the reasoning in the history" in out[1] and out[1].endswith("may help: -ctxcp -cms")
+    assert out[7] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
+
+
+@pytest.mark.parametrize("words, text", [
+    ((), "nothing to watch"),
+    (("a", "--log", "b"), "the same option"),
+    (("--listen", "127.0.0.1:0"), "belong together"), (("--to", "http://127.0.0.1:1"), "belong together"),
+    (("missing.log",), "missing.log: no such file"), (("a", "--save", "b"), "--save needs --listen"),
+    (("--listen", "0.0.0.0:0", "--to", "http://127.0.0.1:1"), "not a loopback address: '0.0.0.0'"),
+    (("--listen", "192.168.0.1:80", "--to", "http://127.0.0.1:1"), "not a loopback address"),
+    (("--listen", "example.org:80", "--to", "http://127.0.0.1:1"), "not an address to listen on"),
+    (("--listen", "127.0.0.1", "--to", "http://127.0.0.1:1"), "not an address to listen on"),
+    (("--listen", "127.0.0.1:99999", "--to", "http://127.0.0.1:1"), "not an address to listen on"),
+    (("--listen", "127.0.0.1:0", "--to", "https://127.0.0.1:1"), "expected http://HOST:PORT"),
+    (("--listen", "127.0.0.1:0", "--to", "http://127.0.0.1:1/v1"), "clients add the path"),
+    (("--listen", "127.0.0.1:0", "--to", "http://u:p@127.0.0.1:1"), "expected http://HOST:PORT"),
+    (("--listen", "127.0.0.1:0", "--to", "http://a:b"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", "here"), "not a server URL"),
+])  # fmt: skip
+def test_unusable_arguments(words, text, capsys):
+    assert main(["watch", *words]) == exits.BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert text in line
+
+
+def test_a_port_in_use(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["watch", "--listen", f"127.0.0.1:{port}", "--to", "http://127.0.0.1:1"]) == exits.BAD_INPUT
+    assert f"port {port}: " in capsys.readouterr().err
+
+
+def test_the_default_port_of_a_server():
+    assert server_address("http://localhost/") == ("localhost", 80)
+    assert server_address("http://[::1]:8080") == ("::1", 8080)
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "h11", None)
+    assert main(["watch", "--listen", "127.0.0.1:0", "--to", "http://127.0.0.1:1"]) == exits.BAD_INPUT
+    assert "extra `watch` (pip install" in capsys.readouterr().err

@@ -1,0 +1,53 @@
+"""Frames survive any cut, and the queue drops what exceeds its bound, with its number."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachesim.tools.watch.frames import (
+    CLIENT_ENDS,
+    REPLY,
+    REQUEST,
+    SKIPPED_REPLY,
+    SKIPPED_REQUEST,
+    Frame,
+    FrameQueue,
+    FrameReader,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from((REQUEST, REPLY, CLIENT_ENDS)), st.integers(1, 1 << 40), st.binary()),
+                max_size=6), st.integers(1, 40))  # fmt: skip
+def test_frames_are_read_from_pieces_of_any_size(frames, size):
+    sent = bytearray()
+    queue, reader = FrameQueue(sent.extend, lambda: 0), FrameReader()
+    for frame in frames:
+        queue.put(*frame)
+    queue.flush()
+    pieces = (bytes(sent[at : at + size]) for at in range(0, len(sent), size))
+    assert [one for piece in pieces for one in reader.read(piece)] == [Frame(*frame) for frame in frames]
+
+
+def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():
+    sent, waiting = bytearray(), [0]
+    queue = FrameQueue(sent.extend, lambda: waiting[0], 100)
+    queue.put(REQUEST, 1, b"a" * 60)
+    for kind, connection, size in ((REQUEST, 1, 60), (REPLY, 1, 70), (REQUEST, 2, 80), (REQUEST, 1, 90)):
+        queue.put(kind, connection, b"b" * size)
+    queue.put(CLIENT_ENDS, 1)                            # ends are never dropped
+    waiting[0] = 0
+    queue.flush()
+    queue.put(REQUEST, 2, b"c")
+    queue.flush()
+    found = [(one.kind, one.connection, one.skipped if one.kind in (SKIPPED_REQUEST, SKIPPED_REPLY) else one.data)
+             for one in FrameReader().read(bytes(sent))]  # fmt: skip
+    assert found == [(REQUEST, 1, b"a" * 60), (SKIPPED_REQUEST, 1, 150), (SKIPPED_REPLY, 1, 70), (CLIENT_ENDS, 1, b""),
+                     (SKIPPED_REQUEST, 2, 80), (REQUEST, 2, b"c")]  # fmt: skip
+
+
+def test_the_first_frame_after_a_flush_asks_for_the_next():
+    queue = FrameQueue(lambda data: None, lambda: 0)
+    assert [queue.put(REQUEST, 1, b"a"), queue.put(REQUEST, 1, b"b")] == [True, False]
+    queue.flush()
+    assert queue.put(REPLY, 1, b"a")

@@ -1,0 +1,109 @@
+"""A request has one row: what its client sent, what the server answered, and what the log says about it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from cachesim.tools.watch.exchanges import CLIENT_LEFT, WHOLE, WatchedExchange
+from cachesim.tools.watch.joined_rows import APART, JoinedRows, reply_numbers, row_causes
+from cachesim.tools.watch.recent_bodies import RecentBodies
+
+
+def exchange(reply=b"", body=None, **fields):
+    body = json.dumps(body or {"prompt": "a question"}).encode()
+    made = WatchedExchange("POST", "/completion?x", is_sent=True, status=200, end=WHOLE)
+    made.take_request(body)
+    made.take_reply(reply)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def timed(evaluated, reused, generated=2):
+    timings = {"prompt_n": evaluated, "cache_n": reused, "predicted_n": generated, "prompt_ms": 1.5}
+    return b'data: {"content":"a"}\n\ndata: ' + json.dumps({"timings": timings}).encode() + b"\n\ndata: [DONE]\n\n"
+
+
+def logged(evaluated, reused, generated=2, **more):
+    return {"source": "log", "run": 0, "slot": 3, "task": 7, "lines": [1, 9], "prompt": evaluated + reused,
+            "evaluated": evaluated, "reused": reused, "generated": generated, "again": 4, "change": "extends",
+            "causes": [{"cause": "no-checkpoint", "says": "no checkpoint"}], "flags": ["-cms"], **more}  # fmt: skip
+
+
+def watched(joined, *exchanges):
+    for one in exchanges:
+        joined.sent(one)
+    return [row for one in exchanges for row in joined.ended(one)]
+
+
+@pytest.mark.parametrize("reply, numbers", [
+    (timed(5, 7), (12, 7, 5, 2)),
+    (b'{"content":"a","timings":{"prompt_n":5,"cache_n":0,"predicted_n":2}}', (5, 0, 5, 2)),
+    (b'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2,"prompt_tokens_details":'
+     b'{"cached_tokens":7}}}\n', (12, 7, 5, 2)),
+    (b'event: message_start\ndata: {"message":{"usage":{"input_tokens":12,"cache_read_input_tokens":7}}}\n\n'
+     b'event: message_delta\ndata: {"usage":{"output_tokens":2}}\n', (12, 7, 5, 2)),
+    (b'{"usage":{"prompt_tokens":true,"completion_tokens":-1}}', (None,) * 4),
+    (b'{"timings": [1], "usage": "x"', (None,) * 4), (b"", (None,) * 4), (b"data: \xff\ndata: [1]\n", (None,) * 4),
+])  # fmt: skip
+def test_the_numbers_of_a_reply(reply, numbers):
+    found = reply_numbers(exchange(reply))
+    assert tuple(found[name] for name in ("prompt", "reused", "evaluated", "generated")) == numbers
+
+
+def test_a_compressed_reply_states_nothing():
+    assert set(reply_numbers(exchange(timed(5, 7), coding="gzip")).values()) == {None}
+
+
+def test_the_numbers_at_the_end_of_a_long_reply():
+    found = reply_numbers(exchange(b'data: {"content":"a"}\n\n' * 200_000 + timed(5, 7)))
+    assert (found["prompt"], found["evaluated"]) == (12, 5)
+
+
+@pytest.mark.parametrize("is_log_first", [False, True])
+def test_reply_and_log_are_joined_in_either_order(is_log_first):
+    joined, one = JoinedRows(RecentBodies(), True), exchange(timed(5, 7))
+    joined.sent(one)
+    parts = [lambda: joined.ended(one), lambda: joined.logged(logged(5, 7))]
+    first, second = parts[::-1] if is_log_first else parts
+    assert list(first()) == []
+    [row] = second()
+    assert (row["source"], row["slot"], row["cause"], row["again"]) == ("both", 3, "new", 4)
+    assert list(joined.rest()) == [] and joined.totals["requests"] == 1
+    assert joined.causes == Counter({"no-checkpoint": 1})
+
+
+def test_halves_without_a_partner_are_printed_alone_after_a_while():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(1, 1))) == []
+    rows = [row for number in range(APART) for row in joined.logged(logged(100 + number, 0))]
+    assert [row["source"] for row in rows] == ["client"] and len(list(joined.rest())) == APART
+
+
+def test_without_a_log_or_without_an_answer_a_row_does_not_wait():
+    assert len(watched(JoinedRows(RecentBodies(), False), exchange(timed(1, 1)))) == 1
+    [row] = watched(JoinedRows(RecentBodies(), True), exchange(b"{}", status=500))
+    assert (row["status"], row["prompt"], row["cause"]) == (500, None, "new")
+
+
+def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
+    joined = JoinedRows(RecentBodies(), False)
+    rows = watched(joined, exchange(timed(5, 7), has_gap=True), exchange(timed(5, 7), is_sent=False, end=CLIENT_LEFT),
+                   exchange(timed(5, 7), body="text"), exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
+    notes = [row["note"] for row in rows]
+    assert [note.partition(":")[0] for note in notes] == ["not compared"] * 3 and "empty prompt" in notes[2]
+    assert joined.totals["other"] == 1                   # a JSON text does not ask for a completion
+
+
+def test_other_requests_are_counted_only():
+    joined, one = JoinedRows(RecentBodies(), False), WatchedExchange("GET", "/health", status=200, end=WHOLE)
+    assert watched(joined, one) == [] and joined.totals == Counter({"other": 1})
+
+
+def test_causes_are_counted_if_they_cost_tokens():
+    assert row_causes({"cause": "date", "harmless": False, "causes": []}) == ["date"]
+    assert row_causes({"cause": "extends", "harmless": True}) == []
+    assert row_causes({"change": "history", "causes": [{"cause": "no-checkpoint"}]}) == ["history", "no-checkpoint"]

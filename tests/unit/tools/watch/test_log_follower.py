@@ -1,0 +1,96 @@
+"""A log is read as it grows, through rotations and truncations, in bounded memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import STDIN
+from cachesim.tools.watch import log_follower
+from cachesim.tools.watch.log_follower import LineSplitter, LogFollower
+
+
+def follow(path):
+    return list(path.lines())
+
+
+def test_lines_appear_when_they_are_complete(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("one\ntw")
+    log = LogFollower(file)
+    assert follow(log) == ["one"]
+    with file.open("a") as stream:
+        stream.write("o\nthree\n")
+    assert follow(log) == ["two", "three"] and follow(log) == []
+
+
+def test_a_rotated_log_is_read_to_its_end_and_then_the_new_file(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    log = LogFollower(file)
+    assert follow(log) == ["one"]
+    with file.open("a") as stream:
+        stream.write("two\nrest")
+    file.rename(tmp_path / "log.1")
+    assert follow(log) == ["two"]                        # the server may still write into the old file
+    file.write_text("three\n")
+    assert follow(log) == ["rest", "three"] and log.restarts == 1
+
+
+def test_a_truncated_log_is_read_from_its_start(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("one\ntwo\n")
+    log = LogFollower(file)
+    assert follow(log) == ["one", "two"]
+    file.write_text("new\n")
+    assert follow(log) == ["new"] and log.restarts == 1
+
+
+def test_a_deleted_log_may_come_back(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    log = LogFollower(file)
+    follow(log)
+    file.unlink()
+    assert follow(log) == []
+    file.write_text("two\n")
+    assert follow(log) == ["two"]
+
+
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), os.mkfifo])
+def test_only_a_regular_file_is_followed(tmp_path, make):
+    make(tmp_path / "log")
+    with pytest.raises(BadInput, match="log: "):
+        LogFollower(tmp_path / "log")
+
+
+@given(st.lists(st.binary(max_size=12), max_size=8))
+def test_the_cuts_of_the_pieces_do_not_matter(pieces):
+    split, data = LineSplitter(), b"".join(pieces)
+    found = [line for piece in pieces for line in split.lines(piece)] + list(split.last())
+    whole = data.decode("utf-8-sig", "replace").split("\n")
+    assert found == (whole if whole[-1] else whole[:-1])
+
+
+def test_a_long_line_is_cut_before_it_ends(monkeypatch):
+    monkeypatch.setattr(log_follower, "LONGEST", 10)
+    split = LineSplitter()
+    assert list(split.lines(b"0123456789ab")) == ["0123456789"]
+    assert list(split.lines(b"more" * 100)) == [] and split._rest == ""
+    assert list(split.lines(b"end\nnext\n")) == ["next"]
+
+
+def test_standard_input_ends(monkeypatch):
+    read, write = os.pipe()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(os.fdopen(read, "rb")))
+    log = LogFollower(STDIN)
+    os.write(write, b"one\nlast")
+    os.close(write)
+    assert log.wait_on() == [read] and follow(log) == ["one"] and not log.ended
+    assert follow(log) == [] and log.ended and log.wait_on() == [] and list(log.last()) == ["last"]

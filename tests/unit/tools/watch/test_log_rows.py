@@ -1,0 +1,91 @@
+"""The rows of a growing log state what `import` concludes from the whole log, and nothing else; memory is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.watch import log_rows
+from cachesim.tools.watch.log_rows import LogRows
+from tests.shared import ROOT
+
+LOGS = ROOT / "tests/unit/tools/server_logs"
+NUMBERS = {"n_tokens": "prompt", "cache_n": "reused", "prompt_n": "evaluated", "predicted_n": "generated",
+           "lost": "again"}  # fmt: skip
+
+
+def lines_of(name):
+    return (LOGS / name).read_text().splitlines()
+
+
+def rows_of(lines, idle_after=()):
+    watched, rows = LogRows(), []
+    for number, line in enumerate(lines):
+        rows += watched.read(line)
+        rows += watched.idle() if number in idle_after else ()
+    return watched, [*rows, *watched.idle()]
+
+
+@pytest.mark.parametrize("name", ["verbosity_4.log", "default_verbosity.log", "parallel_slots.log", "dated_turns.log"])
+def test_a_row_states_what_import_concludes(name):
+    lines = lines_of(name)
+    watched, rows = rows_of(lines)
+    said = conclude(read_session(watched.engine, grammars()[watched.engine], lines)).statements
+    assert watched.engine == "llama_cpp" and rows
+    for row in rows:
+        own = [one for one in said if (one.slot, one.task) == (row["slot"], row["task"])]
+        for one in (one for one in own if one.what == "request"):
+            [(number, value)] = one.numbers.items()
+            assert number not in NUMBERS or row[NUMBERS[number]] == value
+        causes = [one.says for one in own if one.what == "cause" and one.numbers["cause"] != "server-warning"]
+        assert sorted(one["says"] for one in row["causes"]) == sorted(causes)
+
+
+def test_a_row_appears_when_the_log_is_quiet_or_a_few_lines_later():
+    lines = lines_of("verbosity_4.log")
+    end = next(number for number, line in enumerate(lines) if "release" in line)
+    watched = LogRows()
+    assert not [row for line in lines[: end + 1] for row in watched.read(line)]
+    [row] = watched.idle()
+    assert (row["slot"], row["task"], row["prompt"]) == (1, 0, 120)
+    assert rows_of(lines, idle_after=range(len(lines)))[1] == rows_of(lines)[1]
+
+
+def test_the_rows_name_flags_and_advice():
+    _, rows = rows_of(lines_of("verbosity_4.log"))
+    assert rows[1]["change"] == "turn end" and "reasoning" in rows[1]["advice"]
+    assert rows[3]["flags"] == ["-ctxcp", "-cms", "--swa-full"]
+
+
+def test_a_server_that_logs_no_single_request_has_totals():
+    watched, rows = rows_of(lines_of("vllm.log"))
+    assert rows == [] and any("hit rate" in said for said in watched.totals())
+
+
+def test_a_short_excerpt_proves_less_and_nothing_else(monkeypatch):
+    lines = lines_of("verbosity_4.log")
+    _, whole = rows_of(lines)
+    monkeypatch.setattr(log_rows, "EXCERPT", 12)
+    monkeypatch.setattr(log_rows, "BEFORE", 4)
+    _, short = rows_of(lines)
+    for row, longer in zip(short, whole, strict=True):
+        assert all(row[name] in (None, longer[name]) for name in ("prompt", "evaluated"))
+        assert all(one in longer["causes"] for one in row["causes"])
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(log_rows, "EXCERPT", 100)
+    block = [line for line in lines_of("verbosity_4.log") if "slot" in line or "srv" in line]
+    watched, _ = rows_of(block * 20)
+    for run in watched._runs.values():
+        assert len(run.state.session.read_lines) <= 200 and len(run.derived) <= 200
+        assert len(run.waiting) <= log_rows.WAITING and not run.state.session.requests
+    assert len(watched._runs) <= log_rows.RUNS
+
+
+def test_lines_of_no_server_are_kept_in_bounded_number():
+    watched = LogRows()
+    assert [row for number in range(11_000) for row in watched.read(f"line {number}")] == []
+    assert len(watched._head) == log_rows.HEAD * 25 and watched.engine == "" and list(watched.idle()) == []
