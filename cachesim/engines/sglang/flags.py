@@ -60,7 +60,7 @@ class Options:
     speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"), governs="S-PAIRS",
         help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
     speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="S-PAIRS",
-        help="Tokens of a draft.")
+        help="Number of tokens of a draft.")
     draft_window: int = flag(0, least=0, tokens=True, governs="S-RETAIN",
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
