@@ -13,7 +13,8 @@ from cachesim.tools.search.campaign_folder import case_id, case_toml
 from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
 
-PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
+PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2",
+           "vllm": "vllm@0.33.0", "sglang": "sglang@0.5.23"}  # fmt: skip
 SEEDS = range(300)
 
 
