@@ -192,6 +192,7 @@ def _child(mutant, folders, streams, how, flag):
     code = 71
     try:
         parser, plant, cpu = how
+        gc.set_threshold(700, 10, 10)            # that of a process of its own; tests/conftest.py raises it
         _bind(folders, streams, cpu)
         if plant is not None:
             plant()
