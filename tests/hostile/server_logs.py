@@ -49,8 +49,7 @@ PREFIXES = (
 @cache
 def server_logs():
     """Return logs as lists of lines."""
-    # without vllm.log: the numbers of fixed cases lead to the six logs before it
-    texts = [file.read_text("utf-8") for file in sorted(OURS.glob("*.log")) if file.stem != "vllm"]
+    texts = [file.read_text("utf-8") for file in sorted(OURS.glob("*.log"))]
     return [text.splitlines() for text in (*texts, *OTHERS)]
 
 

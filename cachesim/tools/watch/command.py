@@ -53,10 +53,7 @@ def run(args: Namespace) -> int:
 
 def _analyse(args: Namespace, log: LogFollower | None, copies: int | None) -> int:
     """Print the rows until the sources end."""
-    try:
-        from cachesim.tools.watch.analysis import Analysis, Sources
-    except ImportError as error:
-        raise _missing(error) from None
+    from cachesim.tools.watch.analysis import Analysis, Sources
     from cachesim.tools.watch.report import output
 
     save = path_of(args.save) if args.save else None
@@ -64,20 +61,13 @@ def _analyse(args: Namespace, log: LogFollower | None, copies: int | None) -> in
     return exits.HOLDS
 
 
-def _missing(error: ImportError) -> BaseException:
-    """Return the error for a missing package of the extra."""
-    if error.name != "h11":
-        return error
-    return BadInput("watch needs the package h11 of the extra `watch`", hint=install_command("watch"))
-
-
 def _relay(args: Namespace, log: LogFollower | None) -> int:
     """Relay connections until an interrupt, while a second process prints the rows."""
     server = server_address(args.to)
     try:
         import h11  # noqa: F401 - the second process needs it
-    except ImportError as error:
-        raise _missing(error) from None
+    except ImportError:
+        raise BadInput("--listen needs the package h11 of the extra `watch`", hint=install_command("watch")) from None
     with _listener(args.listen) as listener:
         host, port, *_ = listener.getsockname()
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"

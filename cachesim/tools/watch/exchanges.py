@@ -7,10 +7,12 @@ connection is not read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Callable, Mapping
 
-import h11
+with suppress(ImportError):  # a log alone has no connections; the command asks for the package before it relays
+    import h11
 
 from cachesim.tools.watch.frames import (
     CLIENT_ENDS,

@@ -222,3 +222,11 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
     monkeypatch.setitem(sys.modules, "h11", None)
     assert main(["watch", "--listen", "127.0.0.1:0", "--to", "http://127.0.0.1:1"]) == exits.BAD_INPUT
     assert "extra `watch` (pip install" in capsys.readouterr().err
+
+
+def test_a_log_needs_no_package(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("cachesim.tools.watch.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "h11", None)
+    assert main(["watch", "--once", "tests/unit/tools/server_logs/default_verbosity.log"]) == exits.HOLDS
+    assert capsys.readouterr().out
