@@ -65,6 +65,8 @@ class Options:
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
+    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache",
+        help="Copies of nodes in host memory (HiCache); only off is modelled.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 
@@ -82,6 +84,8 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")
+    if made.enable_hierarchical_cache:
+        raise BadInput("HiCache is not modelled", hint="a server without enable_hierarchical_cache")
     return made
 
 
