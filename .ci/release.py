@@ -1,8 +1,8 @@
-"""Steps of a release: `python .ci/release.py version X.Y.Z|build|rehearse`. CONTRIBUTING ("A release") has all of them in order.
+"""Steps of a release: `python .ci/release.py version X.Y.Z|build|rehearse`; CONTRIBUTING ("A release") has their order.
 
 version X.Y.Z  write the version into the package and, with today's date, into the changelog
 build          make dist/ from HEAD: the same bits from the same commit, with the same setuptools
-rehearse       run the commands of CONTRIBUTING in a clone; its origin and its package index are temporary, on this machine
+rehearse       run the commands of CONTRIBUTING in a clone, with a temporary origin and package index on this machine
 
 Standard library only; `build` needs the package build.
 """
@@ -74,7 +74,8 @@ def build(root: Path) -> None:
 
 def digests(root: Path) -> list[str]:
     """Return a line for each file in dist/, as sha256sum prints it."""
-    return [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in sorted((root / "dist").iterdir())]
+    files = sorted((root / "dist").iterdir())
+    return [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
 
 
 class _Index(SimpleHTTPRequestHandler):

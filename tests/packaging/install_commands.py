@@ -12,15 +12,14 @@ from cachesim.base import extras
 from tests.shared import ROOT
 
 START = re.compile(
-    r"\b(?:python3? -m )?pip3? install\b|\bpipx (?:install|run)\b|\buvx\b|\buv (?:add|run|sync|tool|pip)\b|\bpre-commit install\b"
-    r"|\b(?:docker|podman) (?:build|run|pull)\b|\b(?:conda|mamba|brew|dnf|yum|npm|snap|apt|apt-get) install\b"
+    r"\b(?:python3? -m )?pip3? install\b|\bpipx (?:install|run)\b|\buvx\b|\buv (?:add|run|sync|tool|pip)\b"
+    r"|\bpre-commit install\b|\b(?:docker|podman) (?:build|run|pull)\b"
+    r"|\b(?:conda|mamba|brew|dnf|yum|npm|snap|apt|apt-get) install\b"
 )
 SUFFIXES = {"", ".md", ".py", ".sh", ".yaml", ".yml", ".toml", ".html", ".txt"}
 HISTORY = ("CHANGELOG.md", "scenarios/evidence/", "tests/data/", "tests/peers/")
-PACKAGES = {
-    entry for listed in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"].values()
-    for entry in listed if not entry.startswith(extras.NAME)
-}  # fmt: skip
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+PACKAGES = {entry for listed in EXTRAS.values() for entry in listed if not entry.startswith(extras.NAME)}
 KNOWN = re.compile(
     r"(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
     r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --abbrev=0\)\""
@@ -39,8 +38,8 @@ def is_known(command: str) -> bool:
 
 
 def find_commands(text: str) -> list[str]:
-    """Return the install commands of a text: what stands between backquotes, else the rest of the line up to a comment. A
-    command without an argument is only a name, as in "prints its `pip install`"."""
+    """Return the install commands of a text: what stands between backquotes, else the rest of the line up to a comment.
+    A command without an argument is only a name, as in "prints its `pip install`"."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         spans = [(at.start(1), at.end(1)) for at in re.finditer(r"`([^`]+)`", line)]
@@ -60,15 +59,22 @@ def _texts(path: Path) -> list[str]:
     text = path.read_text("utf-8")
     if path.suffix != ".py":
         return [text]
-    return [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    constants = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return [one for one in constants if isinstance(one, str)]
+
+
+def _files() -> list[str]:
+    """Return the files under version control; without it (an sdist), all files."""
+    if (ROOT / ".git").exists():
+        return subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    return [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
 
 
 def printed() -> dict[str, str]:
-    """Return every install command that a file prints or a message can contain, with one place that prints it. Skips the
-    history, and tests that only name commands."""
+    """Return every install command that a file prints or a message can contain, with one place that prints it.
+    Skips the history, and tests that only name commands."""
     commands = {extras.install_command(extra): f"message for {extra}" for extra in MESSAGES}
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    for name in listed:
+    for name in _files():
         path = ROOT / name
         if (path.suffix in SUFFIXES and path.is_file() and not name.startswith(HISTORY)
                 and not path.name.startswith("test_") and path != Path(__file__)):  # fmt: skip
