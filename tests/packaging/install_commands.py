@@ -84,8 +84,8 @@ def printed() -> dict[str, str]:
 
 MESSAGES = {
     "completion": "completion bash",
-    "cluster": "fuzz -p llama_cpp@latest --examples 1 --on dask://127.0.0.1:{port}",
     "import": "import bodies.jsonl --tokenizer tokenizer.json --template template.jinja",
+    "cluster": "fuzz -p llama_cpp@latest --examples 1 --on dask://127.0.0.1:{port}",
     "watch": "watch --listen 127.0.0.1:{port} --to http://127.0.0.1:{port}",
     "playground": "playground --port {port}",
 }
