@@ -84,10 +84,10 @@ def printed() -> dict[str, str]:
 
 MESSAGES = {
     "completion": "completion bash",
-    "import": "import bodies.jsonl --tokenizer tokenizer.json --template template.jinja",
-    "cluster": "fuzz -p llama_cpp@latest --examples 1 --on dask://127.0.0.1:{port}",
     "watch": "watch --listen 127.0.0.1:{port} --to http://127.0.0.1:{port}",
     "playground": "playground --port {port}",
+    "import": "import bodies.jsonl --tokenizer tokenizer.json --template template.jinja",
+    "cluster": "fuzz -p llama_cpp@latest --examples 1 --on dask://127.0.0.1:{port}",
 }
-"""Extras whose install command a message prints, and a command that needs the extra. ``port`` is in use, so that no
-command waits for clients."""
+"""Extras whose install command a message prints, and a command that needs the extra, in an order in which no extra
+brings the packages of a later one. ``port`` is in use, so that no command waits for clients."""

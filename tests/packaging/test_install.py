@@ -103,7 +103,6 @@ def test_an_install_command_works(environment, checkout, tmp_path, command):
 
 
 def test_the_command_of_a_message_installs_what_was_missing(environment, checkout, tmp_path):
-    """One environment for all messages: `import` comes before a cluster, whose package needs jinja2, too."""
     assert environment("pip install -q dist/*.whl", checkout)[0] == 0
     (tmp_path / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     (tmp_path / "template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
