@@ -28,7 +28,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads upstream optimized browser dist targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads upstream optimized browser dist release targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -62,6 +62,7 @@ help:
 	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'
 	@echo 'make dist     build and check sdist and wheel       make dist'
+	@echo 'make release  rehearse the steps of a release        make release'
 	@echo 'make targets  run every target in a fresh clone      make targets ARGS="help run docs"'
 	@echo 'make clean    remove the environment and caches     make clean'
 
@@ -250,9 +251,12 @@ optimized: $(VENV)/.run
 dist: $(VENV)/.made
 	@$(PYTHON) -m venv $(DIST)
 	@$(DIST)/bin/python -m pip --disable-pip-version-check --quiet install build twine
-	@rm -rf dist
-	$(DIST)/bin/python -m build --quiet
-	$(DIST)/bin/twine check --strict dist/*
+	@$(DIST)/bin/python .ci/release.py build
+	@$(DIST)/bin/twine check --strict dist/*
+
+# The commands of CONTRIBUTING, "A release", with a temporary origin and package index; nothing is published.
+release:
+	@$(PYTHON) .ci/release.py rehearse
 
 # Each target once, in its smallest form, with nothing installed, as for a new user.
 targets:

@@ -236,7 +236,7 @@ class _Rerun:
         try:
             if self.run.broken:
                 again = run_judged(self.run.scenario, self.profile, MODE, table=rules, with_ledger=False).requests
-                right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold is not False]
+                right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold]
                 reused = {i: one.answer.cache_n for i, one in enumerate(again)}
             else:
                 reused = self._run(rules)

@@ -27,7 +27,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="session")
 def browser():
     if not os.path.exists(BROWSER):
-        pytest.exit(f"no chromium at {BROWSER}: apt-get install chromium, or CHROMIUM=PATH make browser", 2)
+        pytest.exit(f"no chromium at {BROWSER} (install Debian's chromium, or use CHROMIUM=PATH make browser)", 2)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -163,10 +163,11 @@ class Core(SlotDriver):
         return self.position(slot, self.memory.pos_max(slot.id))
 
     def defer_token(self, view: DecodeBatch) -> bool:
-        """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a
-        draft context evaluates it, too."""
+        """Defer the evaluation of a generated token and return True, unless an observer needs its result at once, a
+        draft context evaluates it, too, or a slot whose prompt ends with an image is answered with it."""
         slot = self.slots[view.seq[0]]
-        at_once = self.log.listens_to(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
+        at_once = self.log.listens_to(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING \
+            or any(other.i_batch >= 0 for other in self.slots if other is not slot)
         if at_once or not self.context.defer_token(view):
             self.flush_deferred()
             return False

@@ -1,30 +1,26 @@
-"""Tests of install commands: every command in a message, page or script works as printed."""
+"""Tests of install commands: each one in a message or page is of a form that tests/packaging runs."""
 
 from __future__ import annotations
 
-import re
 import shlex
-import subprocess
 import tomllib
 from importlib.metadata import requires
 
 import pytest
 
 from cachesim.base import extras
+from tests.packaging.install_commands import PACKAGES, find_commands, is_known, printed
 from tests.shared import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-COMMAND = re.compile(r"pip install ((?:-\S+ |'[^']*' ?|[\w.<>=]+ ?)+)")
-LOCAL = {".", "-e", "pre-commit"}               # from a checkout; and a tool that is not in an extra
-PLAIN = {one for listed in EXTRAS.values() for one in listed if not one.startswith(extras.NAME)}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_a_command_names_the_packages_of_the_extra_and_not_ours(extra):
     words = shlex.split(extras.install_command(extra))
-    assert words[:2] == ["pip", "install"] and set(words[2:]) <= PLAIN and extras.NAME not in " ".join(words)
-    assert {one for one in EXTRAS[extra] if one in PLAIN} <= set(words)
+    assert words[:2] == ["pip", "install"] and set(words[2:]) <= PACKAGES and extras.NAME not in " ".join(words)
+    assert {one for one in EXTRAS[extra] if one in PACKAGES} <= set(words)
 
 
 def test_the_extra_of_an_extra_is_named_too():
@@ -49,20 +45,26 @@ def test_a_pyproject_of_another_project_is_not_read(monkeypatch, tmp_path):
     assert "evil" not in extras.install_command("live")
 
 
-def written():
-    """Return every install command in a file under version control, with the file. Skips the changelog (history)."""
-    listed = subprocess.run(["git", "ls-files", "*.md", "*.py", "*.sh", "*.yaml"], cwd=ROOT, capture_output=True,
-                            text=True).stdout.split()  # fmt: skip
-    for name in listed:
-        if name not in ("CHANGELOG.md", "tests/unit/base/test_extras.py") and (ROOT / name).is_file():
-            for found in COMMAND.finditer((ROOT / name).read_text("utf-8")):
-                yield name, found[1]
+def test_every_command_in_the_tree_is_run_by_a_test():
+    found = printed()
+    assert "pip install ." in found and len(found) >= 12
+    assert {command: place for command, place in found.items() if not is_known(command)} == {}
 
 
-def test_every_command_in_the_tree_can_be_used():
-    if not (ROOT / ".git").exists():
-        pytest.skip("needs the version control")
-    found = list(written())
-    assert ("README.md", ".") in found and len(found) >= 3
-    for name, words in found:
-        assert set(shlex.split(words.rstrip("`"))) <= PLAIN | LOCAL, f"{name}: pip install {words}"
+@pytest.mark.parametrize("text, commands", [
+    ("prints its `pip install`, or `pip install 'h11>=0.14'`.", ["pip install 'h11>=0.14'"]),
+    ("# `pip install a && pre-commit install`; `uvx b`", ["pip install a && pre-commit install", "uvx b"]),
+    ("  run: python -m pip install \\\n    x   # comment", ["python -m pip install x"]),
+    ("RUN pip install .\nuvx --from dist/*.whl cachesim", ["pip install .", "uvx --from dist/*.whl cachesim"]),
+    ("the uv of a pip, installed", []),
+])  # fmt: skip
+def test_commands_of_a_text(text, commands):
+    assert find_commands(text) == commands
+
+
+@pytest.mark.parametrize("command", [
+    "pip install numpi", "pip install git+https://host/cachesim", "apt install x", "pip install 'h11>=0.14' evil",
+    "docker pull cachesim", "pip install . && rm -r x", "uvx ruff",
+])  # fmt: skip
+def test_an_unknown_command_is_noticed(command):
+    assert not is_known(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,6 +97,26 @@ def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tab
 def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
     only_read("LC-CKPT-ERASE.ER2")
     assert "the first" not in {one.other for one in predicted(played())}
+
+
+def test_a_wrong_answer_that_reads_the_output_of_another_slot_depends_on_no_unrelated_rule():
+    """The repetition keeps no ledger, so it may defer evaluations; an answer must not change for that."""
+    case = load(corpus_files()["llama-media-answer-of-another-slot"])
+    run = run_judged(case, "llama_cpp@b11549", "provenance")
+    assert run_judged(case, run.profile, "provenance", with_ledger=False).broken == run.broken == [1]
+    assert predicted(run) == []
+
+
+def test_an_answer_that_becomes_undecided_shows_nothing(tables, monkeypatch):
+    only_read(ERASE)
+    run = played()
+
+    def undecided(*args, **named):
+        answers, doubt = [one.answer for one in run_judged(*args, **named).requests], SimpleNamespace(equal_cold=None)
+        return SimpleNamespace(requests=[SimpleNamespace(answer=answer, judged=doubt) for answer in answers])
+
+    monkeypatch.setattr(evidence, "run_judged", undecided)
+    assert run.broken and [one for one in predicted(run) if one.what == "verdict"] == []
 
 
 @pytest.mark.parametrize("name, error", [

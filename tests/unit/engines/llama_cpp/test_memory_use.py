@@ -5,6 +5,7 @@ Logs: ../shared/logs and the threads that its README names. Start-up lines: llam
 """
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ def ask(model, profile=NEWEST, draft=None, **options):
     return Ask(of(model), found, rules, draft=draft and of(draft))
 
 
+@cache
 def of(model):
+    """Sizes of a model. A child process reads each file."""
     return real_model(str(MODELS / f"{model}.gguf") if model.startswith("tiny-") else model)
 
 

@@ -1,0 +1,159 @@
+"""Every install command that a page or a message prints, run in a fresh environment.
+
+The commands run as printed, in a tagged clone of the tree with its distributions in ``dist/``. No container engine
+builds the container file: its instructions run in a folder, with an environment of this Python in place of its image.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from cachesim import __version__
+from cachesim.base.extras import install_command
+from tests.packaging.install_commands import MESSAGES, printed
+from tests.shared import ROOT
+from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
+
+pytestmark = pytest.mark.long
+ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
+             "pip install -q llm-cachesim==")  # fmt: skip
+"""Beginnings of commands that another test of this file runs; the last one is run by `make release`."""
+RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
+CONTAINER = ROOT / ".container" / "Containerfile"
+TOKENIZER = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}}
+
+
+@pytest.fixture(scope="session")
+def checkout(built, tmp_path_factory):
+    """A tagged clone of the tree, with its distributions."""
+    place = tmp_path_factory.mktemp("clone") / "checkout"
+    shutil.copytree(built.tree, place, ignore=shutil.ignore_patterns("*.egg-info"))
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"], ["tag", "-am", "all", f"v{__version__}"]):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    (place / "dist").mkdir()
+    shutil.copy(built.sdist, place / "dist")
+    shutil.copy(built.wheel, place / "dist")
+    return place
+
+
+class Environment:
+    """A fresh environment with a copy of our pip, in whose shell commands run. uv keeps its files beside it."""
+
+    def __init__(self, folder):
+        self.bin = folder / "env" / "bin"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+        [site] = (folder / "env" / "lib").glob("python*/site-packages")
+        for part in Path(sysconfig.get_path("purelib")).glob("pip*"):
+            shutil.copytree(part, site / part.name)
+        (self.bin / "pip").write_text(f'#!/bin/sh\nexec {self.bin}/python -m pip "$@"\n')
+        (self.bin / "pip").chmod(0o755)
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        uv = {f"UV_{name}": str(folder / name) for name in ("TOOL_DIR", "TOOL_BIN_DIR")}
+        self.variables = {**kept, **uv, "PATH": f"{self.bin}:{folder / 'TOOL_BIN_DIR'}:{os.environ['PATH']}",
+                          "GITHUB_ACTION_PATH": ".github/actions/check"}  # fmt: skip
+
+    def __call__(self, command, cwd):
+        """Return exit code, stdout and stderr of a line."""
+        done = subprocess.run(["bash", "-ec", command], cwd=cwd, env=self.variables, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def has_cachesim(self, cwd):
+        """Return what the installed command prints as its version, after a scenario ran as expected."""
+        code, _, err = self(shlex.join(["cachesim", *RUN]), cwd)
+        assert code == 0, err
+        return self("cachesim --version", cwd)[1].splitlines()[0]
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory):
+    words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "h11"]
+    if subprocess.run(words, cwd=tmp_path_factory.mktemp("index"), capture_output=True).returncode:
+        pytest.skip("needs a package index")
+
+
+@pytest.fixture
+def environment(index, tmp_path):
+    return Environment(tmp_path)
+
+
+@pytest.mark.parametrize("command", [one for one in printed() if not one.startswith(ELSEWHERE)])
+def test_an_install_command_works(environment, checkout, tmp_path, command):
+    tool = re.search(r"\buvx?\b|pre-commit", command)
+    if tool and "pip install" not in command and environment(f"pip install -q {tool[0].rstrip('x')}", tmp_path)[0]:
+        pytest.skip(f"{tool[0]} cannot be installed here")
+    code, out, err = environment(command, checkout)
+    assert code == 0, err
+    if "pre-commit" in command:
+        assert (checkout / ".git" / "hooks" / "pre-commit").is_file()
+    else:
+        version = out.splitlines()[0] if command.startswith("uvx") else environment.has_cachesim(tmp_path)
+        assert version == f"cachesim {__version__}"
+
+
+def test_the_command_of_a_message_installs_what_was_missing(environment, checkout, tmp_path):
+    assert environment("pip install -q dist/*.whl", checkout)[0] == 0
+    (tmp_path / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    (tmp_path / "template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    shutil.copy(ROOT / "tests/unit/tools/request_bodies/agent.jsonl", tmp_path / "bodies.jsonl")
+    for extra, line in MESSAGES.items():
+        with socket.create_server(("127.0.0.1", 0)) as used:
+            port = used.getsockname()[1]
+            asked = "cachesim " + line.format(port=port)
+            code, _, err = environment(asked, tmp_path)
+            assert code == 2 and install_command(extra) in err, err
+            code, _, err = environment(install_command(extra), tmp_path)
+            assert code == 0, err
+            used.close() if extra == "cluster" else None       # here it would be a server that never answers
+            code, _, err = environment(asked, tmp_path)
+        assert code == 0 or (code == 2 and str(port) in err and "pip install" not in err), err
+
+
+def test_every_message_with_a_command_is_listed():
+    modules = [path for path in (ROOT / "cachesim").rglob("*.py") if path.name != "extras.py"]
+    named = [one for path in modules for one in re.findall(r'install_command\("?(\w+)"?\)', path.read_text("utf-8"))]
+    assert set(named) == set(MESSAGES)
+    assert [path for path in modules if re.search(r"pip install|\buv ", path.read_text("utf-8"))] == []
+
+
+def test_the_container_file_makes_a_working_check(environment, checkout, tmp_path):
+    root = tmp_path / "root"
+    place = root
+    for line in CONTAINER.read_text("utf-8").splitlines():
+        name, _, rest = line.partition(" ")
+        if name == "WORKDIR":
+            place = root / rest.strip("/")
+            place.mkdir(parents=True, exist_ok=True)
+        elif name == "COPY":
+            *sources, target = rest.split()
+            for source in sources:
+                folder = (checkout / source).is_dir()
+                (shutil.copytree if folder else shutil.copy)(checkout / source, place / target)
+        elif name == "RUN":
+            code, _, err = environment(rest, place)
+            assert code == 0, err
+        elif name == "ENTRYPOINT":
+            entry = json.loads(rest)
+        else:
+            assert name in ("#", "FROM", "USER"), line
+    shutil.rmtree(root / "src")                                     # what is installed does not need the sources
+    with serving(Simulated("llama_cpp@b11549").complete) as url:
+        code, out, err = environment(shlex.join([*entry, url, "--requests", "60"]), tmp_path)
+    assert code == 1 and "branch" in out, err
+
+
+def test_a_page_shows_how_to_build_and_run_the_container():
+    shown = {one for one in printed() if one.startswith("docker ")}
+    head = {one[4:] for one in CONTAINER.read_text("utf-8").splitlines() if one.startswith("#   ")}
+    assert head == shown and all((ROOT / one.split()[5]).samefile(CONTAINER) for one in shown if " build " in one)
