@@ -68,9 +68,11 @@ class Analysis:
             has_copies = self._copies is not None and bool(select([self._copies], [], [], 0)[0])
         found = is_busy
         if log is not None and (not log.wait_on() or set(log.wait_on()) & set(ready)):
-            for line in log.lines():
-                found = True
-                self._print(self._logged([line]))
+            before = self._lines.lines
+            self._print(self._logged(log.lines()))
+            found |= self._lines.lines > before
+            if not log.has_more:
+                self._joined.read_to_end()
         self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)
         if self._quiet >= QUIET:
             self._idle()
@@ -108,9 +110,8 @@ class Analysis:
 
     def _logged(self, lines: Iterable[str]) -> Iterable[Row]:
         """Yield the rows that lines of the log complete."""
-        for line in lines:
-            for row in self._lines.read(line):
-                yield from self._joined.logged(row, self._from.copies is None)
+        for row in self._lines.read(lines):
+            yield from self._joined.logged(row, self._from.copies is None)
 
     def _idle(self) -> None:
         """Print the rows that wait only for further lines."""

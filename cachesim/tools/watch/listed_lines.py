@@ -15,6 +15,9 @@ from cachesim.engines.shared.log_grammar import LogGrammar, collapsed, pattern
 NEVER, CANDIDATE, SEARCH, CHOICE = "pc_entry", "pc_cand", "pc_search", "pc_load"
 """Kinds of lines: a list that no row needs; a list of candidates, the line before it, and the choice after it."""
 HELD = 4_096                 # candidates of a search that wait, at most
+_MARK = "- prompt "           # all listed lines contain it
+_PREFIX = re.compile(r'[^|"{}]{0,64}')
+"""Text before a listed line that has no room for another message."""
 _SHARES = re.compile(r"\w+ = [0-9.]+")
 _NOTHING = "(?!)"
 
@@ -27,31 +30,35 @@ class ListedLines:
         self._search, self._choice = _beginning(grammar, SEARCH), _beginning(grammar, CHOICE)
         self._held: deque[tuple[int, str]] = deque(maxlen=HELD)
 
-    def needed(self, number: int, line: str) -> Iterator[tuple[int, str]]:
-        """Yield the lines that must be read now, with their numbers. ``number``: that of the next line."""
-        if "- prompt " in line:
-            if self._never.fullmatch(line):
-                return
-            if self._candidate.fullmatch(line):
-                self._held.append((number, line))
-                return
-        if self._held:
-            if self._choice.search(line):
-                shares = _SHARES.findall(line)
-                found = [] if len(self._held) == HELD else [*self._held]     # else an equal one may be lost
-                yield from (one for one in found if all(share in one[1] for share in shares))
-                self._held.clear()
-            elif self._search.search(line):
-                self._held.clear()
-        yield number, line
+    def is_listed(self, number: int, line: str) -> bool:
+        """Return whether a line is not read now, or never. Must be fast. ``number``: that of the next line."""
+        at = line.find(_MARK)
+        if at < 0 or _PREFIX.fullmatch(line, 0, at) is None:
+            return False
+        if self._never.fullmatch(line, at):
+            return True
+        if self._candidate.fullmatch(line, at):
+            self._held.append((number, line))
+            return True
+        return False
+
+    def loaded(self, line: str) -> Iterator[tuple[int, str]]:
+        """Yield the lines, with their numbers, that must be read before a line which is not listed."""
+        if self._held and self._choice.search(line):
+            shares = _SHARES.findall(line)
+            found = [] if len(self._held) == HELD else [*self._held]     # else an equal one may be lost
+            yield from (one for one in found if all(share in one[1] for share in shares))
+            self._held.clear()
+        elif self._held and self._search.search(line):
+            self._held.clear()
 
 
 def _whole_line(grammar: LogGrammar, kind: str) -> re.Pattern[str]:
-    """Return the pattern of whole lines of a kind, with a prefix in which no other message fits."""
+    """Return the pattern of the whole messages of a kind."""
     texts = [pattern(line.template).pattern for line in grammar.lines if line.ev == kind]
     texts = [text.replace(r"\ ", " +").replace(".*?", r"\S+") for text in texts]
     numbered = (re.sub(r"\?P<\w+>", "?:", text) for text in texts)
-    return re.compile(rf"[^|\"{{}}]{{0,64}}?(?:{'|'.join(numbered) or _NOTHING})\r?")
+    return re.compile(rf"(?:{'|'.join(numbered) or _NOTHING})\r?")
 
 
 def _beginning(grammar: LogGrammar, kind: str) -> re.Pattern[str]:
