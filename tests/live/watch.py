@@ -57,8 +57,10 @@ class Watch:
 
     def pids(self):
         """Process ids of the relay and of the analysis."""
-        [child] = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return self.process.pid, int(child)
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.05)                              # the relay has said its address and is about to fork
+        return self.process.pid, int(found[0])
 
     def memory(self):
         """Resident MiB of the relay and of the analysis."""
