@@ -31,6 +31,7 @@ from tests.live.watch_plants import CHANGES, changed_tools, opening
 
 SAMPLE, WARM = 100, 2_000    # requests of a soak between two samples of its memory, and before memory must not grow
 GROWTH = 4                   # MiB that a process may grow after that
+ENTRIES = 32                 # MiB of the prompt cache in a soak: about as many entries as 8 GiB of a real model's
 LAG = 5                      # seconds after the last reply in which the analysis must reach the end of the log
 FIRST_BYTE, RATE = 2.0, 5.0  # overhead allowed: milliseconds, per cent
 
@@ -84,10 +85,10 @@ def _resident(pid):
 
 
 @contextmanager
-def served(binary, model, slots=4, context=32768):
-    """Start a server that logs at level 4; yield its URL and its log."""
+def served(binary, model, *more, slots=4, context=32768):
+    """Start a server that logs at level 4, with more options; yield its URL and its log."""
     words = [binary, "-m", model, "-c", context, "-np", slots, "-t", 1, "-tb", 1, "--no-webui", "--offline", "-lv", 4,
-             "--jinja"]  # fmt: skip
+             "--jinja", *more]  # fmt: skip
     with TemporaryDirectory(prefix="cachesim-") as folder:
         log = Path(folder) / "log"
         with Process(lambda port: [*words, "--host", HOST, "--port", port], log) as process:
@@ -157,7 +158,7 @@ def ask(url, path, body, connection=None):
 
 def soak(args):
     """Thousands of requests of several clients: constant memory, and an analysis that keeps up with the log."""
-    with served(args.server, args.model) as (url, log):
+    with served(args.server, args.model, "-cram", ENTRIES) as (url, log):
         watch, sizes, lags = Watch(url, "--log", str(log)), [], []
         lock = threading.Lock()
 

@@ -89,11 +89,12 @@ class JoinedRows:
     _replies: deque[_Waiting] = field(default_factory=deque)
     _logged: deque[_Waiting] = field(default_factory=deque)
 
-    def sent(self, exchange: WatchedExchange) -> bool:
-        """Compare a request that is complete, before its reply is known; return whether it could be compared."""
+    def sent(self, exchange: WatchedExchange) -> list[Row]:
+        """Compare a request that is complete, before its reply is known; return what the comparison of each of its
+        prompts found, [] if it could not be compared."""
         kept, note = list[KeptBody](), ""
         if exchange.method != "POST" or not exchange.size:
-            return False
+            return []
         if exchange.is_kept and exchange.is_sent:
             try:
                 kept = self.bodies.add(exchange.target, bytes(exchange.body))
@@ -101,9 +102,10 @@ class JoinedRows:
                 note = f"not compared: {error}"
         else:
             note = "not compared: the request was not copied completely"
-        self._compared[id(exchange)] = kept, [self.bodies.row(one) for one in kept], note
+        compared = [self.bodies.row(one) for one in kept]
+        self._compared[id(exchange)] = kept, compared, note
         exchange.body = bytearray()
-        return bool(kept)
+        return compared
 
     def ended(self, exchange: WatchedExchange) -> Iterator[Row]:
         """Yield the rows that the end of an exchange completes."""

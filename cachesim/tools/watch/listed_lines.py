@@ -16,8 +16,8 @@ NEVER, CANDIDATE, SEARCH, CHOICE = "pc_entry", "pc_cand", "pc_search", "pc_load"
 """Kinds of lines: a list that no row needs; a list of candidates, the line before it, and the choice after it."""
 HELD = 4_096                 # candidates of a search that wait, at most
 _MARK = "- prompt "           # all listed lines contain it
-_PREFIX = re.compile(r'[^|"{}]{0,64}')
-"""Text before a listed line that has no room for another message."""
+PREFIX = 64                  # characters before it, at most: there is no room for another message
+_NOT_IN_PREFIX = frozenset('|"{}')
 _SHARES = re.compile(r"\w+ = [0-9.]+")
 _NOTHING = "(?!)"
 
@@ -33,7 +33,7 @@ class ListedLines:
     def is_listed(self, number: int, line: str) -> bool:
         """Return whether a line is not read now, or never. Must be fast. ``number``: that of the next line."""
         at = line.find(_MARK)
-        if at < 0 or _PREFIX.fullmatch(line, 0, at) is None:
+        if not 0 <= at <= PREFIX or not _NOT_IN_PREFIX.isdisjoint(line[:at]):
             return False
         if self._never.fullmatch(line, at):
             return True
