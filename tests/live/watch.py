@@ -29,8 +29,10 @@ from tests.live.check_server import ready
 from tests.live.recorder_tap import Recorder
 from tests.live.watch_plants import CHANGES, changed_tools, opening
 
-WARM = 1_000                 # requests of a soak after which memory must not grow
+SAMPLE, WARM = 100, 2_000    # requests of a soak between two samples of its memory, and before memory must not grow
 GROWTH = 4                   # MiB that a process may grow after that
+ENTRIES = 32                 # MiB of the prompt cache in a soak: about as many entries as 8 GiB of a real model's
+LAG = 5                      # seconds after the last reply in which the analysis must reach the end of the log
 FIRST_BYTE, RATE = 2.0, 5.0  # overhead allowed: milliseconds, per cent
 
 
@@ -54,10 +56,22 @@ class Watch:
             self.rows += [said["request"]] if "request" in said else []
             self.totals = said.get("totals", self.totals)
 
+    def pids(self):
+        """Process ids of the relay and of the analysis."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.05)                              # the relay has said its address and is about to fork
+        return self.process.pid, int(found[0])
+
     def memory(self):
         """Resident MiB of the relay and of the analysis."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [_resident(pid) for pid in (self.process.pid, *children)]
+        return [_resident(pid) for pid in self.pids()]
+
+    def lag(self, log):
+        """Bytes of the log that the analysis has not read."""
+        fds = Path(f"/proc/{self.pids()[1]}/fd")
+        [number] = [fd.name for fd in fds.iterdir() if fd.is_symlink() and fd.readlink() == log]
+        return log.stat().st_size - int((fds.parent / "fdinfo" / number).read_text().split()[1])
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
@@ -71,10 +85,10 @@ def _resident(pid):
 
 
 @contextmanager
-def served(binary, model, slots=4, context=32768):
-    """Start a server that logs at level 4; yield its URL and its log."""
+def served(binary, model, *more, slots=4, context=32768):
+    """Start a server that logs at level 4, with more options; yield its URL and its log."""
     words = [binary, "-m", model, "-c", context, "-np", slots, "-t", 1, "-tb", 1, "--no-webui", "--offline", "-lv", 4,
-             "--jinja"]  # fmt: skip
+             "--jinja", *more]  # fmt: skip
     with TemporaryDirectory(prefix="cachesim-") as folder:
         log = Path(folder) / "log"
         with Process(lambda port: [*words, "--host", HOST, "--port", port], log) as process:
@@ -143,37 +157,56 @@ def ask(url, path, body, connection=None):
 
 
 def soak(args):
-    """Thousands of requests of 4 clients: constant memory after the first thousand."""
-    with served(args.server, args.model) as (url, log):
-        watch, sizes = Watch(url, "--log", str(log)), []
-        lock, done = threading.Lock(), 0
+    """Thousands of requests of several clients: constant memory, and an analysis that keeps up with the log."""
+    with served(args.server, args.model, "-cram", ENTRIES) as (url, log):
+        watch, sizes, lags = Watch(url, "--log", str(log)), [], []
+        lock = threading.Lock()
 
         def client(part):
-            nonlocal done
             connection = None
             for n in range(part, args.number, args.jobs):
-                talk = n // args.jobs // 5 * args.jobs + part
-                messages = [{"role": "user", "content": f"Case {talk}: {'word ' * 20}"}]
-                for turn in range(n // args.jobs % 5):
-                    messages += [{"role": "assistant", "content": f"Answer {turn}."},
-                                 {"role": "user", "content": f"Question {turn} of {talk}?"}]  # fmt: skip
-                body = {"messages": messages, "max_tokens": 2, "stream": n // args.jobs % 2 == 0, "temperature": 0}
+                body = _soaking(n // args.jobs, part, args.jobs)
                 connection, _, _ = ask(watch.url, "/v1/chat/completions", body, connection)
                 connection = None if body["stream"] else connection      # the server ends it after a stream
                 with lock:
-                    done += 1
-                    if done % WARM == 0:
-                        sizes.append((done, *watch.memory()))
-                        print(done, *(f"{size:.1f} MiB" for size in sizes[-1][1:]), flush=True)
+                    done.append(n)
+                    if len(done) % SAMPLE == 0:
+                        sizes.append(watch.memory())
+                        lags.append(watch.lag(log))
+                    if len(done) % 1_000 == 0:
+                        print(len(done), *(f"{size:.1f} MiB" for size in sizes[-1]), f"lag {lags[-1]:,}", flush=True)
 
+        while watch.lag(log):                             # the analysis starts
+            time.sleep(0.05)
+        done, begun = [], time.perf_counter()
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(client, range(args.jobs)))
-        time.sleep(2)
+        replied = time.perf_counter()
+        while watch.lag(log):
+            time.sleep(0.05)
+        late, size = time.perf_counter() - replied, log.stat().st_size
+        time.sleep(1)                                     # the last lines of the log
         watch.end()
-    grown = [max(size[side] for size in sizes) - sizes[min(1, len(sizes) - 1)][side] for side in (1, 2)]
-    print(f"{args.number} requests: {watch.totals['requests']} rows, {watch.totals['dropped_bytes']} bytes dropped, "
-          f"growth after {2 * WARM:,} requests: relay {grown[0]:.1f} MiB, analysis {grown[1]:.1f} MiB")  # fmt: skip
-    return max(grown) <= GROWTH and watch.totals["requests"] == args.number
+    warm = sizes[WARM // SAMPLE:] or sizes
+    for side, name in enumerate(("relay", "analysis")):
+        of_side = [one[side] for one in sizes]
+        print(f"{name}: first {of_side[0]:.1f}, last {of_side[-1]:.1f}, maximum {max(of_side):.1f} MiB")
+    grown = [max(one[side] for one in warm) - warm[0][side] for side in (0, 1)]
+    print(f"{args.number} requests in {replied - begun:.0f} s: {watch.totals['requests']} rows, "
+          f"{watch.totals['dropped_bytes']} bytes dropped; log of {size:,} bytes, largest lag {max(lags):,} bytes, "
+          f"last line read {late:.1f} s after the last reply; growth after {WARM:,} requests: "
+          f"relay {grown[0]:.1f} MiB, analysis {grown[1]:.1f} MiB")  # fmt: skip
+    return max(grown) <= GROWTH and late <= LAG and watch.totals["requests"] == args.number
+
+
+def _soaking(n, part, jobs):
+    """The ``n``-th body of a client: conversations of five turns."""
+    talk = n // 5 * jobs + part
+    messages = [{"role": "user", "content": f"Case {talk}: {'word ' * 20}"}]
+    for turn in range(n % 5):
+        messages += [{"role": "assistant", "content": f"Answer {turn}."},
+                     {"role": "user", "content": f"Question {turn} of {talk}?"}]  # fmt: skip
+    return {"messages": messages, "max_tokens": 2, "stream": n % 2 == 0, "temperature": 0}
 
 
 def overhead(args):

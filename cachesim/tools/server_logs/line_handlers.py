@@ -79,7 +79,9 @@ def _similar(reader: LogState, read: Read, number: int) -> None:
 @handles("pc_search", "pc_cand")
 def _candidate(reader: LogState, read: Read, number: int) -> None:
     """Collect the prompt cache entries that the server lists before it loads the best entry."""
-    reader.candidates = [*([] if read.line.ev == "pc_search" else reader.candidates), read]
+    if read.line.ev == "pc_search":
+        reader.candidates.clear()
+    reader.candidates.append(read)
 
 
 @handles("pc_load")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
 from typing import Iterable
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.watch.cause_header import header_value
 from cachesim.tools.watch.exchanges import Connections, WatchedExchange
-from cachesim.tools.watch.frames import SKIPPED_REPLY, SKIPPED_REQUEST, FrameReader
+from cachesim.tools.watch.frames import CAUSE, SKIPPED_REPLY, SKIPPED_REQUEST, Frame, FrameReader, packed
 from cachesim.tools.watch.joined_rows import JoinedRows, Row
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.log_rows import LogRows
@@ -25,10 +27,11 @@ PIECE = 1 << 18              # bytes read from the relay at once
 
 @dataclass(slots=True)
 class Sources:
-    """Sources of an analysis. ``copies``: descriptor of the relay's frames; ``once``: end at the end of the log file;
-    ``save``: file to which request bodies are appended."""
+    """Sources of an analysis. ``copies``: descriptor of the relay's frames; ``causes``: descriptor for frames to the
+    relay; ``once``: end at the end of the log file; ``save``: file to which request bodies are appended."""
 
     copies: int | None = None
+    causes: int | None = None
     log: LogFollower | None = None
     once: bool = False
     save: Path | None = None
@@ -68,9 +71,11 @@ class Analysis:
             has_copies = self._copies is not None and bool(select([self._copies], [], [], 0)[0])
         found = is_busy
         if log is not None and (not log.wait_on() or set(log.wait_on()) & set(ready)):
-            for line in log.lines():
-                found = True
-                self._print(self._logged([line]))
+            before = self._lines.lines
+            self._print(self._logged(log.lines()))
+            found |= self._lines.lines > before
+            if not log.has_more:
+                self._joined.read_to_end()
         self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)
         if self._quiet >= QUIET:
             self._idle()
@@ -90,7 +95,12 @@ class Analysis:
 
     def _sent(self, exchange: WatchedExchange) -> None:
         raw = bytes(exchange.body)
-        if self._joined.sent(exchange) and self._from.save is not None:
+        compared = self._joined.sent(exchange)
+        if self._from.causes is not None and exchange.is_sent and not exchange.status:
+            answer = Frame(CAUSE, exchange.connection, header_value(compared[0]) if compared else b"")
+            with suppress(OSError):                  # the relay has ended
+                os.write(self._from.causes, packed(answer))
+        if compared and self._from.save is not None:
             self._save(exchange.target, raw)
 
     def _ended(self, exchange: WatchedExchange) -> None:
@@ -108,9 +118,8 @@ class Analysis:
 
     def _logged(self, lines: Iterable[str]) -> Iterable[Row]:
         """Yield the rows that lines of the log complete."""
-        for line in lines:
-            for row in self._lines.read(line):
-                yield from self._joined.logged(row, self._from.copies is None)
+        for row in self._lines.read(lines):
+            yield from self._joined.logged(row, self._from.copies is None)
 
     def _idle(self) -> None:
         """Print the rows that wait only for further lines."""

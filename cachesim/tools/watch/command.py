@@ -32,6 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--to", metavar="URL", default="", help="server, for example http://127.0.0.1:8080")
     parser.add_argument("--save", metavar="FILE", default="",
                         help="file to which request bodies are appended (default: never stored)")  # fmt: skip
+    parser.add_argument("--header", action="store_true",
+                        help="add the response header x-cachesim-cause (default: replies are unchanged)")  # fmt: skip
     add_json(parser)
 
 
@@ -45,19 +47,21 @@ def run(args: Namespace) -> int:
         raise BadInput("nothing to watch", hint="give a LOG, or --listen 127.0.0.1:8081 --to http://127.0.0.1:8080")
     if args.save and not args.listen:
         raise BadInput("--save needs --listen: a log contains no bodies")
+    if args.header and not args.listen:
+        raise BadInput("--header needs --listen: a log has no replies")
     log = LogFollower(argument_path(name)) if name else None
     if args.listen:
         return _relay(args, log)
-    return _analyse(args, log, None)
+    return _analyse(args, log)
 
 
-def _analyse(args: Namespace, log: LogFollower | None, copies: int | None) -> int:
+def _analyse(args: Namespace, log: LogFollower | None, copies: int | None = None, causes: int | None = None) -> int:
     """Print the rows until the sources end."""
     from cachesim.tools.watch.analysis import Analysis, Sources
     from cachesim.tools.watch.report import output
 
     save = path_of(args.save) if args.save else None
-    Analysis(Sources(copies, log, args.once, save), output(args.json)).run()
+    Analysis(Sources(copies, causes, log, args.once, save), output(args.json)).run()
     return exits.HOLDS
 
 
@@ -76,23 +80,25 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
         note(f"clients use {url} instead of {args.to}; Ctrl-C ends the relay")
         with stdout_errors():
             sys.stdout.flush()
-        read, write = os.pipe()
+        (read, write), (cause_read, cause_write) = os.pipe(), os.pipe()
         if (child := os.fork()) == 0:
             listener.close()
             os.close(write)
-            os._exit(_second_process(args, log, read))
+            os.close(cause_read)
+            os._exit(_second_process(args, log, read, cause_write))
         os.close(read)
-        return _run_relay(server, listener, write, child)
+        os.close(cause_write)
+        return _run_relay(server, listener, (write, cause_read if args.header else None), child)
 
 
-def _run_relay(server: Address, listener: socket.socket, write: int, child: int) -> int:
+def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int) -> int:
     """Relay connections until an interrupt; then wait for the totals of the second process."""
     import asyncio
 
     from cachesim.tools.watch.relay_process import relay_connections
 
     try:
-        asyncio.run(relay_connections(server, listener, write))
+        asyncio.run(relay_connections(server, listener, *pipes))
     finally:
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -102,13 +108,13 @@ def _run_relay(server: Address, listener: socket.socket, write: int, child: int)
     return code if code >= 0 else exits.UNDECIDED
 
 
-def _second_process(args: Namespace, log: LogFollower | None, copies: int) -> int:
+def _second_process(args: Namespace, log: LogFollower | None, copies: int, causes: int) -> int:
     """Print the rows until the relay ends. Return the exit code; report errors on stderr."""
     for name in ("SIGINT", *ENDING):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
         os.nice(NICE)
-        return _analyse(args, log, copies)
+        return _analyse(args, log, copies, causes if args.header else None)
     except BrokenPipeError:
         return exits.BROKEN_PIPE
     except BadInput as error:

@@ -40,6 +40,7 @@ class WatchedExchange:
 
     method: str
     target: str                                              # path and query
+    connection: int = 0                                      # number of its connection
     body: bytearray = field(default_factory=bytearray)       # the request's body
     size: int = 0                                            # its bytes, also if they were not kept
     has_gap: bool = False                                    # a part of the request was not copied
@@ -79,8 +80,8 @@ Heard = Callable[[WatchedExchange], None]
 class ConnectionReader:
     """Reader of one connection. ``sent`` gets an exchange when its request is complete, ``ended`` when it is over."""
 
-    def __init__(self, sent: Heard, ended: Heard) -> None:
-        self._sent, self._ended = sent, ended
+    def __init__(self, number: int, sent: Heard, ended: Heard) -> None:
+        self._number, self._sent, self._ended = number, sent, ended
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)    # reads the client's bytes
         self._server = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)    # reads the server's bytes
         self._current: WatchedExchange | None = None
@@ -135,7 +136,7 @@ class ConnectionReader:
         """Read an event of the client; return whether there was one."""
         event = self._client.next_event()
         if isinstance(event, h11.Request):
-            self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"))
+            self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"), self._number)
             self._server.send(h11.Request(method=event.method, target="/", headers=[("host", "-")]))
             self._server.send(h11.EndOfMessage())
         elif isinstance(event, h11.Data) and self._current is not None:
@@ -202,7 +203,7 @@ class Connections:
             if len(self._readers) >= CONNECTIONS:
                 self.unread += 1
                 self._readers.pop(next(iter(self._readers)))
-            reader = self._readers[frame.connection] = ConnectionReader(self._sent, self._ended)
+            reader = self._readers[frame.connection] = ConnectionReader(frame.connection, self._sent, self._ended)
         before = reader.is_broken
         reader.read(frame)
         self.unread += reader.is_broken and not before

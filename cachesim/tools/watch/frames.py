@@ -1,4 +1,4 @@
-"""Frames: what the relay copies to the analysis, as bytes in a pipe, and their bounded queue.
+"""Frames: what the relay copies to the analysis, and the causes that return, as bytes in a pipe; the bounded queue.
 
 A frame is its kind, the number of the connection, a length, and as many bytes. The relay never waits for the analysis:
 while too many bytes wait, the copies are dropped and only their number is sent.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Callable, Iterator, NamedTuple
 
-REQUEST, REPLY, SKIPPED_REQUEST, SKIPPED_REPLY, CLIENT_ENDS, SERVER_ENDS, UNREACHABLE = range(7)
+REQUEST, REPLY, SKIPPED_REQUEST, SKIPPED_REPLY, CLIENT_ENDS, SERVER_ENDS, UNREACHABLE, CAUSE = range(8)
 """Kinds: bytes of a client or of the server; a number of bytes that were dropped; the end of either side's bytes; the
-server that refused the connection (the bytes are the reason)."""
+server that refused the connection (the bytes are the reason); the cause of a request, from the analysis."""
 _HEAD = Struct(">BQI")
 _COUNT = Struct(">Q")
 QUEUE = 1 << 25              # bytes that may wait for the analysis
@@ -48,7 +48,7 @@ class FrameQueue:
         for key in ((SKIPPED_REQUEST, connection), (SKIPPED_REPLY, connection)):
             if count := self._skipped.pop(key, 0):
                 self._pending += _HEAD.pack(*key, _COUNT.size) + _COUNT.pack(count)
-        self._pending += _HEAD.pack(kind, connection, len(data)) + data
+        self._pending += packed(Frame(kind, connection, data))
         return first
 
     def flush(self) -> None:
@@ -56,6 +56,11 @@ class FrameQueue:
         if self._pending:
             self._send(bytes(self._pending))
             self._pending.clear()
+
+
+def packed(frame: Frame) -> bytes:
+    """Return the bytes of a frame."""
+    return _HEAD.pack(frame.kind, frame.connection, len(frame.data)) + frame.data
 
 
 class FrameReader:

@@ -69,9 +69,11 @@ def _take(value: Mapping[str, Any], stated: dict[tuple[str, str], int]) -> None:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Half of a row. ``since``: rows of the other side that came meanwhile."""
+    """Half of a row. ``since``: rows of the other side that came meanwhile; for a reply, since ``is_due``: the log was
+    read to its end after the reply."""
 
     row: Row
+    is_due: bool = True
     since: int = 0
 
 
@@ -87,11 +89,12 @@ class JoinedRows:
     _replies: deque[_Waiting] = field(default_factory=deque)
     _logged: deque[_Waiting] = field(default_factory=deque)
 
-    def sent(self, exchange: WatchedExchange) -> bool:
-        """Compare a request that is complete, before its reply is known; return whether it could be compared."""
+    def sent(self, exchange: WatchedExchange) -> list[Row]:
+        """Compare a request that is complete, before its reply is known; return what the comparison of each of its
+        prompts found, [] if it could not be compared."""
         kept, note = list[KeptBody](), ""
         if exchange.method != "POST" or not exchange.size:
-            return False
+            return []
         if exchange.is_kept and exchange.is_sent:
             try:
                 kept = self.bodies.add(exchange.target, bytes(exchange.body))
@@ -99,9 +102,10 @@ class JoinedRows:
                 note = f"not compared: {error}"
         else:
             note = "not compared: the request was not copied completely"
-        self._compared[id(exchange)] = kept, [self.bodies.row(one) for one in kept], note
+        compared = [self.bodies.row(one) for one in kept]
+        self._compared[id(exchange)] = kept, compared, note
         exchange.body = bytearray()
-        return bool(kept)
+        return compared
 
     def ended(self, exchange: WatchedExchange) -> Iterator[Row]:
         """Yield the rows that the end of an exchange completes."""
@@ -120,7 +124,7 @@ class JoinedRows:
             elif (logged := _partner(row, self._logged)) is not None:
                 yield self._counted(_joined(row, logged))
             else:
-                self._replies.append(_Waiting(row))
+                self._replies.append(_Waiting(row, is_due=False))
         yield from self._overdue(self._logged)
         while len(self._replies) > HALVES:
             yield self._counted(self._replies.popleft().row)
@@ -136,10 +140,17 @@ class JoinedRows:
             self._logged.append(_Waiting(row))
         yield from self._overdue(self._replies)
 
+    def read_to_end(self) -> None:
+        """Take note that the log has been read to its end: the log rows of all replies so far follow soon."""
+        for one in reversed(self._replies):
+            if one.is_due:
+                break
+            one.is_due = True
+
     def _overdue(self, waiting: deque[_Waiting]) -> Iterator[Row]:
         """Count a row of the other side for these halves, and yield those that have waited long enough."""
         for one in waiting:
-            one.since += 1
+            one.since += one.is_due
         while waiting and waiting[0].since >= APART:
             yield self._counted(waiting.popleft().row)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
@@ -25,6 +25,7 @@ from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, 
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession, LogState
 from cachesim.tools.server_logs.statements import Statement
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
+from cachesim.tools.watch.listed_lines import ListedLines
 
 Row = dict[str, Any]
 EXCERPT = 1_200              # latest recognised lines of a run that conclusions are drawn from
@@ -56,20 +57,22 @@ class LogRows:
         self.engine = ""
         self._head: deque[str] = deque(maxlen=HEAD * 25)                     # lines before the engine is known
         self._grammar = LogGrammar()
+        self._listed = ListedLines(self._grammar)
         self._reader: LogicalLineReader | None = None
         self._runs: dict[int, _Run] = {}
         self._headings: defaultdict[str, TimingHeadings] = defaultdict(TimingHeadings)
 
-    def read(self, line: str) -> Iterator[Row]:
-        """Take the next line and yield the rows of the requests that are over."""
-        self.lines += 1
-        if self._reader is not None:
-            for found in self._reader.read(self.lines, line):
-                yield from self._add(found)
-            return
-        self._head.append(line)
-        if any(one.read.line.ev in ENDS for one in recognise(line)[:1]):
-            yield from self._begin()
+    def read(self, lines: Iterable[str]) -> Iterator[Row]:
+        """Take the next lines and yield the rows of the requests that are over."""
+        for line in lines:
+            self.lines += 1
+            if self._reader is not None:
+                if not self._listed.is_listed(self.lines, line):
+                    yield from self._read(self._reader, self.lines, line)
+                continue
+            self._head.append(line)
+            if any(one.read.line.ev in ENDS for one in recognise(line)[:1]):
+                yield from self._begin()
 
     def idle(self) -> Iterator[Row]:
         """Yield the rows of the requests that are over. Call it when no more lines arrive for a while."""
@@ -94,10 +97,16 @@ class LogRows:
         if not self.engine:
             return
         self._grammar = grammars()[self.engine]
-        self._reader = LogicalLineReader(self._grammar)
+        self._reader, self._listed = LogicalLineReader(self._grammar), ListedLines(self._grammar)
         first, head, self._head = self.lines - len(self._head), self._head, deque()
         for number, line in enumerate(head, first + 1):
-            for found in self._reader.read(number, line):
+            if not self._listed.is_listed(number, line):
+                yield from self._read(self._reader, number, line)
+
+    def _read(self, reader: LogicalLineReader, number: int, line: str) -> Iterator[Row]:
+        """Read a line, after those of the list before it that it makes matter, and yield the rows."""
+        for at, needed in (*self._listed.loaded(line), (number, line)):
+            for found in reader.read(at, needed):
                 yield from self._add(found)
 
     def _add(self, line: LogicalLine) -> Iterator[Row]:

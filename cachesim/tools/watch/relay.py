@@ -2,7 +2,8 @@
 
 A connection to the server belongs to each connection of a client. The relay parses nothing: status, headers, bodies,
 streams, pauses and ends arrive as they were sent. Buffers are bounded, because each side reads no faster than the other
-accepts. A copy of the bytes goes to the analysis, after they were forwarded.
+accepts. A copy of the bytes goes to the analysis, after they were forwarded. With the header ``x-cachesim-cause`` the
+first bytes of a reply wait a moment for the cause of its request.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
+from cachesim.tools.watch.cause_header import with_header
 from cachesim.tools.watch.frames import (
     CLIENT_ENDS,
     REPLY,
@@ -25,6 +27,7 @@ from cachesim.tools.watch.frames import (
 
 DELAY = 0.02                 # seconds after which the copies are sent to the analysis
 BATCH = 1 << 18              # bytes that are sent earlier
+HOLD = 0.1                   # seconds that a reply waits for the cause of its request, if that is a header
 
 
 class Address(NamedTuple):
@@ -35,11 +38,12 @@ class Address(NamedTuple):
 
 
 class Relay:
-    """All connections of a relay."""
+    """All connections of a relay. ``has_header``: replies get the header ``x-cachesim-cause``."""
 
-    def __init__(self, server: Address, queue: FrameQueue) -> None:
-        self._server, self._queue = server, queue
+    def __init__(self, server: Address, queue: FrameQueue, has_header: bool = False) -> None:
+        self._server, self._queue, self.has_header = server, queue, has_header
         self._numbers = count(1)
+        self.headed: dict[int, _HeadedSide] = {}     # open connections to the server whose replies get the header
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
@@ -59,7 +63,7 @@ class Relay:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, client: _Side) -> None:
-        side = _Side(self, REPLY, client.number)
+        side = (_HeadedSide if self.has_header else _Side)(self, REPLY, client.number)
         side.peer, client.peer = client, side
         try:
             await asyncio.get_running_loop().create_connection(lambda: side, *self._server)
@@ -69,10 +73,22 @@ class Relay:
 
     def copy(self, kind: int, connection: int, data: bytes = b"") -> None:
         """Queue a copy for the analysis."""
-        if self._queue.put(kind, connection, data):
-            asyncio.get_running_loop().call_later(DELAY, self._queue.flush)
-        elif len(data) >= BATCH:
+        is_first = self._queue.put(kind, connection, data)
+        if len(data) >= BATCH or (self.has_header and kind == REQUEST):
             self._queue.flush()
+        elif is_first:
+            asyncio.get_running_loop().call_later(DELAY, self._queue.flush)
+
+    def take_cause(self, connection: int, cause: bytes) -> None:
+        """Give the cause of its last request to a connection. ``cause``: value of the header, b"" = no header."""
+        if (side := self.headed.get(connection)) is not None:
+            side.take_cause(cause)
+
+    def end_causes(self) -> None:
+        """Wait for no further cause: the analysis has ended."""
+        self.has_header = False
+        for side in self.headed.values():
+            side.release()
 
 
 class _Side(asyncio.Protocol):
@@ -82,7 +98,7 @@ class _Side(asyncio.Protocol):
         self._relay, self._kind, self.number = relay, kind, number
         self.transport: Any = None
         self.peer: _Side | None = None
-        self._has_ended = self._is_lost = False
+        self._has_ended = self._is_lost = self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect a client with the server before its first byte is read; then let both sides read."""
@@ -101,14 +117,20 @@ class _Side(asyncio.Protocol):
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.write(data)
             self._relay.copy(self._kind, self.number, data)
+            self.peer.expect_reply()
+
+    def expect_reply(self) -> None:
+        """Take note that bytes of the other side were sent to this side."""
 
     def pause_writing(self) -> None:
         """Read no more from the other side: this side does not accept its bytes as fast as they arrive."""
+        self._is_full = True
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Read from the other side again."""
+        self._is_full = False
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.resume_reading()
 
@@ -145,3 +167,60 @@ class _Side(asyncio.Protocol):
         if not self._has_ended:
             self._has_ended = True
             self._relay.copy(CLIENT_ENDS if self._kind == REQUEST else SERVER_ENDS, self.number)
+
+
+class _HeadedSide(_Side):
+    """Connection to the server whose replies get a header. Only the first bytes after those of the client can be the
+    head of a reply; they wait for the cause of the request."""
+
+    _is_awaited = False                          # the next bytes begin a reply
+    _cause: bytes | None = None                  # of the request before it
+    _held = b""                                  # its first bytes
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take causes from now on."""
+        self._relay.headed[self.number] = self
+        super().connection_made(transport)
+
+    def expect_reply(self) -> None:
+        """Forget the cause of the request before."""
+        self._is_awaited, self._cause = True, None
+
+    def data_received(self, data: bytes) -> None:
+        """Forward bytes, but hold the first ones of a reply back while their cause is unknown."""
+        if not self._relay.has_header or not self._is_awaited or data.startswith(b"HTTP/1.1 1"):
+            super().data_received(data)
+            return
+        self._held += data
+        if self._cause is not None:
+            self.release()
+        elif self._timer is None:
+            self.transport.pause_reading()
+            self._timer = asyncio.get_running_loop().call_later(HOLD, self.release)
+
+    def take_cause(self, cause: bytes) -> None:
+        """Take the cause of the last request; it is too late if its reply was forwarded."""
+        if self._is_awaited:
+            self._cause = cause
+            self.release()
+
+    def release(self) -> None:
+        """Forward the bytes that were held back, with the header if the cause is known."""
+        held, self._held = self._held, b""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not held or self.peer is None:
+            return
+        self._is_awaited = False
+        self.peer.transport.write(with_header(held, self._cause or b""))
+        self._relay.copy(self._kind, self.number, held)
+        if not self.peer._is_full:
+            self.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forward what was held back, then close the other side."""
+        self.release()
+        self._relay.headed.pop(self.number, None)
+        super().connection_lost(error)

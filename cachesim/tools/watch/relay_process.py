@@ -1,4 +1,4 @@
-"""The relay's process: its connections, and the pipe to the analysis."""
+"""The relay's process: its connections, the pipe to the analysis, and the pipe with the causes that return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 
 from cachesim.base.console import complain
-from cachesim.tools.watch.frames import FrameQueue
+from cachesim.tools.watch.frames import FrameQueue, FrameReader
 from cachesim.tools.watch.relay import Address, Relay
 
 
@@ -25,9 +25,25 @@ class _Pipe(asyncio.Protocol):
         self.closed.set_result(None)
 
 
-async def relay_connections(server: Address, listener: socket.socket, write: int) -> None:
+class _Causes(asyncio.Protocol):
+    """End of the pipe from the analysis."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay, self._frames = relay, FrameReader()
+
+    def data_received(self, data: bytes) -> None:
+        """Take the causes of requests."""
+        for frame in self._frames.read(data):
+            self._relay.take_cause(frame.connection, frame.data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forward replies without waiting: the analysis ended."""
+        self._relay.end_causes()
+
+
+async def relay_connections(server: Address, listener: socket.socket, write: int, causes: int | None) -> None:
     """Relay connections until the task is cancelled; then send the rest of the copies. ``write``: descriptor of the
-    pipe to the analysis."""
+    pipe to the analysis; ``causes``: that of the pipe from it, for the header, None = no header."""
     loop = asyncio.get_running_loop()
     transport, pipe = await loop.connect_write_pipe(_Pipe, os.fdopen(write, "wb", 0))
 
@@ -36,8 +52,11 @@ async def relay_connections(server: Address, listener: socket.socket, write: int
             transport.write(data)
 
     queue = FrameQueue(send, transport.get_write_buffer_size)
+    relay = Relay(server, queue, causes is not None)
+    if causes is not None:
+        await loop.connect_read_pipe(lambda: _Causes(relay), os.fdopen(causes, "rb", 0))
     try:
-        await Relay(server, queue).run(listener)
+        await relay.run(listener)
     finally:
         pipe.is_ending = True
         queue.flush()

@@ -38,7 +38,7 @@ def test_copies_do_not_wait_for_a_long_log(monkeypatch):
     os.write(write, sent)
     os.close(write)
     printed = Printed()
-    Analysis(Sources(read, LogFollower(LOG)), printed).run()
+    Analysis(Sources(read, log=LogFollower(LOG)), printed).run()
     os.close(read)
     assert printed.rows == ["client", *["log"] * 7]      # an error needs no log row, so its row came first
     assert printed.totals["log_lines"] == len(LOG.read_text().splitlines())

@@ -79,8 +79,16 @@ def test_reply_and_log_are_joined_in_either_order(is_log_first):
 def test_halves_without_a_partner_are_printed_alone_after_a_while():
     joined = JoinedRows(RecentBodies(), True)
     assert watched(joined, exchange(timed(1, 1))) == []
+    joined.read_to_end()
     rows = [row for number in range(APART) for row in joined.logged(logged(100 + number, 0))]
     assert [row["source"] for row in rows] == ["client"] and len(list(joined.rest())) == APART
+
+
+def test_replies_wait_for_a_log_that_is_read_later():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, *(exchange(timed(number, 1)) for number in range(100))) == []
+    rows = [row for number in range(100) for row in joined.logged(logged(number, 1))]
+    assert [row["source"] for row in rows] == ["both"] * 100 and list(joined.rest()) == []
 
 
 def test_without_a_log_or_without_an_answer_a_row_does_not_wait():
