@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Sequence
-
 import numpy as np
 
 from cachesim.base.errors import Crash
@@ -67,10 +65,6 @@ class Inspected(Worker):
                          [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is not None],
                          [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is None],
                          node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
-
-    def occupied_slots(self) -> Sequence[int]:
-        """Return the requests in progress: an ended request leaves only nodes that others can find."""
-        return self.busy()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""

@@ -19,7 +19,6 @@ class Server(Inspected):
     """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
 
     said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
-    stalled = False
     too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
     def take_tasks(self) -> None:
@@ -45,13 +44,6 @@ class Server(Inspected):
                 self._decode()
         except ProcessAborted as end:
             self.record_death(end)
-            for row in self.slots:
-                row.busy = False
-
-    @property
-    def stuck(self) -> bool:
-        """True if the waiting requests never get the slots that they need."""
-        return self.stalled and not self.queue
 
     def _prefill(self) -> bool:
         """Run a prefill step; return whether there was one."""

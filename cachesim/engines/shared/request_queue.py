@@ -72,11 +72,18 @@ class RequestQueue(Driver):
     text of the refusal of a longer one, with {n} and {most}."""
 
     queue: deque[ReceivedRequest]
+    slots: Sequence[Any]
     emit: Callable[[Event], None]
     sampler: CountingSampler
     model: Model | None
     longest: int
     too_long: str
+    stalled = False             # the last step evaluated nothing
+
+    @property
+    def stuck(self) -> bool:
+        """True if the waiting requests never get the memory that they need."""
+        return self.stalled and not self.queue
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
@@ -141,6 +148,7 @@ class RequestQueue(Driver):
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)
+                row.busy = False
 
     def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
         """Record the model output after the last of a request's tokens, and append the next token."""
