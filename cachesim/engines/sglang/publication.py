@@ -39,6 +39,7 @@ class Publication(RequestQueue):
         self.retained = rules.retained_window(self.window, opts.draft_window) if self.window else 0
         self.pairs = int(rules.keys_are_pairs(opts.speculative_algorithm, self.parts))
         self.drafted = opts.speculative_num_steps if opts.speculative_algorithm else 0
+        self.ahead = rules.reserved_ahead(self.drafted)
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
@@ -244,7 +245,9 @@ class Publication(RequestQueue):
             return self.settle(row, None, finished=True)
         own, n = row.computed, row.allocated
         if keep:
-            own = self.rules.owned_tokens(own, row.prompt, row.protected, self.opts.strip_thinking_cache)
+            own = self.rules.owned_tokens(own, row.prompt, row.end, row.protected, self.opts.strip_thinking_cache)
+            keep = not self.drafted or self.rules.keeps_stopped(own, row.computed, self.buffered, self.parts)
+        if keep:
             self.checkpoint(row, own, finished=True)
         for start, stop in ((row.protected, own), (-(-own // self.page) * self.page, n)):
             live = min(max(start, row.evicted), stop)
@@ -257,7 +260,7 @@ class Publication(RequestQueue):
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
-        self.record_end(row, why, cancelled)
+        self.record_end(row, why, cancelled, row.end)
         try:
             self.release(row, keep)
         except ProcessAborted as end:               # before the server sends the last token

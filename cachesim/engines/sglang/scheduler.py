@@ -248,7 +248,7 @@ class Scheduler(Publication):
         self.running = [rows[k] for k in self.rules.kept_order(order)]
 
     def _fits(self, rows: list[Row]) -> bool:
-        need = sum(max(0, s.ceil(row.computed + 1 + self.drafted, self.page) - s.ceil(row.allocated, self.page))
+        need = sum(max(0, s.ceil(row.computed + self.ahead, self.page) - s.ceil(row.allocated, self.page))
                    for row in rows)  # fmt: skip
         self.make_room(need)
         return self.kv.available >= need
@@ -270,14 +270,20 @@ class Scheduler(Publication):
                                       self.opts.swa_eviction_interval)  # fmt: skip
 
     def _allocate_decode(self) -> list[Part]:
-        """Allocate the slots of each running request, with its drafts, and return the parts of the step."""
-        self.make_room((self.rules.decode_pages * self.page + self.drafted) * len(self.running))
-        parts = []
-        for row in self.running:
-            self.allocate(row, max(row.allocated, row.computed + 1 + self.drafted))
-            row.steps += 1
-            parts.append(self.decode_part(row))
-        return parts
+        """Allocate the slots of each running request, with drafts in whole pages, and return the parts of the step."""
+        rows, page = self.running, self.page
+        stops = [max(row.allocated, s.ceil(row.computed + self.ahead, page if self.drafted else 1)) for row in rows]
+        spare, need = self.rules.decode_pages * page * len(rows), sum(stops) - sum(row.allocated for row in rows)
+        if self.drafted:
+            spare = need + (spare if page > 1 else 0) if need else 0
+        self.make_room(spare)
+        grid, buffered = s.ceil(self.opts.state_grid, page), self.buffered and STATE in self.parts
+        for row, stop in zip(rows, stops, strict=True):
+            self.allocate(row, stop)
+            row.steps, row.stop = row.steps + 1, self.verified(row)
+            track = self.rules.track_decode(row.computed, row.stop, grid, self.opts.mamba_track_interval)
+            row.mark = self.decide(track, row) if buffered else None
+        return [self.decode_part(row) for row in rows]
 
     def verified(self, row: Row) -> int:
         """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
@@ -286,12 +292,10 @@ class Scheduler(Publication):
         return row.computed + 1 + min(self.drafted, right)
 
     def decode_part(self, row: Row) -> Part:
-        n, end = row.computed + 1, None
-        if self.buffered and STATE in self.parts:
-            end = self.decide(self.rules.track_decode(n, s.ceil(self.opts.state_grid, self.page),
-                                                      self.opts.mamba_track_interval), row)  # fmt: skip
-        if end is None or row.track is None:
+        """Return the next token of a request in a decode step."""
+        n = row.computed + 1
+        if row.mark != n or row.track is None:
             return Part(row, n - 1, n, None, None)
-        row.tracked_before, row.tracked = row.tracked, end
+        row.tracked_before, row.tracked = row.tracked, n
         row.last_track, row.next_track = row.next_track, 1 - row.next_track
-        return Part(row, n - 1, n, end, row.track[row.last_track])
+        return Part(row, n - 1, n, n, row.track[row.last_track])

@@ -55,7 +55,8 @@ class Server(Inspected):
         parts = self.allocate_prefill(chosen) if chosen else []
         for row in chosen:
             self.record_launch(row, "node", row.prefix)
-        self._evaluate(parts, self._end_chunk)
+        self._evaluate(parts)
+        self._settle_step([part.row for part in parts], self._end_chunk)
         self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
         return bool(parts)
 
@@ -64,15 +65,15 @@ class Server(Inspected):
         retracted: list[int] = []
         oom: list[int] = []
         first = parts = self.prepare_decode(retracted, oom)
-        ends = {part.row: self.verified(part.row) for part in first}
         while parts:
-            self._evaluate(parts, self._ends)
-            parts = [self.decode_part(row) for row, end in ends.items() if row.busy and row.computed < end]
+            self._evaluate(parts)
+            parts = [self.decode_part(part.row) for part in first if part.row.computed < part.row.stop]
         run = [part._replace(stop=part.row.computed) for part in first]
+        self._settle_step([part.row for part in first], self._ends)
         self.emit(Turn("decode", [], [], *_run(run), retracted, oom))
 
-    def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
-        """Evaluate the parts of a step, then end each."""
+    def _evaluate(self, parts: list[Part]) -> None:
+        """Evaluate the parts of a step. Right draft tokens behind the end of an answer are evaluated, too."""
         if not parts:
             return
         said = self.forward(parts)
@@ -81,9 +82,21 @@ class Server(Inspected):
         for part, hidden in zip(parts, said, strict=True):
             part.row.computed = part.stop
             self.decline_states(part)
-            if part.stop == len(part.row.all):
-                self.record_output(part.row, hidden)
-        for row in (part.row for part in parts):
+            self._speak(part.row, hidden)
+
+    def _speak(self, row: Row, hidden: Hidden | None) -> None:
+        """Append the next token to a request whose tokens are all evaluated."""
+        if row.computed < len(row.all):
+            return
+        if row.over:
+            row.all.append(self.sampler(row.all, row.task.request, len(row.all) - row.prompt))
+            return
+        self.record_output(row, hidden)
+        row.over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
+
+    def _settle_step(self, rows: list[Row], end: Callable[[Row], Any]) -> None:
+        """End each request of a step, or what the step was for it."""
+        for row in rows:
             end(row)
             at = row.task.request.cancel_at
             if row.busy and at is not None and row.computed >= at:
@@ -100,10 +113,9 @@ class Server(Inspected):
 
     def _ends(self, row: Row) -> bool:
         """End the request if its answer is complete."""
-        over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
-        if over:
+        if row.over:
             self.leave(row, "limit")
-        return over
+        return row.over
 
 
 def _run(parts: list[Part]) -> tuple[list[list[int]], list[int]]:

@@ -18,7 +18,8 @@ V0_5_23 = Rules(
     evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
     copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
     taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
-    owned_tokens=reported.owned_prompt, give_at_end=r.give_at_end,
+    reserved_ahead=r.reserved_ahead, owned_tokens=reported.owned_prompt, keeps_stopped=r.keeps_stopped,
+    give_at_end=r.give_at_end,
     insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
@@ -37,6 +38,7 @@ V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
+    owned_tokens=reported.owned_run,
     inferred=("admission", "next_chunk", "retract_order"),
 )  # fmt: skip
 

@@ -34,11 +34,13 @@ class Rules(RuleSet):
     stays_above: Callable[..., bool]
     drop_inside: Rule
     copy_unlock: Callable[..., int | None]
+    reserved_ahead: Callable[..., int]
     track_prefill: Rule
     track_decode: Rule
     taken_after: Callable[..., int]
     give_at_chunk: Callable[..., int]
     owned_tokens: Callable[..., int]
+    keeps_stopped: Callable[..., bool]
     give_at_end: Callable[..., int]
     insert_to_branch: Callable[..., int]
     publish_pages: Rule
