@@ -52,6 +52,7 @@ class Publication(RequestQueue):
         self.waiting: list[Row] = []
         self.running: list[Row] = []
         self.chunked: Row | None = None
+        self.full = False               # a request was refused, and no request has left since
 
     def report(self, head: log_events.Event | None = None) -> None:
         """Log an event, then the changes of the tree that it caused."""
@@ -269,4 +270,4 @@ class Publication(RequestQueue):
         for rows in (self.running, self.waiting):
             if row in rows:
                 rows.remove(row)
-        self.chunked = None if row is self.chunked else self.chunked
+        self.chunked, self.full = None if row is self.chunked else self.chunked, False

@@ -107,7 +107,8 @@ class Scheduler(Publication):
         """Return the requests of a prefill step; None if the server does not try one."""
         opts = self.opts
         held = len(self.running) + (self.chunked is not None)
-        if not (self.waiting or self.chunked) or (held >= opts.max_running_requests and self.chunked is None):
+        self.full = self.full and bool(self.running) and self.rules.stays_full(bool(self.window))
+        if self.chunked is None and (self.full or not self.waiting or held >= opts.max_running_requests):
             return None
         self.sort_queue()
         budget = Budget(opts.max_prefill_tokens, opts.chunked_prefill_size if opts.chunked_prefill_size > 0 else None)
@@ -117,13 +118,14 @@ class Scheduler(Publication):
             self._continue_chunk(self.chunked, budget, chosen)
         held -= len(chosen)
         for row in self.waiting:
-            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
+            if self.full or held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
                 break
             self.match(row, len(row.all) - 1, True)
             row.protected = row.prefix
             verdict = self._admit(row, budget, chosen)
             verdicts.append([row.id, verdict])
             if verdict != s.CONTINUE:
+                self.full = verdict == s.NO_TOKEN and bool(self.running)
                 break
         self.queue_seen = self.waiting
         self.waiting = [row for row in self.waiting if row not in chosen]
@@ -261,6 +263,7 @@ class Scheduler(Publication):
         self.make_room(self.rules.retract_steps * remaining)
         row.restart()
         self.waiting.append(row)
+        self.full = False
 
     def _slide_windows(self) -> None:
         """Let generating requests give back the window slots that they no longer read."""

@@ -96,7 +96,8 @@ class Server(Inspected):
 
     def _settle_step(self, rows: list[Row], end: Callable[[Row], Any]) -> None:
         """End each request of a step, or what the step was for it."""
-        for row in rows:
+        for k in self.rules.settle_order([row is self.chunked for row in rows]):
+            row = rows[k]
             end(row)
             at = row.task.request.cancel_at
             if row.busy and at is not None and row.computed >= at:
@@ -104,7 +105,9 @@ class Server(Inspected):
 
     def _end_chunk(self, row: Row) -> None:
         """Insert what a chunk has computed; after the last chunk the request generates."""
-        if row is not self.chunked:
+        if row is self.chunked:
+            self.full = False
+        else:
             self.running.append(row)
             if self._ends(row):
                 return

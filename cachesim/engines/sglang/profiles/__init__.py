@@ -14,7 +14,8 @@ from cachesim.engines.sglang.rules import tree as t
 V0_5_23 = Rules(
     name="sglang@0.5.23", build="0.5.23", source="SGLang 0.5.23 (PyPI)",
     waits_for_twin=s.waits_for_twin, queue_order=s.queue_order, accept_node=t.accept_node, best_hit=t.best_hit,
-    branch_point=t.branch_point, recent_span=t.recent_span, admission=s.admission, next_chunk=s.next_chunk,
+    branch_point=t.branch_point, recent_span=t.recent_span, stays_full=s.stays_full, admission=s.admission,
+    next_chunk=s.next_chunk,
     evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
     copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
     taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
@@ -25,13 +26,13 @@ V0_5_23 = Rules(
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
     keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
     counts_hit=t.counts_others, keys_are_pairs=t.keys_are_pairs, retained_window=t.retained_window,
-    retract_order=r.retract_order, kept_order=r.kept_in_order,
+    settle_order=r.settle_chunk_last, retract_order=r.retract_order, kept_order=r.kept_in_order,
 )  # fmt: skip
 
 RECORDED = replace(
     V0_5_23, name="sglang@0.5.23-recorded", source="the loop around SGLang 0.5.23 (PyPI) in the recordings",
     refreshed=frozenset(t.PRIORITIES), decode_pages=0, decode_order=("slide_windows", "retract"),
-    kept_order=r.kept_in_place,
+    stays_full=s.tries_each_step, settle_order=r.settle_in_place, kept_order=r.kept_in_place,
 )  # fmt: skip
 
 V0_5_20 = replace(

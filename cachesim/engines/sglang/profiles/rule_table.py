@@ -26,6 +26,7 @@ class Rules(RuleSet):
     best_hit: Rule
     branch_point: Callable[..., int | None]
     recent_span: Callable[..., int]
+    stays_full: Callable[..., bool]
     admission: Rule
     next_chunk: Callable[..., int]
     evict_quota: Callable[..., int]
@@ -54,6 +55,7 @@ class Rules(RuleSet):
     drop_excess: Rule
     counts_hit: Callable[..., bool]
     prompt_boundary: Callable[..., int]
+    settle_order: Callable[..., Sequence[int]]
     retract_order: Rule
     kept_order: Callable[..., Sequence[int]]
     many_waiting: int = 128         # more waiting requests than this are not matched

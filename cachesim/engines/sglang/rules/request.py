@@ -147,6 +147,19 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     return Decision(order, {"running": len(running)})
 
 
+@rule("S-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+def settle_chunk_last(chunked: Sequence[bool]) -> Sequence[int]:
+    """The chunk of a request whose prompt goes on enters the tree after all other requests of its step, when the next
+    step begins. Returns the order of the requests."""
+    return sorted(range(len(chunked)), key=lambda k: chunked[k])
+
+
+@rule("S-SETTLE.BATCH", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+def settle_in_place(chunked: Sequence[bool]) -> Sequence[int]:
+    """The recorder's loop goes through the requests of a step in the order of the batch."""
+    return range(len(chunked))
+
+
 @rule("S-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))
 def kept_in_order(order: Sequence[int]) -> Sequence[int]:
     """After a retraction the batch has the order in which its requests are kept."""

@@ -103,6 +103,19 @@ def admission(ask: Candidate) -> Decision:
     return Decision(max(0, end - ask.hit), because)
 
 
+@rule("S-FULL.STAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+def stays_full(windows: bool) -> bool:
+    """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
+    with windows is tried in each step. Returns whether the server stays full."""
+    return not windows
+
+
+@rule("S-FULL.TRIES", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+def tries_each_step(windows: bool) -> bool:
+    """The recorder's loop tries waiting requests in each step."""
+    return False
+
+
 @rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
     """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
