@@ -41,6 +41,7 @@ class Scheduler(Publication):
 
     passes = 0               # passes over the queue
     queue_seen: list[Row]    # the queue as the policy sorted it last
+    facts: list[s.Waiting]   # what the policy knew of it
 
     def free_slots(self, part: int) -> int:
         """Return the slots of a part that are free or can be evicted."""
@@ -58,7 +59,8 @@ class Scheduler(Publication):
         facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
                            row.task.request.n_predict, row.id in late, places.get(row.id, 0))
                  for row in rows]  # fmt: skip
-        self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
+        order = self.decide(rules.queue_order(policy, facts), None)
+        self.waiting, self.facts = [rows[k] for k in order], [facts[k] for k in order]
         if policy not in s.AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
                 for row in self.waiting[::-1]:
@@ -160,6 +162,7 @@ class Scheduler(Publication):
         if not fits:
             return
         left = len(row.all) - row.prefix
+        fits = min(fits, self.rules.chunk_share(self.opts.schedule_policy, left, self.facts, budget.chunk, self.page))
         chosen.append(row)
         self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
         self.chunked = row if left > fits else None

@@ -29,6 +29,7 @@ class Rules(RuleSet):
     stays_full: Callable[..., bool]
     admission: Rule
     next_chunk: Callable[..., int]
+    chunk_share: Callable[..., int]
     evict_quota: Callable[..., int]
     evict_first: Callable[..., Any]
     drop_leaf: Rule

@@ -103,6 +103,19 @@ def admission(ask: Candidate) -> Decision:
     return Decision(max(0, end - ask.hit), because)
 
 
+@rule("S-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit"))
+def chunk_share(policy: str, left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
+    """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
+    request has left, and at least a page for itself. Returns the most tokens."""
+    shared = 0
+    for one in waiting if policy == "shortest-prefill-first" and chunk >= 2 * page else ():
+        work = max(1, one.n - one.hit)
+        if work >= left or shared + ceil(work, page) > chunk - page:
+            break
+        shared += ceil(work, page)
+    return (chunk - shared) // page * page if shared else chunk
+
+
 @rule("S-FULL.STAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
 def stays_full(windows: bool) -> bool:
     """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
