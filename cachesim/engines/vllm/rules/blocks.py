@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.block_pool import BACK, FRONT
 from cachesim.engines.vllm.rules.lookup import window_blocks
 from cachesim.engines.vllm.rules.sources import (
     coordinator,
@@ -19,7 +20,6 @@ from cachesim.engines.vllm.rules.sources import (
 )
 
 DENSE = -1                   # `None` of the real option: every block is kept
-FRONT, BACK = "front", "back"
 
 
 @rule("V-HASH-1", Role.MEMORY, utils("hash_block_tokens"))
