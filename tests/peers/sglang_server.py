@@ -68,7 +68,7 @@ class RealServer:
         vars(rows).update(
             mamba_allocator=self.states, enable_mamba_extra_buffer=self.buffered, enable_mamba_extra_buffer_lazy=False,
             mamba_ping_pong_track_buffer_size=2, mamba_initial_tracking_slots=2, mamba_ckpt_pool=None,
-            req_index_to_mamba_ping_pong_track_buffer_mapping=memory.tensor([[0, 0]] * requests).view(memory.StateTensor),
+            req_index_to_mamba_ping_pong_track_buffer_mapping=memory.no_states(requests),
             mamba_pool=SimpleNamespace(replayssm_write_pos=None, copy_from=lambda *args: None), req_to_token=slots,
             write=slots.__setitem__, free=lambda row: setattr(row.kv, "req_pool_idx", None))
         return rows

@@ -148,6 +148,11 @@ class StateTensor(Tensor):
         return np.expand_dims(self, axis).view(StateTensor)
 
 
+def no_states(requests):
+    """Return a table of tracked states without any."""
+    return np.zeros((requests, 2), np.int64).view(StateTensor)
+
+
 class StateSlots:
     """Slots of states."""
 

@@ -85,13 +85,12 @@ class Inspected(Worker):
         rows = [row for row in self.slots if row.allocated]
         own = [row.buffer[row.protected : row.allocated] for row in rows]
         slots = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)])
-        for pool, used in ((self.kv.full, slots), (self.kv.window, self.kv.peer[slots] if self.window else slots)):
-            if pool is not None:
-                pages = np.concatenate((np.unique(used[used > 0] // pool.page), np.array(pool.free, np.int64)))
-                if len(np.unique(pages)) != len(pages) or len(pages) != pool.size // pool.page:
-                    raise Crash(f"{len(pages)} pages are free or in use, of {pool.size // pool.page}")
+        self.kv.full.check(slots)
+        if self.kv.window is not None:
+            self.kv.window.check(self.kv.peer[slots])
         if STATE in self.parts:
-            states = [node.value[STATE] for node in nodes if node.value[STATE] is not None] + list(self.states.free)
+            states = [node.value[STATE] for node in nodes if node.value[STATE] is not None]
             states += [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]
-            if sorted(states) != list(range(1, self.states.size + 1)):
-                raise Crash("slots of states are lost or used twice")
+            if len(set(states)) < len(states):
+                raise Crash("slots of states are used twice")
+            self.states.check(np.array(states, np.int64))

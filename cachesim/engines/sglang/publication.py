@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import pairwise
 from typing import Any, Callable, Sequence
 
@@ -18,9 +17,9 @@ from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
+from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
 
@@ -31,8 +30,8 @@ class Publication(RequestQueue):
         self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: log_events.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.page, self.longest = False, opts.page_size, opts.max_total_tokens - 2 * opts.page_size
+        self.start_queue(rules, spec, opts, model, log, sampler)
+        self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
@@ -46,11 +45,6 @@ class Publication(RequestQueue):
         self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
         self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
-        self.sampler = CountingSampler(sampler, log)
-        self.slots: list[Row] = []
-        self.queue: deque[ReceivedRequest] = deque()
-        self.waiting: list[Row] = []
-        self.running: list[Row] = []
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since
 

@@ -51,7 +51,7 @@ class StepPlayer:
             server.send_recorded(self.requests[str(step["req"])], FIELDS)
             return PlayedStep({"req": server.slots[-1].id})
         if op == "abort":
-            server.leave(server.slots[step["req"]], "none", cancelled=True)
+            server.abort(server.slots[step["req"]])
             return PlayedStep({"ev": self._rows(first, len(server.log.events))})
         said: list[tuple[int, Request, Answer]] = []
         if not self.turns:

@@ -83,25 +83,12 @@ class Scheduler(Publication):
         return late
 
     def _tree_places(self) -> dict[int, int]:
-        """Return the place of each waiting request in a depth-first walk that visits the child with most waiting
-        requests below it first, and a node after its children."""
-        ends: dict[Node, list[Row]] = {}
+        """Return the place of each waiting request in a walk of the tree, see ``heaviest_first``."""
+        ends: dict[Node, list[int]] = {}
         for row in self.waiting:
             if row.node is not None:
-                ends.setdefault(row.node, []).append(row)
-        weight: dict[Node, int] = {}
-        for node, rows in ends.items():
-            for one in (*node.path(), self.tree.root):
-                weight[one] = weight.get(one, 0) + len(rows)
-        order, todo = list[Row](), [(self.tree.root, False)]
-        while todo:
-            node, done = todo.pop()
-            if done:
-                order += ends.get(node, ())
-                continue
-            near = sorted((c for c in node.children.values() if c in weight), key=lambda c: -weight[c])
-            todo += [(node, True), *((child, False) for child in reversed(near))]
-        return {row.id: place for place, row in enumerate(order)}
+                ends.setdefault(row.node, []).append(row.id)
+        return {number: place for place, number in enumerate(self.tree.heaviest_first(ends))}
 
     # Prefill.
 

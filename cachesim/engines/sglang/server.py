@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import TokenList, Tokens
-from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.inspection import Inspected
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.scheduler import Part
-from cachesim.engines.shared.request_queue import key_of
+from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
 from cachesim.model import Hidden
 
 
@@ -21,29 +19,21 @@ class Server(Inspected):
     said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
     too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
-    def take_tasks(self) -> None:
-        """Run the first half of a round: move the received requests to the waiting queue."""
-        while self.queue:
-            task = self.queue.popleft()
-            space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
-            key = key_of(*space)
-            task.answer.id_slot, task.answer.keys = len(self.slots), ((0, key),) if key else ()
-            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), key, space=space))
-            self.waiting.append(self.slots[-1])
+    def new_row(self, task: ReceivedRequest) -> Row:
+        """Return a row for a received request, the next of ``slots``."""
+        space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
+        return Row(len(self.slots), task, TokenList(task.request.prompt), key_of(*space), space=space)
 
-    def update(self) -> None:
-        """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
-        if self.dead:
-            return
-        try:
-            for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
-                self.leave(row, "none", cancelled=True)
-            prefilled = self._prefill()
-            self.stalled = not prefilled and not self.running
-            if not prefilled and self.running:
-                self._decode()
-        except ProcessAborted as end:
-            self.record_death(end)
+    def abort(self, row: Row) -> None:
+        """End a request whose client left."""
+        self.leave(row, "none", cancelled=True)
+
+    def work(self) -> None:
+        """Run a prefill step if a request can start or continue, else a decode step."""
+        prefilled = self._prefill()
+        self.stalled = not prefilled and not self.running
+        if not prefilled and self.running:
+            self._decode()
 
     def _prefill(self) -> bool:
         """Run a prefill step; return whether there was one."""
@@ -101,7 +91,7 @@ class Server(Inspected):
             end(row)
             at = row.task.request.cancel_at
             if row.busy and at is not None and row.computed >= at:
-                self.leave(row, "none", cancelled=True)
+                self.abort(row)
 
     def _end_chunk(self, row: Row) -> None:
         """Insert what a chunk has computed; after the last chunk the request generates."""

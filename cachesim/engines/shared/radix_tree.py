@@ -8,7 +8,7 @@ evicted. SGLang alone has such a tree; vLLM hashes blocks (`block_keys`).
 from __future__ import annotations
 
 import heapq
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -67,6 +67,23 @@ class RadixTree:
         while level:
             level = [child for node in level for child in node.children.values()]
             yield from level
+
+    def heaviest_first(self, ends: Mapping[Node, Sequence[int]]) -> list[int]:
+        """Return the numbers that end at nodes in a depth-first order: of the children, the one with most numbers
+        behind it first; a node after its children."""
+        weight: dict[Node, int] = {}
+        for node, numbers in ends.items():
+            for one in (*node.path(), self.root):
+                weight[one] = weight.get(one, 0) + len(numbers)
+        order, todo = list[int](), [(self.root, False)]
+        while todo:
+            node, done = todo.pop()
+            if done:
+                order += ends.get(node, ())
+                continue
+            near = sorted((child for child in node.children.values() if child in weight), key=lambda one: -weight[one])
+            todo += [(node, True), *((child, False) for child in reversed(near))]
+        return order
 
     def size(self, node: Node, part: int) -> int:
         """Return the number of slots that a part of a node has."""
