@@ -35,7 +35,7 @@ class RealServer:
         source.SETTINGS |= {
             "env": {"SGLANG_SWA_EVICTION_INTERVAL": opts["swa_eviction_interval"], "SGLANG_RETRACT_DECODE_STEPS": 20},
             "memory": source.Settings(radix_eviction_policy=opts["radix_eviction_policy"]),
-            "schedule": source.Settings(page_size=self.page),
+            "schedule": source.Settings(page_size=self.page, schedule_policy=opts["schedule_policy"]),
             "exec": source.Settings(
                 grid=grid, track_grid=int(np.lcm(grid, opts["mamba_track_interval"])), mamba=source.Settings(
                     enable_mamba_extra_buffer=self.buffered and 2 in parts, enable_mamba_extra_buffer_lazy=False)),
@@ -147,6 +147,7 @@ class RealServer:
                 self.full = verdict == result.NO_TOKEN and bool(running)
                 self.revert(row, adder.can_run_list)
                 break
+        assert self.chunked is None or adder.new_chunked_req is None
         self.chunked = adder.new_chunked_req or self.chunked
         return adder.can_run_list
 

@@ -255,7 +255,7 @@ class Publication(RequestQueue):
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
-        self.record_end(row, why, cancelled, row.end)
+        self.record_end(row, why, cancelled)
         try:
             self.release(row, keep)
         except ProcessAborted as end:               # before the server sends the last token

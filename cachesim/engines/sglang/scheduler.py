@@ -161,8 +161,9 @@ class Scheduler(Publication):
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
+        cut = self.chunked is not None and self.opts.schedule_policy == s.SHORTEST
         ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
-                        window, size, self.retained, self.page)  # fmt: skip
+                          window, size, self.retained, self.page, cut)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)

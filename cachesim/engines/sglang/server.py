@@ -79,6 +79,7 @@ class Server(Inspected):
         if row.computed < len(row.all):
             return
         if row.over:
+            self.record_evaluated(row, hidden)
             row.all.append(self.sampler(row.all, row.task.request, len(row.all) - row.prompt))
             return
         self.record_output(row, hidden)

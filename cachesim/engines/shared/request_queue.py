@@ -188,14 +188,18 @@ class RequestQueue(Driver):
                 row.task.answer.dies(end)
                 row.busy = False
 
-    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens, and append the next token."""
-        task, tokens, digest, logits = row.task, row.all, 0, None
-        answer = task.answer
+    def record_evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens."""
+        digest, logits = 0, None
         if hidden is not None and self.model is not None:
             digest = int(hidden.digest[-1])
             logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
-        answer.outputs.append(Output(len(tokens) - 1, digest, logits))
+        row.task.answer.outputs.append(Output(len(row.all) - 1, digest, logits))
+
+    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens, and append the next token."""
+        self.record_evaluated(row, hidden)
+        task, tokens, answer = row.task, row.all, row.task.answer
         token = self.sampler(tokens, task.request, answer.predicted_n)
         tokens.append(token)
         answer.tokens.append(token)

@@ -93,7 +93,7 @@ def test_drafts_take_slots_and_steps(engine):
     server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
     answer = server.complete(Request(A, 9, draft_else=2))
     assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 29]]]
-    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 9)
+    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 10)
     alone = start(engine, "A", "provenance").complete(Request(A, 9))
     assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
     server.check()
