@@ -10,7 +10,7 @@ from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.model import Rows
 
 
@@ -55,16 +55,11 @@ class Inspected(Worker):
 
     def kept(self) -> list[Key]:
         """Return the keys of all nodes and states."""
-        return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
-                if node.value[part] is not None]  # fmt: skip
+        return self.points.kept()
 
     def nodes(self) -> list[TreeCell]:
         """Return the nodes of the tree."""
-        names = [("rows", "window", "state")[part] for part in self.parts]
-        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
-                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is not None],
-                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is None],
-                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
+        return self.points.cells()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""

@@ -240,7 +240,8 @@ class Publication(RequestQueue):
             return self.settle(row, None, finished=True)
         own, n = row.computed, row.allocated
         if keep:
-            own = self.rules.owned_tokens(own, row.prompt, row.end, row.protected, self.opts.strip_thinking_cache)
+            stop = row.prompt + row.task.answer.predicted_n if row.over else own
+            own = self.rules.owned_tokens(own, row.prompt, stop, row.protected, self.opts.strip_thinking_cache)
             keep = not self.drafted or self.rules.keeps_stopped(own, row.computed, self.buffered, self.parts)
         if keep:
             self.checkpoint(row, own, finished=True)

@@ -39,11 +39,6 @@ class Row(RequestRow):
     steps: int = 0                          # decode steps since it started
     over: bool = False                      # its answer is complete
 
-    @property
-    def end(self) -> int:
-        """Number of evaluated tokens, without draft tokens behind the answer."""
-        return min(self.computed, self.prompt + self.task.answer.predicted_n) if self.over else self.computed
-
     def append(self, slots: Slots) -> None:
         """Add slots to the row."""
         n = self.allocated + len(slots)
