@@ -19,12 +19,45 @@ from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.memory.tree import Insertion, Tree
 from cachesim.engines.shared.page_pool import KvPools, StatePool
+from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
 
 LENGTH = 100                   # operations on a tree
 
 
 SECONDS = Counter()             # CPU time of the released tree and of ours
+
+
+def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False):
+    """Return a released tree on these slots and rows."""
+    names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
+    real.parts.mamba.mamba_cache_chunk_size = lambda: grid
+    real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
+    mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=False)
+    real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
+    kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
+    cache = object.__new__(real.cache)
+    params = SimpleNamespace(
+        page_size=page, is_eagle=eagle, enable_session_radix_cache=False, eviction_policy=policy,
+        eviction_policy_config=None, token_to_kv_pool_allocator=slots, req_to_token_pool=rows,
+        enable_kv_cache_events=False, dynamo_kv_event_format=False, kv_event_lora_names=None,
+        sliding_window_size=window, swa_retain_window=window, swa_gates_prefix_match=True,
+        enable_mamba_extra_buffer=buffered, disable=False,
+    )  # fmt: skip
+    vars(cache).update(
+        req_to_token_pool=rows, token_to_kv_pool_allocator=slots, disable=False, linker=None,
+        enable_session_radix_cache=False, buffer_pipeline=None, cache_controller=None, metrics_collector=None,
+        is_swa_enabled=1 in parts, is_mamba_enabled=2 in parts, host_memory_mode="cache",
+        decoder_swa_bounded_replay=False,
+        _sliding_window_size=window if 1 in parts else None, tree_components=tuple(names[part] for part in parts),
+        enable_mamba_extra_buffer=buffered, update_eviction_metrics=lambda *args: None,
+        session=source.Settings(**{f"try_{name}": lambda *args, **kwargs: None for name in (
+            "match_prefix", "inc_lock_ref", "dec_lock_ref")}),
+    )  # fmt: skip
+    cache.components = {names[part]: kinds[part](cache, params) for part in parts}
+    cache._components_tuple = tuple(cache.components.values())
+    cache.tree_core = real.core(params, cache.components)
+    return cache
 
 
 class Trees:
@@ -34,41 +67,15 @@ class Trees:
 
     def __init__(self, real, parts, page, window, size, states, policy, cap, grid):
         self.real, self.parts, self.page, self.locks = real, parts, page, []
-        self.slots, self.states = source.Allocator(size, page, 1 in parts), source.StateSlots(states)
+        self.slots = (memory.WindowAllocator if 1 in parts else memory.Allocator)(size, page, size)
+        self.states = memory.StateSlots(states)
         self.names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-        self.cache = self._cache(window, policy, cap, grid)
+        self.cache = released_cache(real, parts, page, self.slots, memory.Rows(mamba_allocator=self.states), window,
+                                    policy, cap, grid)  # fmt: skip
         opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
                         "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip
         self.kv, self.pool = KvPools(page, size, size if 1 in parts else None), StatePool(states)
         self.tree = Tree(self.rules, opts, parts, window, self.kv, self.pool)
-
-    def _cache(self, window, policy, cap, grid):
-        real, rows = self.real, source.Rows(mamba_allocator=self.states)
-        real.parts.mamba.mamba_cache_chunk_size = lambda: grid
-        real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
-        mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=False)
-        real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
-        kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
-        cache = object.__new__(real.cache)
-        params = SimpleNamespace(
-            page_size=self.page, is_eagle=False, enable_session_radix_cache=False, eviction_policy=policy,
-            eviction_policy_config=None, token_to_kv_pool_allocator=self.slots, req_to_token_pool=rows,
-            enable_kv_cache_events=False, dynamo_kv_event_format=False, kv_event_lora_names=None,
-            sliding_window_size=window, swa_retain_window=window, swa_gates_prefix_match=True,
-            enable_mamba_extra_buffer=True, disable=False,
-        )  # fmt: skip
-        vars(cache).update(
-            req_to_token_pool=rows, token_to_kv_pool_allocator=self.slots, disable=False, linker=None,
-            enable_session_radix_cache=False, buffer_pipeline=None, cache_controller=None, metrics_collector=None,
-            is_swa_enabled=1 in self.parts, is_mamba_enabled=2 in self.parts, host_memory_mode="cache",
-            _sliding_window_size=window, tree_components=tuple(self.names[part] for part in self.parts),
-            session=SimpleNamespace(**{f"try_{name}": lambda *args, **kwargs: None for name in (
-                "match_prefix", "inc_lock_ref", "dec_lock_ref")}), update_eviction_metrics=lambda *args: None,
-        )  # fmt: skip
-        cache.components = {self.names[part]: kinds[part](cache, params) for part in self.parts}
-        cache._components_tuple = tuple(cache.components.values())
-        cache.tree_core = real.core(params, cache.components)
-        return cache
 
     def evict(self, *asked):
         params = self.real.params.EvictParams(num_tokens=asked[0], swa_num_tokens=asked[1], mamba_num=asked[2])

@@ -10,7 +10,7 @@ from vllm.v1.metrics.stats import PrefixCacheStats
 from vllm.v1.request import RequestStatus
 
 from cachesim.engines.vllm.memory.tables import Cached
-from cachesim.engines.vllm.profiles.releases import V0_33_0
+from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.row import ABSENT
 from cachesim.engines.vllm.rules.blocks import DENSE, Mask
 from cachesim.engines.vllm.rules.lookup import Find

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Sequence
-
 import numpy as np
 
 from cachesim.base.errors import Crash
@@ -12,7 +10,7 @@ from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA, key_of
+from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.model import Rows
 
 
@@ -57,20 +55,11 @@ class Inspected(Worker):
 
     def kept(self) -> list[Key]:
         """Return the keys of all nodes and states."""
-        return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
-                if node.value[part] is not None]  # fmt: skip
+        return self.points.kept()
 
     def nodes(self) -> list[TreeCell]:
         """Return the nodes of the tree."""
-        names = [("rows", "window", "state")[part] for part in self.parts]
-        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
-                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is not None],
-                         [name for name, part in zip(names, self.parts, strict=True) if node.value[part] is None],
-                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
-
-    def occupied_slots(self) -> Sequence[int]:
-        """Return the requests in progress: an ended request leaves only nodes that others can find."""
-        return self.busy()
+        return self.points.cells()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
@@ -91,13 +80,12 @@ class Inspected(Worker):
         rows = [row for row in self.slots if row.allocated]
         own = [row.buffer[row.protected : row.allocated] for row in rows]
         slots = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)])
-        for pool, used in ((self.kv.full, slots), (self.kv.window, self.kv.peer[slots] if self.window else slots)):
-            if pool is not None:
-                pages = np.concatenate((np.unique(used[used > 0] // pool.page), np.array(pool.free, np.int64)))
-                if len(np.unique(pages)) != len(pages) or len(pages) != pool.size // pool.page:
-                    raise Crash(f"{len(pages)} pages are free or in use, of {pool.size // pool.page}")
+        self.kv.full.check(slots)
+        if self.kv.window is not None:
+            self.kv.window.check(self.kv.peer[slots])
         if STATE in self.parts:
-            states = [node.value[STATE] for node in nodes if node.value[STATE] is not None] + list(self.states.free)
+            states = [node.value[STATE] for node in nodes if node.value[STATE] is not None]
             states += [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]
-            if sorted(states) != list(range(1, self.states.size + 1)):
-                raise Crash("slots of states are lost or used twice")
+            if len(set(states)) < len(states):
+                raise Crash("slots of states are used twice")
+            self.states.check(np.array(states, np.int64))

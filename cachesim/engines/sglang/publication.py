@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import pairwise
 from typing import Any, Callable, Sequence
 
@@ -18,9 +17,9 @@ from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue
+from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
 
@@ -31,26 +30,23 @@ class Publication(RequestQueue):
         self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: log_events.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.page, self.longest = False, opts.page_size, opts.max_total_tokens - 2 * opts.page_size
+        self.start_queue(rules, spec, opts, model, log, sampler)
+        self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
         self.retained = rules.retained_window(self.window, opts.draft_window) if self.window else 0
         self.pairs = int(rules.keys_are_pairs(opts.speculative_algorithm, self.parts))
         self.drafted = opts.speculative_num_steps if opts.speculative_algorithm else 0
+        self.ahead = rules.reserved_ahead(self.drafted)
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
         self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
         self.points = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
-        self.sampler = CountingSampler(sampler, log)
-        self.slots: list[Row] = []
-        self.queue: deque[ReceivedRequest] = deque()
-        self.waiting: list[Row] = []
-        self.running: list[Row] = []
         self.chunked: Row | None = None
+        self.full = False               # a request was refused, and no request has left since
 
     def report(self, head: log_events.Event | None = None) -> None:
         """Log an event, then the changes of the tree that it caused."""
@@ -244,7 +240,10 @@ class Publication(RequestQueue):
             return self.settle(row, None, finished=True)
         own, n = row.computed, row.allocated
         if keep:
-            own = self.rules.owned_tokens(own, row.prompt, row.protected, self.opts.strip_thinking_cache)
+            stop = row.prompt + row.task.answer.predicted_n if row.over else own
+            own = self.rules.owned_tokens(own, row.prompt, stop, row.protected, self.opts.strip_thinking_cache)
+            keep = not self.drafted or self.rules.keeps_stopped(own, row.computed, self.buffered, self.parts)
+        if keep:
             self.checkpoint(row, own, finished=True)
         for start, stop in ((row.protected, own), (-(-own // self.page) * self.page, n)):
             live = min(max(start, row.evicted), stop)
@@ -266,4 +265,4 @@ class Publication(RequestQueue):
         for rows in (self.running, self.waiting):
             if row in rows:
                 rows.remove(row)
-        self.chunked = None if row is self.chunked else self.chunked
+        self.chunked, self.full = None if row is self.chunked else self.chunked, False

@@ -8,7 +8,7 @@ from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep
+from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, answer_so_far
 from cachesim.engines.shared.radix_node import LETTERS
 from cachesim.engines.shared.tree_events import TreeEvent
 from cachesim.engines.shared.tree_points import STATE
@@ -48,9 +48,10 @@ class StepPlayer:
         if op == "final":
             return PlayedStep({"tree": self._tree(), "sizes": self._sizes()})
         if op == "add":
-            return PlayedStep(self._add(self.requests[str(step["req"])]))
+            server.send_recorded(self.requests[str(step["req"])], FIELDS)
+            return PlayedStep({"req": server.slots[-1].id})
         if op == "abort":
-            server.leave(server.slots[step["req"]], "none", cancelled=True)
+            server.abort(server.slots[step["req"]])
             return PlayedStep({"ev": self._rows(first, len(server.log.events))})
         said: list[tuple[int, Request, Answer]] = []
         if not self.turns:
@@ -62,13 +63,6 @@ class StepPlayer:
         fields = self.turns.pop(0) if self.turns else {"op": "idle"}
         more = {"sizes": self._sizes, "tree": self._tree}
         return PlayedStep({**fields, **{name: make() for name, make in more.items() if name in step}}, said)
-
-    def _add(self, sent: Mapping[str, Any]) -> dict[str, Any]:
-        extra = {ours: sent[name] for name, ours in FIELDS.items() if name in sent}
-        answer = tuple(sent["answer"])
-        self.server.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, extra=extra))
-        self.server.take_tasks()
-        return {"req": self.server.slots[-1].id}
 
     def _rows(self, start: int, stop: int) -> list[list[Any]]:
         return [event.row() for event in self.server.log.events[start:stop] if isinstance(event, TreeEvent)]
@@ -92,8 +86,8 @@ class StepPlayer:
 def _said(number: int, held: tuple[int, ...], hidden: Hidden | None) -> tuple[int, Request, Answer]:
     """Return the outputs of a request in a step as an answer to be judged."""
     digests = [] if hidden is None else [int(digest) for digest in hidden.digest]
-    outputs = [Output(len(held) - len(digests) + k, digest, None) for k, digest in enumerate(digests)]
-    return number, Request(held), Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs)
+    return answer_so_far(number, held, [Output(len(held) - len(digests) + k, digest, None)
+                                        for k, digest in enumerate(digests)])  # fmt: skip
 
 
 CLASSES = ClassRecording(setup, StepPlayer, lambda step: {int(request) for request in step.get("bad", {})})

@@ -35,7 +35,9 @@ class Row(RequestRow):
     tracked_before: int | None = None       # length of the other one
     branch: int | None = None               # where a state would have given a longer hit
     window_branch: int | None = None
-    steps: int = 0                          # tokens generated since it started
+    mark: int | None = None                 # length of the state to track in its decode step
+    steps: int = 0                          # decode steps since it started
+    over: bool = False                      # its answer is complete
 
     def append(self, slots: Slots) -> None:
         """Add slots to the row."""

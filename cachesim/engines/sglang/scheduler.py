@@ -41,6 +41,7 @@ class Scheduler(Publication):
 
     passes = 0               # passes over the queue
     queue_seen: list[Row]    # the queue as the policy sorted it last
+    facts: list[s.Waiting]   # what the policy knew of it
 
     def free_slots(self, part: int) -> int:
         """Return the slots of a part that are free or can be evicted."""
@@ -58,7 +59,8 @@ class Scheduler(Publication):
         facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
                            row.task.request.n_predict, row.id in late, places.get(row.id, 0))
                  for row in rows]  # fmt: skip
-        self.waiting = [rows[k] for k in self.decide(rules.queue_order(policy, facts), None)]
+        order = self.decide(rules.queue_order(policy, facts), None)
+        self.waiting, self.facts = [rows[k] for k in order], [facts[k] for k in order]
         if policy not in s.AWARE and self.waiting:
             if opts.radix_eviction_policy in rules.refreshed and self.passes % rules.refresh == 0:
                 for row in self.waiting[::-1]:
@@ -81,25 +83,12 @@ class Scheduler(Publication):
         return late
 
     def _tree_places(self) -> dict[int, int]:
-        """Return the place of each waiting request in a depth-first walk that visits the child with most waiting
-        requests below it first, and a node after its children."""
-        ends: dict[Node, list[Row]] = {}
+        """Return the place of each waiting request in a walk of the tree, see ``heaviest_first``."""
+        ends: dict[Node, list[int]] = {}
         for row in self.waiting:
             if row.node is not None:
-                ends.setdefault(row.node, []).append(row)
-        weight: dict[Node, int] = {}
-        for node, rows in ends.items():
-            for one in (*node.path(), self.tree.root):
-                weight[one] = weight.get(one, 0) + len(rows)
-        order, todo = list[Row](), [(self.tree.root, False)]
-        while todo:
-            node, done = todo.pop()
-            if done:
-                order += ends.get(node, ())
-                continue
-            near = sorted((c for c in node.children.values() if c in weight), key=lambda c: -weight[c])
-            todo += [(node, True), *((child, False) for child in reversed(near))]
-        return {row.id: place for place, row in enumerate(order)}
+                ends.setdefault(row.node, []).append(row.id)
+        return {number: place for place, number in enumerate(self.tree.heaviest_first(ends))}
 
     # Prefill.
 
@@ -107,7 +96,8 @@ class Scheduler(Publication):
         """Return the requests of a prefill step; None if the server does not try one."""
         opts = self.opts
         held = len(self.running) + (self.chunked is not None)
-        if not (self.waiting or self.chunked) or (held >= opts.max_running_requests and self.chunked is None):
+        self.full = self.full and bool(self.running) and self.rules.stays_full(bool(self.window))
+        if self.chunked is None and (self.full or not self.waiting or held >= opts.max_running_requests):
             return None
         self.sort_queue()
         budget = Budget(opts.max_prefill_tokens, opts.chunked_prefill_size if opts.chunked_prefill_size > 0 else None)
@@ -117,13 +107,14 @@ class Scheduler(Publication):
             self._continue_chunk(self.chunked, budget, chosen)
         held -= len(chosen)
         for row in self.waiting:
-            if held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
+            if self.full or held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
                 break
             self.match(row, len(row.all) - 1, True)
             row.protected = row.prefix
             verdict = self._admit(row, budget, chosen)
             verdicts.append([row.id, verdict])
             if verdict != s.CONTINUE:
+                self.full = verdict == s.NO_TOKEN and bool(self.running)
                 break
         self.queue_seen = self.waiting
         self.waiting = [row for row in self.waiting if row not in chosen]
@@ -158,6 +149,7 @@ class Scheduler(Publication):
         if not fits:
             return
         left = len(row.all) - row.prefix
+        fits = min(fits, self.rules.chunk_share(self.opts.schedule_policy, left, self.facts, budget.chunk, self.page))
         chosen.append(row)
         self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
         self.chunked = row if left > fits else None
@@ -169,8 +161,9 @@ class Scheduler(Publication):
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
+        cut = self.chunked is not None and self.opts.schedule_policy == s.SHORTEST
         ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
-                        window, size, self.retained, self.page)  # fmt: skip
+                          window, size, self.retained, self.page, cut)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)
@@ -248,7 +241,7 @@ class Scheduler(Publication):
         self.running = [rows[k] for k in self.rules.kept_order(order)]
 
     def _fits(self, rows: list[Row]) -> bool:
-        need = sum(max(0, s.ceil(row.computed + 1 + self.drafted, self.page) - s.ceil(row.allocated, self.page))
+        need = sum(max(0, s.ceil(row.computed + self.ahead, self.page) - s.ceil(row.allocated, self.page))
                    for row in rows)  # fmt: skip
         self.make_room(need)
         return self.kv.available >= need
@@ -261,6 +254,7 @@ class Scheduler(Publication):
         self.make_room(self.rules.retract_steps * remaining)
         row.restart()
         self.waiting.append(row)
+        self.full = False
 
     def _slide_windows(self) -> None:
         """Let generating requests give back the window slots that they no longer read."""
@@ -270,14 +264,20 @@ class Scheduler(Publication):
                                       self.opts.swa_eviction_interval)  # fmt: skip
 
     def _allocate_decode(self) -> list[Part]:
-        """Allocate the slots of each running request, with its drafts, and return the parts of the step."""
-        self.make_room((self.rules.decode_pages * self.page + self.drafted) * len(self.running))
-        parts = []
-        for row in self.running:
-            self.allocate(row, max(row.allocated, row.computed + 1 + self.drafted))
-            row.steps += 1
-            parts.append(self.decode_part(row))
-        return parts
+        """Allocate the slots of each running request, with drafts in whole pages, and return the parts of the step."""
+        rows, page = self.running, self.page
+        stops = [max(row.allocated, s.ceil(row.computed + self.ahead, page if self.drafted else 1)) for row in rows]
+        spare, need = self.rules.decode_pages * page * len(rows), sum(stops) - sum(row.allocated for row in rows)
+        if self.drafted:
+            spare = need + (spare if page > 1 else 0) if need else 0
+        self.make_room(spare)
+        grid, buffered = s.ceil(self.opts.state_grid, page), self.buffered and STATE in self.parts
+        for row, stop in zip(rows, stops, strict=True):
+            self.allocate(row, stop)
+            row.steps, row.stop = row.steps + 1, self.verified(row)
+            track = self.rules.track_decode(row.computed, row.stop, grid, self.opts.mamba_track_interval)
+            row.mark = self.decide(track, row) if buffered else None
+        return [self.decode_part(row) for row in rows]
 
     def verified(self, row: Row) -> int:
         """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
@@ -286,12 +286,10 @@ class Scheduler(Publication):
         return row.computed + 1 + min(self.drafted, right)
 
     def decode_part(self, row: Row) -> Part:
-        n, end = row.computed + 1, None
-        if self.buffered and STATE in self.parts:
-            end = self.decide(self.rules.track_decode(n, s.ceil(self.opts.state_grid, self.page),
-                                                      self.opts.mamba_track_interval), row)  # fmt: skip
-        if end is None or row.track is None:
+        """Return the next token of a request in a decode step."""
+        n = row.computed + 1
+        if row.mark != n or row.track is None:
             return Part(row, n - 1, n, None, None)
-        row.tracked_before, row.tracked = row.tracked, end
+        row.tracked_before, row.tracked = row.tracked, n
         row.last_track, row.next_track = row.next_track, 1 - row.next_track
-        return Part(row, n - 1, n, end, row.track[row.last_track])
+        return Part(row, n - 1, n, n, row.track[row.last_track])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import TokenList, Tokens
-from cachesim.engines.base import BEFORE_A_SLOT
 from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.inspection import Inspected
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.scheduler import Part
-from cachesim.engines.shared.request_queue import key_of
+from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
 from cachesim.model import Hidden
 
 
@@ -19,39 +17,23 @@ class Server(Inspected):
     """A server of a given version. ``said``: number, tokens and output of each request of the last step."""
 
     said: Sequence[tuple[int, Tokens, Hidden | None]] = ()
-    stalled = False
     too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 
-    def take_tasks(self) -> None:
-        """Run the first half of a round: move the received requests to the waiting queue."""
-        while self.queue:
-            task = self.queue.popleft()
-            space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
-            key = key_of(*space)
-            task.answer.id_slot, task.answer.keys = len(self.slots), ((0, key),) if key else ()
-            self.slots.append(Row(len(self.slots), task, TokenList(task.request.prompt), key, space=space))
-            self.waiting.append(self.slots[-1])
+    def new_row(self, task: ReceivedRequest) -> Row:
+        """Return a row for a received request, the next of ``slots``."""
+        space = tuple(str(task.request.extra.get(name, "")) for name in ("extra_key", "cache_salt"))
+        return Row(len(self.slots), task, TokenList(task.request.prompt), key_of(*space), space=space)
 
-    def update(self) -> None:
-        """Run the second half of a round: a prefill step if a request can start or continue, else a decode step."""
-        if self.dead:
-            return
-        try:
-            for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
-                self.leave(row, "none", cancelled=True)
-            prefilled = self._prefill()
-            self.stalled = not prefilled and not self.running
-            if not prefilled and self.running:
-                self._decode()
-        except ProcessAborted as end:
-            self.record_death(end)
-            for row in self.slots:
-                row.busy = False
+    def abort(self, row: Row) -> None:
+        """End a request whose client left."""
+        self.leave(row, "none", cancelled=True)
 
-    @property
-    def stuck(self) -> bool:
-        """True if the waiting requests never get the slots that they need."""
-        return self.stalled and not self.queue
+    def work(self) -> None:
+        """Run a prefill step if a request can start or continue, else a decode step."""
+        prefilled = self._prefill()
+        self.stalled = not prefilled and not self.running
+        if not prefilled and self.running:
+            self._decode()
 
     def _prefill(self) -> bool:
         """Run a prefill step; return whether there was one."""
@@ -63,7 +45,8 @@ class Server(Inspected):
         parts = self.allocate_prefill(chosen) if chosen else []
         for row in chosen:
             self.record_launch(row, "node", row.prefix)
-        self._evaluate(parts, self._end_chunk)
+        self._evaluate(parts)
+        self._settle_step([part.row for part in parts], self._end_chunk)
         self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
         return bool(parts)
 
@@ -72,15 +55,15 @@ class Server(Inspected):
         retracted: list[int] = []
         oom: list[int] = []
         first = parts = self.prepare_decode(retracted, oom)
-        ends = {part.row: self.verified(part.row) for part in first}
         while parts:
-            self._evaluate(parts, self._ends)
-            parts = [self.decode_part(row) for row, end in ends.items() if row.busy and row.computed < end]
+            self._evaluate(parts)
+            parts = [self.decode_part(part.row) for part in first if part.row.computed < part.row.stop]
         run = [part._replace(stop=part.row.computed) for part in first]
+        self._settle_step([part.row for part in first], self._ends)
         self.emit(Turn("decode", [], [], *_run(run), retracted, oom))
 
-    def _evaluate(self, parts: list[Part], end: Callable[[Row], Any]) -> None:
-        """Evaluate the parts of a step, then end each."""
+    def _evaluate(self, parts: list[Part]) -> None:
+        """Evaluate the parts of a step. Right draft tokens behind the end of an answer are evaluated, too."""
         if not parts:
             return
         said = self.forward(parts)
@@ -89,17 +72,33 @@ class Server(Inspected):
         for part, hidden in zip(parts, said, strict=True):
             part.row.computed = part.stop
             self.decline_states(part)
-            if part.stop == len(part.row.all):
-                self.record_output(part.row, hidden)
-        for row in (part.row for part in parts):
+            self._speak(part.row, hidden)
+
+    def _speak(self, row: Row, hidden: Hidden | None) -> None:
+        """Append the next token to a request whose tokens are all evaluated."""
+        if row.computed < len(row.all):
+            return
+        if row.over:
+            self.record_evaluated(row, hidden)
+            row.all.append(self.sampler(row.all, row.task.request, len(row.all) - row.prompt))
+            return
+        self.record_output(row, hidden)
+        row.over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
+
+    def _settle_step(self, rows: list[Row], end: Callable[[Row], Any]) -> None:
+        """End each request of a step, or what the step was for it."""
+        for k in self.rules.settle_order([row is self.chunked for row in rows]):
+            row = rows[k]
             end(row)
             at = row.task.request.cancel_at
             if row.busy and at is not None and row.computed >= at:
-                self.leave(row, "none", cancelled=True)
+                self.abort(row)
 
     def _end_chunk(self, row: Row) -> None:
         """Insert what a chunk has computed; after the last chunk the request generates."""
-        if row is not self.chunked:
+        if row is self.chunked:
+            self.full = False
+        else:
             self.running.append(row)
             if self._ends(row):
                 return
@@ -108,10 +107,9 @@ class Server(Inspected):
 
     def _ends(self, row: Row) -> bool:
         """End the request if its answer is complete."""
-        over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
-        if over:
+        if row.over:
             self.leave(row, "limit")
-        return over
+        return row.over
 
 
 def _run(parts: list[Part]) -> tuple[list[list[int]], list[int]]:

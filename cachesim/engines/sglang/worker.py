@@ -62,7 +62,7 @@ class Worker(Scheduler):
 
     def cells(self, layer: int, request: int, start: int, stop: int) -> Slots:
         """Return the slots of a layer for positions start .. stop-1 of a request."""
-        slots = self.slots[request].buffer[start:stop]
+        slots: Slots = self.slots[request].buffer[start:stop]
         return self.kv.peer[slots] if self.kind.layers[layer].window else slots
 
     def first_read(self, part: str, start: int) -> int:

@@ -10,6 +10,7 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from cachesim.base.errors import Crash
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 from cachesim.model import LayerState
 
@@ -43,6 +44,12 @@ class PagePool:
     def give_back(self, slots: Slots) -> None:
         """Free the pages of slots that begin at a page."""
         self.free.extend((slots[:: self.page] // self.page).tolist())
+
+    def check(self, used: Slots) -> None:
+        """Raise Crash unless every page is free once, or holds some of the ``used`` slots (0 = no slot)."""
+        pages = np.concatenate((np.unique(used[used > 0] // self.page), np.array(self.free, np.int64)))
+        if len(np.unique(pages)) != len(pages) or len(pages) != self.size // self.page:
+            raise Crash(f"{len(pages)} pages are free or in use, of {self.size // self.page}")
 
 
 class KvPools:

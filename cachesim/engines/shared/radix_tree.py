@@ -1,18 +1,26 @@
-"""Radix tree whose nodes have parts: the bookkeeping below its rules.
+"""Radix tree whose nodes have parts, on pools of slots: the bookkeeping below its rules.
 
-The tree counts locks and sizes by part, orders the leaves that can be evicted, and keeps a recency list of each part
-but full attention. An engine decides what is matched, inserted and evicted.
+The tree splits nodes, stores and removes their parts, counts locks and sizes by part, orders the leaves that can be
+evicted, and keeps a recency list of each part but full attention. An engine decides what is matched, inserted and
+evicted. SGLang alone has such a tree; vLLM hashes blocks (`block_keys`).
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+import numpy as np
 
 from cachesim.base.errors import Crash, ProcessAborted
+from cachesim.base.tokens import Tokens
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.shared.page_pool import NO_SLOTS, KvPools, Slots, StatePool
 from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.recency_list import Recency
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+from cachesim.events import Decided, Event
 
 
 class Lock(NamedTuple):
@@ -24,10 +32,15 @@ class Lock(NamedTuple):
 
 class RadixTree:
     """The nodes, their locks, and the order of eviction. ``evictable``, ``protected``: tokens or states in the tree by
-    part, without and with a lock."""
+    part, without and with a lock. ``changes``: events since they were last taken; ``touched``: nodes whose restore
+    points may have changed; ``lost``: removed parts, with the deciding rule."""
 
-    def __init__(self, parts: tuple[int, ...], page: int, window: int) -> None:
+    def __init__(self, parts: tuple[int, ...], page: int, window: int, kv: KvPools, states: StatePool) -> None:
         self.parts, self.page, self.window, self.evictable, self.protected = parts, page, window, [0, 0, 0], [0, 0, 0]
+        self.kv, self.states = kv, states
+        self.changes: list[Event] = []
+        self.touched: dict[Node, None] = {}
+        self.lost: list[tuple[Node, int, str]] = []
         self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
         self.lists = {part: Recency(part, lambda: Node(-1)) for part in parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
@@ -37,6 +50,11 @@ class RadixTree:
     def rank(self, node: Node) -> Any:
         """Return the place of a leaf in the order of eviction; the smallest is evicted first."""
         return node.access
+
+    def decide(self, decision: Decision) -> Any:
+        """Log a decision and return its value."""
+        self.changes.append(Decided(None, decision.rule, decision.value, decision.because, decision.case))
+        return decision.value
 
     def tick(self) -> float:
         """Return the time of the logical clock and advance it."""
@@ -50,9 +68,112 @@ class RadixTree:
             level = [child for node in level for child in node.children.values()]
             yield from level
 
+    def heaviest_first(self, ends: Mapping[Node, Sequence[int]]) -> list[int]:
+        """Return the numbers that end at nodes in a depth-first order: of the children, the one with most numbers
+        behind it first; a node after its children."""
+        weight: dict[Node, int] = {}
+        for node, numbers in ends.items():
+            for one in (*node.path(), self.root):
+                weight[one] = weight.get(one, 0) + len(numbers)
+        order, todo = list[int](), [(self.root, False)]
+        while todo:
+            node, done = todo.pop()
+            if done:
+                order += ends.get(node, ())
+                continue
+            near = sorted((child for child in node.children.values() if child in weight), key=lambda one: -weight[one])
+            todo += [(node, True), *((child, False) for child in reversed(near))]
+        return order
+
     def size(self, node: Node, part: int) -> int:
         """Return the number of slots that a part of a node has."""
         return 1 if part == STATE else len(node.key)
+
+    def available(self, part: int) -> int:
+        """Return the number of free slots of a part."""
+        pool = (self.kv.full, self.kv.window, self.states)[part]
+        return 0 if pool is None else pool.available
+
+    def slots(self, node: Node) -> Slots:
+        """Return the slots of the path to a node."""
+        parts = [one.value[FULL] for one in node.path()]
+        return np.concatenate(parts[::-1]) if parts else NO_SLOTS
+
+    # Nodes and their parts.
+
+    def grow(self, parent: Node, key: Tokens, end: int, space: Any, priority: int, text: Tokens) -> Node:
+        """Add a node without parts."""
+        node = Node(self.count, self.tick(), self.tick(), priority)
+        self.arena[self.count] = node
+        self.count += 1
+        node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
+        parent.children[space, key[: self.page]] = node
+        self.touched[node] = None
+        return node
+
+    def split(self, child: Node, n: int) -> Node:
+        """Split a node after its first ``n`` tokens; return the new node that holds them, with their slots and locks.
+        The state stays below."""
+        assert child.parent is not None
+        upper = self.grow(child.parent, child.key[:n], child.start + n, child.space, child.priority, child.text)
+        upper.hits, upper.created = child.hits, child.created
+        child.key, child.parent = child.key[n:], upper
+        upper.children[child.space, child.key[: self.page]] = child
+        for part in (FULL, SWA):
+            upper.lock[part] = child.lock[part]
+            if (value := child.value[part]) is not None:
+                upper.value[part], child.value[part] = value[:n], value[n:]
+        upper.mark, child.mark = child.mark, None
+        if upper.value[SWA] is not None:
+            self.lists[SWA].add(upper, child)
+        child.access = self.tick()
+        self.update_leaf(child)
+        self.changes.append(ev.Split(child.id, upper.id, n))
+        self.touched[child] = None
+        return upper
+
+    def store(self, node: Node, part: int, value: Any) -> None:
+        """Store the window or the state of a node."""
+        node.value[part] = value
+        self.lists[part].add(node)
+        (self.protected if node.lock[part] else self.evictable)[part] += self.size(node, part)
+        self.touched[node] = None
+
+    def drop(self, node: Node, part: int, rule: str) -> int:
+        """Remove a part of a node and free its slots; return the number of freed tokens or states."""
+        if (value := node.value[part]) is None:
+            return 0
+        if node.lock[part]:
+            raise ProcessAborted(f"AssertionError: part {LETTERS[part]} of node {node.id} is locked", "locked-part")
+        if part == FULL:
+            self.kv.free(value)
+        elif part == SWA:
+            self.kv.free_window(node.value[FULL])
+        else:
+            self.states.put_back(value)
+        if part != FULL:
+            node.value[part] = None
+            self.lists[part].remove(node)
+        size = self.size(node, part)
+        self.evictable[part] -= size
+        self.changes.append(ev.Dropped(node.id, LETTERS[part], len(node.key)))
+        self.lost.append((node, part, rule))
+        self.touched[node] = None
+        return size
+
+    def remove(self, node: Node) -> Node:
+        """Remove a leaf whose parts are dropped; return its parent."""
+        parent = node.parent
+        assert parent is not None
+        del parent.children[node.space, node.key[: self.page]]
+        node.value[FULL] = None
+        del self.arena[node.id]
+        self.leaves.pop(node, None)
+        self.update_leaf(parent)
+        self.changes.append(ev.Gone(node.id))
+        return parent
+
+    # Locks.
 
     def lock(self, node: Node) -> Lock:
         """Lock the path to a node for full attention, its last window, and its state."""

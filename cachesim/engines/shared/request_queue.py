@@ -11,11 +11,11 @@ from zlib import crc32
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
-from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
 from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.vocab import CountingSampler
-from cachesim.events import Aborted, Event, Launch, Release
-from cachesim.model import Hidden, Model
+from cachesim.engines.shared.vocab import CountingSampler, Sampler
+from cachesim.events import Aborted, Event, Launch, Log, Release
+from cachesim.model import Hidden, Model, Spec
 
 
 @dataclass(slots=True, eq=False)
@@ -69,14 +69,59 @@ def key_of(*names: str) -> int:
 
 class RequestQueue(Driver):
     """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}."""
+    text of the refusal of a longer one, with {n} and {most}; ``stalled``: the last round changed nothing."""
 
     queue: deque[ReceivedRequest]
+    slots: list[Any]
+    waiting: list[Any]
+    running: list[Any]
     emit: Callable[[Event], None]
     sampler: CountingSampler
     model: Model | None
     longest: int
     too_long: str
+    stalled = False
+
+    def start_queue(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log, sampler: Sampler) -> None:
+        """Begin without requests."""
+        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
+        self.dead, self.sampler = False, CountingSampler(sampler, log)
+        self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
+
+    def new_row(self, task: ReceivedRequest) -> Any:
+        """Return a row for a received request, the next of ``slots``."""
+        raise NotImplementedError
+
+    def abort(self, row: Any) -> None:
+        """End a request whose client left."""
+        raise NotImplementedError
+
+    def work(self) -> None:
+        """Run a step. A ``ProcessAborted`` that it raises ends the process."""
+        raise NotImplementedError
+
+    def take_tasks(self) -> None:
+        """Run the first half of a round: move the received requests to the waiting queue."""
+        while self.queue:
+            row = self.new_row(self.queue.popleft())
+            row.task.answer.id_slot, row.task.answer.keys = row.id, ((0, row.key),) if row.key else ()
+            self.slots.append(row)
+            self.waiting.append(row)
+
+    def update(self) -> None:
+        """Run the second half of a round: a step, after the requests whose clients left."""
+        for row in [row for row in self.waiting if row.task.request.cancel_at == BEFORE_A_SLOT]:
+            self.abort(row)
+        try:
+            if not self.dead:
+                self.work()
+        except ProcessAborted as end:
+            self.record_death(end)
+
+    @property
+    def stuck(self) -> bool:
+        """True if the waiting requests never get the memory that they need."""
+        return self.stalled and not self.queue
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
@@ -141,15 +186,20 @@ class RequestQueue(Driver):
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)
+                row.busy = False
 
-    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens, and append the next token."""
-        task, tokens, digest, logits = row.task, row.all, 0, None
-        answer = task.answer
+    def record_evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens."""
+        digest, logits = 0, None
         if hidden is not None and self.model is not None:
             digest = int(hidden.digest[-1])
             logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
-        answer.outputs.append(Output(len(tokens) - 1, digest, logits))
+        row.task.answer.outputs.append(Output(len(row.all) - 1, digest, logits))
+
+    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens, and append the next token."""
+        self.record_evaluated(row, hidden)
+        task, tokens, answer = row.task, row.all, row.task.answer
         token = self.sampler(tokens, task.request, answer.predicted_n)
         tokens.append(token)
         answer.tokens.append(token)

@@ -7,14 +7,16 @@ point: the lower half keeps its key and its usable lengths, the upper half is a 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Iterator, NamedTuple, Protocol
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, Point, TreeCell
 from cachesim.events import Gained, Log, Lost
 
 FULL, SWA, STATE = 0, 1, 2
 """Parts of a node: full attention, window, recurrent state."""
+PARTS = ("rows", "window", "state")
+"""Names of the parts in pictures."""
 Lengths = tuple[int, int]
 UNUSABLE: Lengths = 1, 0
 
@@ -54,6 +56,10 @@ class PointTree(Protocol):
     touched: dict[Any, None]
     lost: list[tuple[Any, int, str]]
 
+    def nodes(self) -> Iterator[Any]:
+        """Yield all nodes but the root."""
+        ...
+
 
 class TreePoints:
     """Reports restore points to the log while it has a listener."""
@@ -61,6 +67,19 @@ class TreePoints:
     def __init__(self, tree: PointTree, log: Log) -> None:
         self.tree, self.log = tree, log
         self.known: dict[int, Reported] = {}
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all nodes and states."""
+        return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
+                if node.value[part] is not None]  # fmt: skip
+
+    def cells(self) -> list[TreeCell]:
+        """Return the nodes for a picture."""
+        names = {part: PARTS[part] for part in self.tree.parts}
+        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
+                         [name for part, name in names.items() if node.value[part] is not None],
+                         [name for part, name in names.items() if node.value[part] is None],
+                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
 
     def update(self) -> None:
         """Report the nodes that have changed, and those behind them whose window has."""

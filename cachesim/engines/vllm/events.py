@@ -1,17 +1,16 @@
-"""Events of the block pool and the scheduler. The server logs none of them; recordings of its classes hold all.
+"""Events of the block tables and the scheduler. The server logs none of them; recordings of its classes hold all.
 
 Blocks are numbered from 0, the null block; hashes are numbers of chains of tokens; ``group`` is a group of layers.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.shared.block_pool import Blocks
 from cachesim.engines.shared.class_recording import RecordedEvent
 from cachesim.events import Event, frozen
-
-Blocks = Sequence[int]
 
 
 class Died(ProcessAborted):
@@ -50,52 +49,6 @@ class Got(RecordedEvent, ev="got"):
 @frozen
 class Refused(RecordedEvent, ev="no"):
     """The request got no blocks: too few are free."""
-
-
-@frozen
-class Touched(RecordedEvent, ev="touch"):
-    """Found blocks have a user more."""
-
-    blocks: Blocks
-
-
-@frozen
-class Evicted(RecordedEvent, ev="evict"):
-    """A block lost its keys."""
-
-    block: int
-    hashes: Sequence[int]
-
-
-@frozen
-class Keyed(RecordedEvent, ev="key"):
-    """Blocks of a group can be found: each under a hash, which stands for so many ``tokens`` of a prompt."""
-
-    group: int
-    blocks: Blocks
-    hashes: Sequence[int]
-    tokens: Sequence[int]
-
-    def rows(self) -> list[list[Any]]:
-        return [[self.ev, block, digest, self.group, end]
-                for block, digest, end in zip(self.blocks, self.hashes, self.tokens, strict=True)]
-
-
-@frozen
-class Moved(RecordedEvent, ev="move"):
-    """The keys of a block now belong to its copy."""
-
-    block: int
-    copy: int
-
-
-@frozen
-class Freed(RecordedEvent, ev="free"):
-    """Blocks lost a user: those that joined the free list at the front, at the back, and those that are in use."""
-
-    front: Blocks
-    back: Blocks
-    used: Blocks
 
 
 @frozen

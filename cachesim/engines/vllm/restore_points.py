@@ -6,7 +6,6 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.kv_rows import read_rows
@@ -128,26 +127,14 @@ class Inspected(Worker):
 
     def blocks(self) -> list[BlockCell]:
         """Return the blocks of the pool without the null block, for pictures."""
-        pool, owner, asking = self.pool, dict[int, int](), -1
+        owner, asking = dict[int, int](), -1
         for event in self.log.events:
             if isinstance(event, Asked):
                 asking = self.slots[event.request].task.answer.request
             elif isinstance(event, Got):
                 owner.update((block, asking) for blocks in event.blocks for block in blocks)
-        place = {block: at for at, block in enumerate(pool.free)}
-        return [BlockCell(block, keys[0] % pool.groups if keys else -1, pool.tokens[block] if keys else 0,
-                          owner.get(block, -1), pool.refs[block], place.get(block, -1), len(keys))
-                for block in range(1, pool.n) for keys in (pool.keys(block),)]  # fmt: skip
+        return self.pool.cells(owner)
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""
-        counts = [0] * self.pool.n
-        for row in self.slots:
-            for table in row.tables:
-                for block in table.blocks:
-                    counts[block] += 1
-        for block in self.pool.free:
-            counts[block] += 1
-        for block in range(1, self.pool.n):
-            if counts[block] != max(1, self.pool.refs[block]):
-                raise Crash(f"block {block} has {self.pool.refs[block]} users and is listed {counts[block]} times")
+        self.pool.check(block for row in self.slots for table in row.tables for block in table.blocks)

@@ -14,14 +14,13 @@ from cachesim import events
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import TokenList
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
-from cachesim.engines.shared.request_queue import key_of
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
-from cachesim.engines.vllm.events import Died
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
+from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import layout
-from cachesim.engines.vllm.memory.pool import CLEARED, EVICTED, REPLACED, Pool
-from cachesim.engines.vllm.profiles.rule_table import Rules
+from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.restore_points import Inspected
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.sizes import EVERY
@@ -36,8 +35,8 @@ class Server(Inspected):
 
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
-        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.layout, self.stalled = False, layout(rules, opts, spec), False
+        self.start_queue(rules, spec, opts, model, log, sampler)
+        self.layout, self.flying = layout(rules, opts, spec), deque()
         self.longest = self.layout.most
         if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
@@ -45,10 +44,8 @@ class Server(Inspected):
         if model is not None and late and any(layer.recurrence for layer in spec.layers):
             raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
                            hint="only --mode none")
-        self.pool = Pool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
-                         log.emit, self._lost, self.moved_keys)
-        self.sampler = CountingSampler(sampler, log)
-        self.slots, self.queue, self.waiting, self.running, self.flying = [], deque(), [], [], deque()
+        self.pool = BlockPool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
+                              log.emit, self._lost, self.moved_keys)
         self.start_tables()
         self.start_worker()
         self.start_points()
@@ -64,21 +61,18 @@ class Server(Inspected):
         self.lost_keys(block, keys, cause, rule)
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer. Raises BadInput for an unsupported request or image."""
+        """Queue a request and return its answer. Raises BadInput for an unsupported request, for an image without a
+        model that takes it, and if the encoder may end a chunk before an image: it encodes at most as many tokens in a
+        step, and for all requests in progress, as a step has."""
         if request.prompt and is_item(max(request.prompt)):
-            self._check_images(request)
+            if not self.opts.multimodal:
+                raise BadInput("the prompt has an image", hint="server option multimodal")
+            others = (task.request for task in (*self.queue, *(row.task for row in self.slots if row.busy)))
+            tokens = sum(map(is_item, chain(request.prompt, *(one.prompt for one in others))))
+            if tokens > self.opts.max_num_batched_tokens:
+                raise BadInput(f"{tokens} tokens of images in progress: the encoder's budget is not modelled",
+                               hint="max_num_batched_tokens")
         return super().submit(request)
-
-    def _check_images(self, request: Request) -> None:
-        """Raise BadInput if the model takes no images, or if its encoder may end a chunk before an image: it encodes at
-        most as many tokens in a step, and for all requests in progress, as a step has."""
-        if not self.opts.multimodal:
-            raise BadInput("the prompt has an image", hint="server option multimodal")
-        others = (task.request for task in (*self.queue, *(row.task for row in self.slots if row.busy)))
-        tokens = sum(map(is_item, chain(request.prompt, *(one.prompt for one in others))))
-        if tokens > self.opts.max_num_batched_tokens:
-            raise BadInput(f"{tokens} tokens of images in progress: the encoder's budget is not modelled",
-                           hint="max_num_batched_tokens")
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
@@ -87,35 +81,19 @@ class Server(Inspected):
         self.log.mark()
         return {"status": 200, "success": self.reset_cache(running=False)}
 
-    def take_tasks(self) -> None:
-        """Run the first half of a round: move the received requests to the waiting queue."""
-        while self.queue:
-            task = self.queue.popleft()
-            lora, salt = (str(task.request.extra.get(name, "")) for name in ("lora", "cache_salt"))
-            row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
-                      tables=[Table() for _ in self.groups])
-            row.priority = int(task.request.extra.get("priority", 0))
-            if row.key:
-                task.answer.keys, task.answer.under = ((0, row.key),), lora
-            self.extend_hashes(row)
-            task.answer.id_slot = row.id
-            self.slots.append(row)
-            self.waiting.append(row)
+    def new_row(self, task: ReceivedRequest) -> Row:
+        """Return a row with the hashes of a received prompt."""
+        fields = task.request.extra
+        lora, salt = (str(fields.get(name, "")) for name in ("lora", "cache_salt"))
+        row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
+                  tables=[Table() for _ in self.groups], priority=int(fields.get("priority", 0)))
+        task.answer.under = lora
+        self.extend_hashes(row)
+        return row
 
-    def update(self) -> None:
-        """Run the second half of a round: schedule and evaluate a step, and process the oldest one not processed. With
-        asynchronous scheduling a second step is scheduled first."""
-        for row in [row for row in self.waiting if row.task.request.cancel_at == BEFORE_A_SLOT]:
-            self.abort(row)
-        try:
-            if not self.dead:
-                self._round()
-        except Died as end:
-            self.record_death(end)
-            for row in self.slots:
-                row.busy = False
-
-    def _round(self) -> None:
+    def work(self) -> None:
+        """Schedule and evaluate a step, and process the oldest one not processed. With asynchronous scheduling a second
+        step is scheduled first."""
         step = self.schedule()
         self.evaluate(step)
         self.report_computed()
@@ -133,8 +111,3 @@ class Server(Inspected):
             self.abort(row)
         elif row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
             row.drafts = self.draft(row)
-
-    @property
-    def stuck(self) -> bool:
-        """True if the waiting requests never get the blocks that they need."""
-        return self.stalled and not self.queue

@@ -1,18 +1,18 @@
-"""Radix tree over prefixes: match, insert, split, lock."""
+"""Radix tree over prefixes: match, insert, evict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.sglang.memory.eviction import EvictableTree
+from cachesim.engines.sglang.flags import Options
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.rules.tree import Found
 from cachesim.engines.shared import tree_events as ev
-from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
-from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
+from cachesim.engines.shared.radix_node import LETTERS, Node
+from cachesim.engines.shared.radix_tree import RadixTree
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -54,8 +54,13 @@ class Inserting(NamedTuple):
     exists: bool | None
 
 
-class Tree(EvictableTree):
-    """The radix tree."""
+class Tree(RadixTree):
+    """The radix tree, with the rules of a version."""
+
+    def __init__(self, rules: Rules, opts: Options, parts: tuple[int, ...], window: int, kv: KvPools,
+                 states: StatePool) -> None:
+        super().__init__(parts, opts.page_size, window, kv, states)
+        self.rules, self.opts = rules, opts
 
     # Match.
 
@@ -106,41 +111,6 @@ class Tree(EvictableTree):
                 if one.value[part] is not None:
                     newer = recent.refresh(one, newer)
                 span -= len(one.key)
-
-    def slots(self, node: Node) -> Slots:
-        """Return the slots of the path to a node."""
-        parts = [one.value[FULL] for one in node.path()]
-        return np.concatenate(parts[::-1]) if parts else NO_SLOTS
-
-    # Split and insert.
-
-    def _new(self, parent: Node, key: Tokens, end: int, space: Any, priority: int, text: Tokens) -> Node:
-        node = Node(self.count, self.tick(), self.tick(), priority)
-        self.arena[self.count] = node
-        self.count += 1
-        node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
-        parent.children[space, key[: self.page]] = node
-        return node
-
-    def split(self, child: Node, n: int) -> Node:
-        """Split a node after its first ``n`` tokens; return the new node that holds them."""
-        assert child.parent is not None
-        upper = self._new(child.parent, child.key[:n], child.start + n, child.space, child.priority, child.text)
-        upper.hits, upper.created = child.hits, child.created
-        child.key, child.parent = child.key[n:], upper
-        upper.children[child.space, child.key[: self.page]] = child
-        for part in (FULL, SWA):
-            upper.lock[part] = child.lock[part]
-            if (value := child.value[part]) is not None:
-                upper.value[part], child.value[part] = value[:n], value[n:]
-        upper.mark, child.mark = child.mark, None
-        if upper.value[SWA] is not None:
-            self.lists[SWA].add(upper, child)
-        child.access = self.tick()
-        self.update_leaf(child)
-        self.changes.append(ev.Split(child.id, upper.id, n))
-        self.touched[upper] = self.touched[child] = None
-        return upper
 
     def insert(self, ask: Insertion) -> Inserting:
         """Insert the tokens of a request. Slots of tokens that the tree had before are freed."""
@@ -195,11 +165,10 @@ class Tree(EvictableTree):
     def _leaf(self, parent: Node, at: int, ask: Insertion) -> Node:
         """Add a leaf for the rest of the tokens; the tokens without window slots become a node of their own."""
         key, text = ask.tokens[at : ask.limit], ask.text
-        leaf = self._new(parent, key, ask.limit, ask.space, ask.priority, text)
+        leaf = self.grow(parent, key, ask.limit, ask.space, ask.priority, text)
         leaf.value[FULL] = ask.slots[at : ask.limit]
         self.evictable[FULL] += len(key)
         self.changes.append(ev.Grown(leaf.id, parent.id, len(key)))
-        self.touched[leaf] = None
         self.update_leaf(leaf)
         self.update_leaf(parent)
         live = self.rules.live_from(ask.frontier, at, ask.limit) if SWA in self.parts else None
@@ -235,3 +204,44 @@ class Tree(EvictableTree):
             if self.decide(decision):
                 self.drop(node, STATE, decision.rule)
                 held -= 1
+
+    # Eviction.
+
+    def rank(self, node: Node) -> Any:
+        """Return the place of a leaf in the order of the policy."""
+        return self.rules.evict_first(self.opts.radix_eviction_policy, node)
+
+    def _remove_leaf(self, node: Node, part: int, freed: list[int]) -> None:
+        """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it."""
+        decision = self.rules.drop_leaf(part, node)
+        self.decide(decision)
+        for kind in self.parts:
+            freed[kind] += self.drop(node, kind, decision.rule)
+        parent = self.remove(node)
+        if parent in self.leaves and not self.rules.stays_above(parent, self.parts):
+            self._remove_leaf(parent, part, freed)
+
+    def evict(self, asked: Sequence[int]) -> list[int]:
+        """Evict until this many further slots of each part are available; return the numbers of freed slots."""
+        wanted = [self.available(part) + n if n else 0 for part, n in enumerate(asked)]
+        freed = [0, 0, 0]
+        for part in self.parts:
+            quota = self.rules.evict_quota(part, asked[part], freed[part], self.evictable[part])
+            if not quota or self.available(part) >= wanted[part]:
+                continue
+            victims = self.leaves_in_order() if part == FULL else self.least_recent(part)
+            for node in victims:
+                if node in self.leaves:
+                    self._remove_leaf(node, part, freed)
+                else:
+                    self._drop_inside(node, part, freed)
+                if freed[part] >= quota or self.available(part) >= wanted[part]:
+                    break
+        return freed
+
+    def _drop_inside(self, node: Node, part: int, freed: list[int]) -> None:
+        """Make an inner node a tombstone of a part, and of the parts that go with it."""
+        decision = self.rules.drop_inside(part, node)
+        for letter in self.decide(decision):
+            kind = LETTERS.index(letter)
+            freed[kind] += self.drop(node, kind, decision.rule)

@@ -26,19 +26,23 @@ class Rules(RuleSet):
     best_hit: Rule
     branch_point: Callable[..., int | None]
     recent_span: Callable[..., int]
+    stays_full: Callable[..., bool]
     admission: Rule
     next_chunk: Callable[..., int]
+    chunk_share: Callable[..., int]
     evict_quota: Callable[..., int]
     evict_first: Callable[..., Any]
     drop_leaf: Rule
     stays_above: Callable[..., bool]
     drop_inside: Rule
     copy_unlock: Callable[..., int | None]
+    reserved_ahead: Callable[..., int]
     track_prefill: Rule
     track_decode: Rule
     taken_after: Callable[..., int]
     give_at_chunk: Callable[..., int]
     owned_tokens: Callable[..., int]
+    keeps_stopped: Callable[..., bool]
     give_at_end: Callable[..., int]
     insert_to_branch: Callable[..., int]
     publish_pages: Rule
@@ -52,6 +56,7 @@ class Rules(RuleSet):
     drop_excess: Rule
     counts_hit: Callable[..., bool]
     prompt_boundary: Callable[..., int]
+    settle_order: Callable[..., Sequence[int]]
     retract_order: Rule
     kept_order: Callable[..., Sequence[int]]
     many_waiting: int = 128         # more waiting requests than this are not matched

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Role, rule
-from cachesim.engines.sglang.rules import BATCH, OLD, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import STATE, SWA
@@ -13,23 +13,31 @@ PROPOSED = "proposed by cachesim, not tried on a GPU"
 
 
 @rule("S-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len"))
-def owned_prompt(n: int, prompt: int, published: int, strips: bool) -> int:
+def owned_prompt(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
     """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
-    all further tokens, even of those that it has published since a retraction. Returns the tokens that it leaves."""
+    all further tokens, even of those that it has published since a retraction. Without, it leaves the tokens up to the
+    end of its answer, no draft tokens behind it. Returns the tokens that it leaves."""
+    return min(n, prompt if strips else stop)
+
+
+@rule("S-OWN.RUN", Role.MEMORY, source(BATCH, "Req.effective_kv_committed_len", MIDDLE), until="0.5.23")
+def owned_run(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
+    """As S-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer, too.
+    Returns the tokens that it leaves."""
     return min(n, prompt) if strips else n
 
 
 @rule("S-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD))
-def owned_all(n: int, prompt: int, published: int, strips: bool) -> int:
+def owned_all(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
     """A request leaves all of its tokens; the release has no --strip-thinking-cache. Returns their number."""
     return n
 
 
 @rule("S-OWN.PUBLISHED", Role.MEMORY, source(BATCH, "Req.owned_kv_len")._replace(note=PROPOSED))
-def owned_published(n: int, prompt: int, published: int, strips: bool) -> int:
+def owned_published(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Returns the tokens that it leaves."""
-    return max(owned_prompt(n, prompt, published, strips), published)
+    return max(owned_prompt(n, prompt, stop, published, strips), published)
 
 
 @rule("S-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"))

@@ -7,6 +7,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
+from cachesim.engines.shared.tree_points import STATE
 
 
 class Window(NamedTuple):
@@ -78,10 +79,27 @@ def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decis
 
 
 @rule("S-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode"))
-def track_decode(n: int, grid: int, interval: int) -> Decision:
-    """While a request generates, it keeps the state at multiples of the grid and the tracking interval. Returns the
-    length of the state, None for no state."""
-    return Decision(None if n % lcm(grid, interval) else n, {"start": n, "grid": lcm(grid, interval)})
+def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
+    """While a request generates, it keeps the state at multiples of the grid and the tracking interval; of a step with
+    drafts, that at the last one, even if it lies behind the end of the answer. Returns the length of the state, None
+    for no state."""
+    step = lcm(grid, interval)
+    return Decision(n // step * step if n // step > before // step else None, {"start": n, "grid": step})
+
+
+@rule("S-RESERVE.DOUBLE", Role.MEMORY, source("mem_cache/allocation_sizing.py", "get_alloc_reserve_per_decode"))
+def reserved_ahead(drafted: int) -> int:
+    """A decode step needs a slot for a token. With drafts it reserves two steps, each a draft and one token more.
+    Returns the slots behind the evaluated tokens."""
+    return 2 * (drafted + 1) if drafted else 1
+
+
+@rule("S-STOP.SKIP", Role.PUBLISH, source("managers/scheduler_components/batch_result_processor.py",
+                                          "_mamba_can_cache_finished_req"))  # fmt: skip
+def keeps_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...]) -> bool:
+    """Without extra buffer, a request whose answer ends inside a draft leaves nothing in the tree: its state is that
+    after the whole draft. Returns whether it leaves its tokens."""
+    return buffered or STATE not in parts or own == computed
 
 
 @rule("S-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))
@@ -127,6 +145,19 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     numbers. Returns the places of the requests, the first to retract at the end."""
     order = sorted(range(len(running)), key=lambda k: (running[k][0], -running[k][1]), reverse=True)
     return Decision(order, {"running": len(running)})
+
+
+@rule("S-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+def settle_chunk_last(chunked: Sequence[bool]) -> Sequence[int]:
+    """The chunk of a request whose prompt goes on enters the tree after all other requests of its step, when the next
+    step begins. Returns the order of the requests."""
+    return sorted(range(len(chunked)), key=lambda k: chunked[k])
+
+
+@rule("S-SETTLE.BATCH", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+def settle_in_place(chunked: Sequence[bool]) -> Sequence[int]:
+    """The recorder's loop goes through the requests of a step in the order of the batch."""
+    return range(len(chunked))
 
 
 @rule("S-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))

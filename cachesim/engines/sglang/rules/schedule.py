@@ -9,6 +9,7 @@ from cachesim.engines.sglang.rules import POLICY, source
 
 CLIP = 4096                  # most tokens of an answer that admission reserves
 CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
+SHORTEST = "shortest-prefill-first"
 
 
 class Waiting(NamedTuple):
@@ -25,7 +26,8 @@ class Waiting(NamedTuple):
 class Candidate(NamedTuple):
     """A request that could start: tokens to evaluate, hit, most further tokens of its answer; ``first`` of the batch;
     ``input`` and ``chunk`` are the rests of the budgets (None = unlimited), ``total`` and ``window`` the free and
-    evictable slots without those promised to others (window None = no windows), ``size`` of the window pool."""
+    evictable slots without those promised to others (window None = no windows), ``size`` of the window pool;
+    ``chunked``: another prompt is cut, with shortest-prefill-first."""
 
     n: int
     hit: int
@@ -38,17 +40,18 @@ class Candidate(NamedTuple):
     size: int
     width: int
     page: int
+    chunked: bool = False
 
 
 ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
     "lpm": lambda one: float("inf") if one.late else -one.hit,
     "dfs-weight": lambda one: one.place,
     "lof": lambda one: -one.answer,
-    "shortest-prefill-first": lambda one: (one.late, max(1, one.n - one.hit)),
+    SHORTEST: lambda one: (one.late, max(1, one.n - one.hit)),
     "fcfs": lambda one: 0,
 }
 """Sort key of a waiting request by policy; equal keys keep their order."""
-AWARE = frozenset({"lpm", "dfs-weight", "shortest-prefill-first"})
+AWARE = frozenset({"lpm", "dfs-weight", SHORTEST})
 """Policies that match all waiting requests first."""
 
 
@@ -82,7 +85,8 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
 def admission(ask: Candidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
-    pages. Returns the tokens of its first chunk, 0 for no budget, None for no slots."""
+    pages, or waits if another one is cut and the policy is shortest-prefill-first. Returns the tokens of its first
+    chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
     needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
     if ask.n + answer + ask.page >= ask.total:
@@ -99,8 +103,36 @@ def admission(ask: Candidate) -> Decision:
         return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
     if needed <= limit:
         return Decision(ask.n, because)
+    if ask.chunked:
+        return Decision(0, because)
     end = (ask.hit + limit // ask.page * ask.page) // ask.page * ask.page
     return Decision(max(0, end - ask.hit), because)
+
+
+@rule("S-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit"))
+def chunk_share(policy: str, left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
+    """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
+    request has left, and at least a page for itself. Returns the most tokens."""
+    shared = 0
+    for one in waiting if policy == SHORTEST and chunk >= 2 * page else ():
+        work = max(1, one.n - one.hit)
+        if work >= left or shared + ceil(work, page) > chunk - page:
+            break
+        shared += ceil(work, page)
+    return (chunk - shared) // page * page if shared else chunk
+
+
+@rule("S-FULL.STAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+def stays_full(windows: bool) -> bool:
+    """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
+    with windows is tried in each step. Returns whether the server stays full."""
+    return not windows
+
+
+@rule("S-FULL.TRIES", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+def tries_each_step(windows: bool) -> bool:
+    """The recorder's loop tries waiting requests in each step."""
+    return False
 
 
 @rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))

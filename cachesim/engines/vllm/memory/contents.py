@@ -9,10 +9,10 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.engines.shared.block_pool import NULL
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.engines.vllm.layout import Group
-from cachesim.engines.vllm.memory.pool import NULL
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.scheduler import Part
 from cachesim.model import LayerState, Spec

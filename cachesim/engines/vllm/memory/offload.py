@@ -7,7 +7,7 @@ vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.33.0).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Collection, Iterable, Mapping
+from typing import AbstractSet, Collection, Iterable, Mapping
 
 Key = tuple[int, int]
 MISS, PENDING, HIT = "miss", "pending", "hit"
@@ -15,17 +15,9 @@ WRITING = -1                     # users of a chunk whose content is not there y
 
 
 @dataclass(slots=True)
-class Chunk:
-    """A chunk in CPU memory: its place, and the loads that read it now."""
-
-    place: int
-    users: int = WRITING
-
-
-@dataclass(slots=True)
 class Access:
     """The chunks of a request. ``positions``: length of the prompt at the end of each, if known; ``seen``: keys in
-    the order of their first use; ``missed``: those that a policy learned as missing."""
+    the order of their first use; ``missed``: those that a policy learned as missing; ``rank``: see `Oldest`."""
 
     positions: Mapping[Key, int] = field(default_factory=dict)
     seen: dict[Key, None] = field(default_factory=dict)
@@ -37,98 +29,90 @@ class Access:
     def in_order(self) -> list[Key]:
         """Return the keys from the start of the prompt to its end, the groups one after the other if a position is
         unknown."""
-        at = self.positions
-        groups: dict[int, list[Key]] = {}
+        at, known = self.positions, {group: True for _, group in self.seen}
         for key in self.seen:
-            groups.setdefault(key[1], []).append(key)
-        parts = [groups[group] for group in sorted(groups)]
-        parts = [sorted(part, key=at.__getitem__) if all(key in at for key in part) else part for part in parts]
-        keys = [key for part in parts for key in part]
-        return sorted(keys, key=at.__getitem__) if all(key in at for key in keys) else keys
+            known[key[1]] &= key in at
+        keys = sorted(self.seen, key=lambda key: (key[1], at[key] if known[key[1]] else 0))
+        return sorted(keys, key=at.__getitem__) if all(known.values()) else keys
 
 
-class Oldest:
+class Policy:
+    """Order in which chunks make room. Keys are added, seen missing, used by a request, and given up."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+
+    def missed(self, keys: list[Key]) -> None:
+        """Learn that chunks are missing."""
+
+    def accessed(self, keys: list[Key], access: Access) -> None:
+        """Learn that a running request uses chunks."""
+
+
+class Oldest(Policy):
     """LRU. Chunks of a running request share its rank, the end of the prompt leaving first; at the end of the request
     each gets a rank of its own."""
 
     def __init__(self, capacity: int) -> None:
-        self.chunks, self.ranks, self.last = dict[Key, Chunk](), dict[Key, tuple[int, int]](), 0
+        super().__init__(capacity)
+        self.ranks, self.last = dict[Key, tuple[int, int]](), 0
 
-    def _next(self) -> int:
+    def _rank(self, access: Access | None = None) -> int:
+        """Return the rank of a request; None = a new one."""
+        if access is not None and access.rank:
+            return access.rank
         self.last += 1
+        if access is not None:
+            access.rank = self.last
         return self.last
 
-    def _rank(self, access: Access) -> int:
-        access.rank = access.rank or self._next()
-        return access.rank
-
-    def get(self, key: Key) -> Chunk | None:
-        """Return a chunk."""
-        return self.chunks.get(key)
-
-    def insert(self, key: Key, chunk: Chunk, access: Access) -> None:
+    def insert(self, key: Key, access: Access) -> None:
         """Add a chunk."""
         at = access.positions.get(key)
-        self.chunks[key] = chunk
-        self.ranks[key] = (self._next(), 0) if at is None else (self._rank(access), -at)
+        self.ranks[key] = (self._rank(), 0) if at is None else (self._rank(access), -at)
 
     def remove(self, key: Key) -> None:
         """Forget a chunk that was not written."""
-        del self.chunks[key], self.ranks[key]
-
-    def missed(self, keys: list[Key]) -> None:
-        """Learn nothing from a missing chunk."""
+        del self.ranks[key]
 
     def accessed(self, keys: list[Key], access: Access) -> None:
-        """Raise the chunks to the rank of the request."""
         rank = self._rank(access)
-        for key in keys:
-            if key in access.positions and key in self.chunks:
-                self.ranks[key] = max(self.ranks[key], (rank, -access.positions[key]))
+        self.ranks |= {key: max(self.ranks[key], (rank, -access.positions[key])) for key in keys
+                       if key in access.positions and key in self.ranks}  # fmt: skip
 
     def finished(self, access: Access) -> None:
         """Rank the chunks of a request, its end first."""
-        self.ranks |= {key: (self._next(), 0) for key in reversed(access.in_order()) if key in self.chunks}
+        self.ranks |= {key: (self._rank(), 0) for key in reversed(access.in_order()) if key in self.ranks}
 
-    def evict(self, n: int, kept: Collection[Key]) -> list[tuple[Key, Chunk]] | None:
-        """Remove the unused chunks of the lowest rank; None = there are too few."""
-        idle = sorted((self.ranks[key], key) for key, chunk in self.chunks.items()
-                      if not chunk.users and key not in kept)  # fmt: skip
-        if len(idle) < n:
-            return None
-        gone = [(key, self.chunks[key]) for _, key in idle[:n]]
-        for key, _ in gone:
-            self.remove(key)
-        return gone
+    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
+        """Remove the idle chunks of the lowest rank; None = there are too few."""
+        gone = [key for _, key in sorted((self.ranks[key], key) for key in idle)[:n]]
+        for key in gone if len(gone) == n else ():
+            del self.ranks[key]
+        return gone if len(gone) == n else None
 
 
-class Adaptive:
-    """ARC. ``recent`` was used by one request, ``frequent`` by several; ``ghosts`` are keys that each lost, and a miss
-    of one moves ``target``, the wanted size of ``recent``."""
+class Adaptive(Policy):
+    """ARC. ``lists``: chunks used by one request, and by several; ``ghosts``: keys that each lost. A miss of one of
+    these moves ``target``, the wanted size of the first list."""
 
     def __init__(self, capacity: int) -> None:
-        self.capacity, self.target = capacity, 0.0
-        self.lists: tuple[dict[Key, Chunk], dict[Key, Chunk]] = {}, {}
-        self.ghosts: tuple[dict[Key, None], dict[Key, None]] = {}, {}
+        super().__init__(capacity)
+        self.target, self.lists = 0.0, (dict[Key, None](), dict[Key, None]())
+        self.ghosts = dict[Key, None](), dict[Key, None]()
 
-    def get(self, key: Key) -> Chunk | None:
-        """Return a chunk."""
-        recent, frequent = self.lists
-        return recent.get(key) or frequent.get(key)
-
-    def insert(self, key: Key, chunk: Chunk, access: Access) -> None:
-        """Add a chunk to the recent ones."""
-        self.lists[0][key] = chunk
+    def insert(self, key: Key, access: Access) -> None:
+        """Add a chunk, as used by one request."""
+        self.lists[0][key] = None
         for ghosts in self.ghosts:
             ghosts.pop(key, None)
 
     def remove(self, key: Key) -> None:
         """Forget a chunk that was not written."""
-        for chunks in self.lists:
-            chunks.pop(key, None)
+        for keys in self.lists:
+            keys.pop(key, None)
 
     def missed(self, keys: list[Key]) -> None:
-        """Move the target towards the list that lost a key."""
         for key in reversed(keys):
             for own, other, sign in ((*self.ghosts, 1), (*self.ghosts[::-1], -1)):
                 if key in own:
@@ -137,48 +121,42 @@ class Adaptive:
                     own[key] = own.pop(key)
                     break
 
-    def accessed(self, keys: list[Key], access: Access) -> None:
-        """Wait for the end of the request."""
-
     def finished(self, access: Access) -> None:
-        """Order the chunks of a request, its end first; those that it reused become frequent."""
+        """Order the chunks of a request, its end first; those that it reused move to the second list."""
         recent, frequent = self.lists
         for key in reversed(access.in_order()):
-            reused = key in access.reused
-            if not reused and key not in access.inserted:
-                continue
-            if key in recent:
-                (frequent if reused else recent)[key] = recent.pop(key)
-            elif key in frequent:
-                frequent[key] = frequent.pop(key)
+            if (reused := key in access.reused) or key in access.inserted:
+                held = recent if key in recent else frequent
+                if key in held:
+                    del held[key]
+                    (frequent if reused else held)[key] = None
 
-    def evict(self, n: int, kept: Collection[Key]) -> list[tuple[Key, Chunk]] | None:
-        """Remove unused chunks, the recent ones while they exceed their target; None = there are too few."""
+    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
+        """Remove idle chunks, of the first list while it exceeds its target; None = there are too few."""
         size, gone = len(self.lists[0]), list[tuple[int, Key]]()
-        idle = [[key for key, chunk in reversed(chunks.items()) if not chunk.users and key not in kept]
-                for chunks in self.lists]  # fmt: skip
+        left = [[key for key in reversed(keys) if key in idle] for keys in self.lists]
         for _ in range(n):
-            first = 0 if size >= int(self.target) else 1
-            side = first if idle[first] else 1 - first
-            if not idle[side]:
+            first = int(size < int(self.target))
+            side = first if left[first] else 1 - first
+            if not left[side]:
                 return None
-            gone.append((side, idle[side].pop()))
+            gone.append((side, left[side].pop()))
             size -= side == 0
-        found = [(key, self.lists[side].pop(key)) for side, key in gone]
         for side, key in gone:
+            del self.lists[side][key]
             self.ghosts[side][key] = None
         for ghosts in self.ghosts:
             for key in [*ghosts][: max(0, len(ghosts) - self.capacity)]:
                 del ghosts[key]
-        return found
+        return [key for _, key in gone]
 
 
 POLICIES: Mapping[str, type[Oldest] | type[Adaptive]] = {"lru": Oldest, "arc": Adaptive}
 
 
 class Offload:
-    """Chunks in CPU memory. ``threshold``: requests that must offer a chunk before it is stored, of at most
-    ``tracked`` keys."""
+    """Chunks in CPU memory: ``places`` and ``users`` by key. ``threshold``: requests that must offer a chunk before it
+    is stored, of at most ``tracked`` keys."""
 
     def __init__(self, chunks: int, policy: str = "lru", threshold: int = 1, tracked: int = 64_000) -> None:
         self.capacity, self.policy_name, self.threshold, self.tracked = chunks, policy, threshold, tracked
@@ -187,58 +165,57 @@ class Offload:
 
     def reset(self) -> None:
         """Forget all chunks."""
-        self.policy: Oldest | Adaptive = POLICIES[self.policy_name](self.capacity)
-        self.fresh, self.free = 0, list[int]()
+        self.policy = POLICIES[self.policy_name](self.capacity)
+        self.places, self.users, self.free, self.fresh = dict[Key, int](), dict[Key, int](), list[int](), 0
 
     def look_up(self, key: Key) -> str:
         """Return whether a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
-        chunk = self.policy.get(key)
-        return MISS if chunk is None else PENDING if chunk.users == WRITING else HIT
+        return MISS if key not in self.users else PENDING if self.users[key] == WRITING else HIT
 
     def load(self, keys: Collection[Key], access: Access) -> list[int]:
         """Begin to load chunks that are there; return their places."""
-        chunks = [self._chunk(key) for key in keys]
-        for chunk in chunks:
-            chunk.users += 1
+        for key in keys:
+            self.users[key] += 1
         self._record(keys, access)
         access.reused.update(key for key in keys if key not in access.inserted)
-        return [chunk.place for chunk in chunks]
+        return [self.places[key] for key in keys]
 
     def loaded(self, keys: Iterable[Key]) -> None:
         """End a load."""
         for key in keys:
-            self._chunk(key).users -= 1
-
-    def _chunk(self, key: Key) -> Chunk:
-        chunk = self.policy.get(key)
-        assert chunk is not None
-        return chunk
+            self.users[key] -= 1
 
     def store(self, keys: Collection[Key], access: Access) -> tuple[list[Key], list[int], list[Key]] | None:
         """Begin to store the offered chunks that are missing, all or none; return their keys, their places, and the
         evicted keys, None = no room."""
         if self.threshold > 1:
             self._count(keys)
-        missing = [key for key in keys if self.look_up(key) == MISS
-                   and (self.threshold < 2 or self.offers.get(key, 0) >= self.threshold)]  # fmt: skip
         ready = [key for key in keys if self.look_up(key) == HIT]
+        missing = [key for key in keys if key not in self.users
+                   and (self.threshold < 2 or self.offers.get(key, 0) >= self.threshold)]  # fmt: skip
         if learned := [key for key in missing if key not in access.missed]:
             self.policy.missed(learned)
             access.missed.update(learned)
         wanted = {*missing, *ready}
         self._record([key for key in keys if key in wanted], access)
         access.reused.update(key for key in ready if key not in access.inserted)
-        gone: list[tuple[Key, Chunk]] | None = []
-        if (short := len(missing) - len(self.free) - self.capacity + self.fresh) > 0:
-            gone = self.policy.evict(short, set(keys))
-        if gone is None:
-            return None
-        self.free += [chunk.place for _, chunk in gone]
+        short, gone = len(missing) - len(self.free) - self.capacity + self.fresh, list[Key]()
+        if short > 0:
+            found = self.policy.evict(short, {key for key, n in self.users.items() if not n} - set(keys))
+            if found is None:
+                return None
+            gone = found
+        self.free += map(self._drop, gone)
         places = [self._place() for _ in missing]
         for key, place in zip(missing, places, strict=True):
-            self.policy.insert(key, Chunk(place), access)
+            self.places[key], self.users[key] = place, WRITING
+            self.policy.insert(key, access)
         access.inserted.update(missing)
-        return missing, places, [key for key, _ in gone]
+        return missing, places, gone
+
+    def _drop(self, key: Key) -> int:
+        del self.users[key]
+        return self.places.pop(key)
 
     def _place(self) -> int:
         if self.fresh == self.capacity:
@@ -249,13 +226,11 @@ class Offload:
     def stored(self, keys: Iterable[Key], success: bool) -> None:
         """End a store: the chunks can be loaded, or are forgotten."""
         for key in keys:
-            chunk = self.policy.get(key)
-            if chunk is not None and chunk.users == WRITING:
-                if success:
-                    chunk.users = 0
-                else:
-                    self.policy.remove(key)
-                    self.free.append(chunk.place)
+            if self.users.get(key) == WRITING and success:
+                self.users[key] = 0
+            elif self.users.get(key) == WRITING:
+                self.policy.remove(key)
+                self.free.append(self._drop(key))
 
     def finish(self, access: Access) -> None:
         """End a request."""
@@ -271,13 +246,10 @@ class Offload:
         known = [key for key in keys if key in self.offers]
         for key in known:
             self.offers[key] = self.offers.pop(key) + 1
-        others = len(self.offers) - len(set(known))
         for key in keys:
-            if key in self.offers:
-                continue
-            if len(self.offers) >= self.tracked:
-                if not others:
-                    continue
-                del self.offers[next(iter(self.offers))]
-                others -= 1
-            self.offers[key] = 1
+            if key not in self.offers and len(self.offers) >= self.tracked:
+                oldest = next(iter(self.offers))
+                if oldest in known or oldest in keys:
+                    break
+                del self.offers[oldest]
+            self.offers.setdefault(key, 1)

@@ -9,11 +9,11 @@ from itertools import repeat
 from typing import Any, Sequence
 
 from cachesim.engines.shared.block_keys import UNKEYED
+from cachesim.engines.shared.block_pool import ERASED, REPLACED, BlockPool
 from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
-from cachesim.engines.vllm.memory.pool import ERASED, REPLACED, Pool
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.blocks import Mask
 from cachesim.events import Declined
@@ -26,7 +26,7 @@ class Publication(RequestQueue):
     rules: Any
     opts: Options
     layout: Layout
-    pool: Pool
+    pool: BlockPool
     groups: tuple[Group, ...]
     promised: set[int]
     named: list[tuple[int, int, Row, int]]

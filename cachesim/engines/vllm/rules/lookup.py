@@ -11,8 +11,6 @@ from typing import Callable, NamedTuple, Sequence
 from cachesim.engines.rule import Role, rule
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
-Tables = list[list[int]]
-
 
 class Find(NamedTuple):
     """A prompt with these ``hashes`` is looked up in equal groups, for at most ``most`` tokens. ``get`` returns the
@@ -37,12 +35,16 @@ class Find(NamedTuple):
         """Return the blocks at this place. Raises IndexError if no hash is known there."""
         return self.get(self.hashes[(block + 1) * (self.block // self.unit) - 1])
 
+    def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
+        """Return n tokens with the blocks at each place."""
+        return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
+
 
 class Found(NamedTuple):
     """``n`` tokens in the blocks of each group."""
 
     n: int
-    tables: Tables
+    tables: list[list[int]]
 
 
 class Sorted(NamedTuple):
@@ -132,27 +134,23 @@ def look_up_one(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look:
 @rule("V-FULL-1", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit"))
 def find_full(ask: Find) -> Found:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
-    tables: Tables = [[] for _ in range(ask.groups)]
-    scale, n = ask.block // ask.unit, 0
+    places, scale = list[list[int]](), ask.block // ask.unit
     for i in range(min(ask.most // ask.block, len(ask.hashes) // scale)):
-        found = ask.at(i)
-        if found is None:
+        if (found := ask.at(i)) is None:
             break
-        n += ask.block
-        for table, block in zip(tables, found, strict=True):
-            table.append(block)
+        places.append(found)
+    n = len(places) * ask.block
     if ask.fine:
         first = n // ask.align
         for i in range(min(first + scale - 1, ask.most // ask.align, len(ask.hashes)) - 1, first - 1, -1):
             if (found := ask.get(ask.hashes[i])) is not None:
-                for table, block in zip(tables, found, strict=True):
-                    table.append(block)
+                places.append(found)
                 n = (i + 1) * ask.align
                 break
     if ask.drop and n:
         n -= min(ask.align, ask.block)
     n -= n % ask.align
-    return Found(n, [table[: -(-n // ask.block)] for table in tables])
+    return ask.found(n, places[: -(-n // ask.block)])
 
 
 @rule("V-SWA-1", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit"))
@@ -160,8 +158,8 @@ def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
     need, block, align = window_blocks(ask.size, ask.block, ask.drop), ask.block, ask.align
-    last = ask.most // block
-    tables, run, end = [[0] * last for _ in range(ask.groups)], 0, 0
+    last, run, end = ask.most // block, 0, 0
+    places: list[Sequence[int]] = [[0] * ask.groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)
         if found is None:
@@ -169,8 +167,7 @@ def find_window(ask: Find) -> Found:
             continue
         if not run and block != align and (i if ask.drop else i + 1) * block % align:
             continue
-        for table, one in zip(tables, found, strict=True):
-            table[i] = one
+        places[i] = found
         run += 1
         end = i + run
         if run >= need:
@@ -183,7 +180,7 @@ def find_window(ask: Find) -> Found:
         end -= 1
         while block != align and end * block % align:
             end -= 1
-    return Found(end * block, [table[:end] for table in tables])
+    return ask.found(end * block, places[:end])
 
 
 def window_blocks(window: int, block: int, drop: bool) -> int:
@@ -195,28 +192,22 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 def find_chunk(ask: Find) -> Found:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
-    tables = [[0] * first for _ in range(ask.groups)]
+    places = [[0] * ask.groups] * first
     for i in range(first, ask.most // ask.block):
-        found = ask.at(i)
-        if found is None:
+        if (found := ask.at(i)) is None:
             break
-        for table, block in zip(tables, found, strict=True):
-            table.append(block)
-    return Found(len(tables[0]) * ask.block, tables)
+        places.append(found)
+    return ask.found(len(places) * ask.block, places)
 
 
 @rule("V-MAM-1", Role.PREFIX, groups("MambaManager.find_longest_cache_hit"))
 def find_state(ask: Find) -> Found:
     """States: the first one from the right that ends at a multiple of the alignment, a part of a block if hits may end
     inside it."""
-    if ask.fine:
-        scale = ask.block // ask.align
-        for i in range(min(ask.most // ask.align, len(ask.hashes)) - 1, -1, -1):
-            if (found := ask.get(ask.hashes[i])) is not None:
-                return Found((i + 1) * ask.align, [[0] * (i // scale) + [block] for block in found])
-        return Found(0, [[] for _ in range(ask.groups)])
-    for i in range(ask.most // ask.block - 1, -1, -1):
-        found = ask.at(i)
-        if found is not None and (i + 1) * ask.block % ask.align == 0:
-            return Found((i + 1) * ask.block, [[0] * i + [block] for block in found])
-    return Found(0, [[] for _ in range(ask.groups)])
+    unit = ask.align if ask.fine else ask.block
+    n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit
+    for i in range(n - 1, -1, -1):
+        found = ask.get(ask.hashes[i]) if ask.fine else ask.at(i)
+        if found is not None and (i + 1) * unit % ask.align == 0:
+            return ask.found((i + 1) * unit, [[0] * ask.groups] * (i * unit // ask.block) + [found])
+    return ask.found(0, ())

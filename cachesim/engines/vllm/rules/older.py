@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.vllm.rules import sources as at
 from cachesim.engines.vllm.rules.blocks import Need, states_wanted
 from cachesim.engines.vllm.rules.schedule import Split, schedule
 from cachesim.engines.vllm.rules.sizes import EAGLE, Speculation
-from cachesim.engines.vllm.rules.sources import config, coordinator, groups, interface, runner, scheduler
 
 # Until 0.32.0.
 
 
-@rule("V-SPEC-1.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0"))
+@rule("V-SPEC-1.DROP", Role.SETUP, at.config("use_eagle_block_drop", "0.32.0"))
 def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
     """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
     if method not in EAGLE:
@@ -19,20 +19,19 @@ def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: b
     return Speculation(k, k if modules else 1, 0, True)
 
 
-@rule("V-PUB-3.JUNCTION.ONE", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0"))
+@rule("V-PUB-3.JUNCTION.ONE", Role.PLAN, at.groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0"))
 def junction_only(junction: int, block: int, drop: bool) -> list[int]:
     """A sibling resumes at the junction, although a lookup with the drop needs the block before it."""
     return [junction]
 
 
-@rule("V-PUB-7.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0"))
+@rule("V-PUB-7.OVERLAP", Role.PUBLISH, at.scheduler("_update_request_with_output", "0.32.0"))
 def publish_overlapped(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns the last computed tokens that
-    are left out, None = nothing is published."""
+    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns like `V-PUB-7`."""
     return after if overlap else None
 
 
-@rule("V-MAM-7.AGAIN.WAIT", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.32.0"))
+@rule("V-MAM-7.AGAIN.WAIT", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.32.0"))
 def keyed_again() -> bool:
     """Whether a state that has its key gets it again: siblings that find it wait for the next step."""
     return True
@@ -54,61 +53,58 @@ def waits() -> bool:
 
 
 @rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX,
-      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+      at.coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
 def reach_prompt(most: int, known: int) -> int:
     """The block behind a prefix that is dropped must end before the last token, too."""
     return most
 
 
-@rule("V-PUB-5.END", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block", "0.31.0"))
+@rule("V-PUB-5.END", Role.PLAN, at.groups("FullAttentionManager._cache_partial_tail_block", "0.31.0"))
 def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Length of the prompt's last part of a block that can be found, which may be the whole prompt."""
     return prompt // unit * unit
 
 
-@rule("V-MAM-8.POSITION.UNIT", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", "0.31.0"))
+@rule("V-MAM-8.POSITION.UNIT", Role.PLAN, at.interface("get_mamba_prefill_checkpoint_position", "0.31.0"))
 def checkpoint_unit(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
     return max((tokens - 1) // unit * unit - (unit if drop else 0), 0)
 
 
-@rule("V-MAM-8.END.WHOLE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.31.0"))
+@rule("V-MAM-8.END.WHOLE", Role.PLAN, at.scheduler("_mamba_block_aligned_split", "0.31.0"))
 def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Last multiple of ``unit`` in a prompt where its chunks stop, which may be the whole prompt, or with the drop a
-    unit earlier."""
+    """Last multiple of ``unit`` in a prompt where its chunks stop: maybe the whole prompt, with the drop one less."""
     return max(tokens // unit * unit - (unit if drop else 0), 0)
 
 
-@rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
+@rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.31.0"))
 def keep_own(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt, and where
     the prompt or a sibling resumes."""
     return interval != 0 or ended or own or junction
 
 
-@rule("V-MAM-7.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
+@rule("V-MAM-7.END", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.31.0"))
 def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
     """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, with the drop
     one earlier, or at the junction."""
     return block != unit and tokens % block != 0 and (tokens == end or junction)
 
 
-@rule("V-MAM-2.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0"))
+@rule("V-MAM-2.SCRATCH", Role.NEED, at.groups("MambaManager.get_num_blocks_to_allocate", "0.31.0"))
 def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but with new scratch blocks beside a state inside the chunk."""
-    new = states_wanted(ask, scratch)
-    if new > 0:
-        new = min(new, 1 + ask.partial + checkpoint + (scratch if checkpoint or not begun else 0))
-    return new + ask.idle
+    most = 1 + ask.partial + checkpoint + (scratch if checkpoint or not begun else 0)
+    return min(states_wanted(ask, scratch), most) + ask.idle
 
 
-@rule("V-MAM-3.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0"))
+@rule("V-MAM-3.STAY", Role.PLAN, at.groups("MambaManager.allocate_new_blocks", "0.31.0"))
 def left_behind_alone(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table, none beside a state inside the chunk."""
     return 0 if inside else columns
 
 
-@rule("V-WORK-3.SMALLEST", Role.MEMORY, runner("MambaHybridModelState.add_request", "0.31.0"))
+@rule("V-WORK-3.SMALLEST", Role.MEMORY, at.runner("MambaHybridModelState.add_request", "0.31.0"))
 def start_column_smallest(computed: int, block: int, smallest: int) -> int:
     """Column of the state from which a request starts, in the smallest blocks of all groups, although the table has
     larger ones."""
@@ -124,27 +120,27 @@ def prefill_cap_always(threshold: int, requests: int) -> int:
     return threshold
 
 
-@rule("V-MAM-8.RESERVE.ALL", Role.PLAN, groups("MambaManager._needs_internal_checkpoint", "0.30.0"))
+@rule("V-MAM-8.RESERVE.ALL", Role.PLAN, at.groups("MambaManager._needs_internal_checkpoint", "0.30.0"))
 def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: every chunk in which it is possible."""
     return True
 
 
-@rule("V-MAM-8.KEEP.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
+@rule("V-MAM-8.KEEP.END", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.30.0"))
 def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
     return interval != 0 or ended or junction
 
 
-@rule("V-MAM-7.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
+@rule("V-MAM-7.OWN", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.30.0"))
 def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
     """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, one earlier if
     the drafter's layers are in this group."""
     return block != unit and tokens % block != 0 and (tokens == own_end or junction)
 
 
-@rule("V-MAM-2.SET", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.30.0"))
+@rule("V-MAM-2.SET", Role.NEED, at.groups("MambaManager.get_num_blocks_to_allocate", "0.30.0"))
 def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: if any, one, a copy, a state inside the chunk, and scratch blocks at the start, even if
     fewer are missing."""
@@ -157,7 +153,7 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
 # Before 0.26.0.
 
 
-@rule("V-SPLIT-1.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0"))
+@rule("V-SPLIT-1.ALONE", Role.PLAN, at.scheduler("_mamba_block_aligned_split", "0.23.0"))
 def split_alone(ask: Split) -> Decision:
     """Chunks of a prompt end at blocks and at the last complete block, wherever earlier prompts parted from it. Returns
     the tokens of the chunk."""

@@ -19,8 +19,8 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; none overtakes it. Returns its place.
-    ``waiting``: priority and number of each."""
+    """The request that has waited longest is next, or the most urgent one. Returns its place. ``waiting``: priority and
+    number of each."""
     at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
     return Decision(at, {"waiting": len(waiting)})
 
@@ -95,12 +95,9 @@ def split_states(ask: Split) -> Decision:
     if not (ask.exact_junction and junction <= ask.prompt):
         junction = start + (junction - start) // block * block
     last = 0 if ask.inside else ask.last
-    stops = [
-        (start // block + 1) * block if start % block and not ask.inside else 0,
-        last,
-        ask.tail if last < ask.tail < ask.prompt and not ask.inside else 0,
-        junction if start < ask.junction < end else 0,
-    ]
+    stops = [junction] if start < ask.junction < end else []
+    if not ask.inside:
+        stops += [(start // block + bool(start % block)) * block, last, ask.tail if last < ask.tail < ask.prompt else 0]
     stop = min((one for one in stops if start < one < end), default=end)
     return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction,
                                            "inside": ask.inside})  # fmt: skip

@@ -9,8 +9,6 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.vllm.rules.sources import config, file, utils
 
 EAGLE = ("eagle", "eagle3", "mtp")
-
-
 ALIGN, EVERY = "align", "all"
 
 

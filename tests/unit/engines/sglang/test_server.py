@@ -92,11 +92,33 @@ def test_a_copy_continues_alone(engine):
 def test_drafts_take_slots_and_steps(engine):
     server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
     answer = server.complete(Request(A, 9, draft_else=2))
-    assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 28]]]
-    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 28, 9)
+    assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 29]]]
+    assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 10)
     alone = start(engine, "A", "provenance").complete(Request(A, 9))
     assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
     server.check()
+
+
+@pytest.mark.parametrize(("profile", "model", "strategy", "kept"), [
+    ("0.5.23", "A", "no_buffer", 27), ("0.5.20", "A", "no_buffer", 28), ("0.5.23", "GA", "no_buffer", 20),
+    ("0.5.20", "GA", "no_buffer", 28), ("0.5.23", "GA", "extra_buffer", 24), ("0.5.20", "GA", "extra_buffer", 28),
+])  # fmt: skip
+def test_an_answer_that_ends_inside_a_draft(engine, profile, model, strategy, kept):
+    server = start(engine, model, "provenance", profile=f"sglang@{profile}", speculative_algorithm="NGRAM",
+                   state_grid=4, mamba_track_interval=4, mamba_scheduler_strategy=strategy)  # fmt: skip
+    answer = server.complete(Request(A, 7, draft_else=3))
+    assert answer.predicted_n == 7 and sum(len(node.key) for node in server.tree.nodes()) == kept
+    server.check()
+
+
+def test_drafts_reserve_two_steps(engine):
+    server = start(engine, "A", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
+    server.submit(Request(A[:18], 9, draft_else=3))
+    server.take_tasks()
+    server.update()
+    server.update()
+    assert (server.slots[0].computed, server.slots[0].allocated) == (22, 28)
+    assert turns(start_again := start(engine, "A")) == [] and start_again.ahead == 1
 
 
 @pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])

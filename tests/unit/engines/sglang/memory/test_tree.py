@@ -179,7 +179,7 @@ def test_a_copy_of_a_long_path_is_independent():
     one = tree((FULL, STATE))
     node = one.root
     for k in range(2000):
-        node = one._new(node, (k,), k + 1, "", 0, ())
+        node = one.grow(node, (k,), k + 1, "", 0, ())
     twin = copy.deepcopy(one)
     assert len(list(twin.nodes())) == 2000 and twin.root is not one.root
     next(iter(twin.nodes())).key = ()

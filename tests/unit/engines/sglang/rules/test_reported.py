@@ -9,12 +9,13 @@ from cachesim.engines.shared.tree_points import FULL, SWA
 
 
 @pytest.mark.parametrize(("rule", "strips", "published", "own"), [
-    (r.owned_prompt, False, 20, 49), (r.owned_prompt, True, 20, 20), (r.owned_prompt, True, 41, 20),
+    (r.owned_prompt, False, 20, 47), (r.owned_prompt, True, 20, 20), (r.owned_prompt, True, 41, 20),
+    (r.owned_run, False, 20, 49), (r.owned_run, True, 41, 20),
     (r.owned_all, True, 41, 49), (r.owned_published, True, 20, 20), (r.owned_published, True, 41, 41),
-    (r.owned_published, False, 41, 49),
+    (r.owned_published, False, 41, 47),
 ])  # fmt: skip
 def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
-    assert rule(49, 20, published, strips) == own
+    assert rule(49, 20, 47, published, strips) == own
 
 
 @pytest.mark.parametrize(("length", "n", "flat", "chunks", "taken"), [

@@ -26,7 +26,8 @@ def test_a_chunk_keeps_one_state(start, stop, branch, end):
 
 
 def test_decode_keeps_states_at_a_common_multiple():
-    assert [n for n in range(1, 25) if r.track_decode(n, 4, 6).value] == [12, 24]
+    assert [n for n in range(1, 25) if r.track_decode(n - 1, n, 4, 6).value] == [12, 24]
+    assert [r.track_decode(n, n + 5, 2, 2).value for n in (3, 4)] == [8, 8]        # a step with drafts: the last one
 
 
 @pytest.mark.parametrize(("tracked", "previous", "n"), [

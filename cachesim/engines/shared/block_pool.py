@@ -1,36 +1,85 @@
-"""The pool of blocks: the free list, the users of each block, and the keys under which blocks are found.
+"""A pool of numbered blocks: the free list, the users of each block, the keys under which blocks are found, and events.
 
-A key is a hash and a group, in one number. Block 0, the null block, stands for positions without storage. Source: vLLM
-vllm/v1/core/block_pool.py.
+A key is a hash and a group of layers, in one number. Block 0, the null block, stands for positions without storage. A
+block without users keeps its keys until it is taken again.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from cachesim.base.errors import Crash
+from cachesim.engines.inspection import BlockCell
 from cachesim.engines.shared.block_keys import UNKEYED, BlockKeys
+from cachesim.engines.shared.class_recording import RecordedEvent
 from cachesim.engines.shared.free_list import FreeList
-from cachesim.engines.vllm.events import Evicted, Freed, Keyed, Moved, Touched
-from cachesim.engines.vllm.rules.blocks import FRONT
-from cachesim.events import Event
+from cachesim.events import Event, frozen
 
 NULL = 0
 EVICTED, REPLACED, ERASED, CLEARED = "evicted", "replaced", "erased", "cleared"
 """Causes of the loss of keys."""
+FRONT, BACK = "front", "back"
+"""Ends of the free list."""
+Blocks = Sequence[int]
 
 
-class Pool:
-    """A pool of ``n`` blocks for ``groups`` groups. ``lost`` is called with a block, its keys and the cause before it
-    loses them, ``moved`` with a block and its copy after the keys moved."""
+@frozen
+class Touched(RecordedEvent, ev="touch"):
+    """Found blocks have a user more."""
+
+    blocks: Blocks
+
+
+@frozen
+class Evicted(RecordedEvent, ev="evict"):
+    """A block lost its keys."""
+
+    block: int
+    hashes: Sequence[int]
+
+
+@frozen
+class Keyed(RecordedEvent, ev="key"):
+    """Blocks of a group can be found: each under a hash, which stands for so many ``tokens`` of a prompt."""
+
+    group: int
+    blocks: Blocks
+    hashes: Sequence[int]
+    tokens: Sequence[int]
+
+    def rows(self) -> list[list[Any]]:
+        return [[self.ev, block, digest, self.group, end]
+                for block, digest, end in zip(self.blocks, self.hashes, self.tokens, strict=True)]
+
+
+@frozen
+class Moved(RecordedEvent, ev="move"):
+    """The keys of a block now belong to its copy."""
+
+    block: int
+    copy: int
+
+
+@frozen
+class Freed(RecordedEvent, ev="free"):
+    """Blocks lost a user: those that joined the free list at the front, at the back, and those that are in use."""
+
+    front: Blocks
+    back: Blocks
+    used: Blocks
+
+
+class BlockPool:
+    """A pool of ``n`` blocks for ``groups`` groups. ``side``: rule for the free list, from whether a block has keys;
+    ``lost`` is called with a block, its keys and the cause before it loses them, ``moved`` with a block and its copy
+    after the keys moved. ``refs``: users of each block; ``tokens``: prefix that the first key of a block stands for."""
 
     def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
                  emit: Callable[[Event], None], lost: Callable[[int, Sequence[int], str], None],
                  moved: Callable[[int, int], None]) -> None:
         self.n, self.groups, self.caching, self.side, self.emit = n, groups, caching, side, emit
         self.lost, self.moved = lost, moved
-        self.refs = [0] * n
-        self.free = FreeList(n)
-        self.named, self.tokens = BlockKeys(n), [0] * n         # and the prefix that the primary key stands for
+        self.free, self.named, self.refs, self.tokens = FreeList(n), BlockKeys(n), [0] * n, [0] * n
         self.key, self.keys = self.named.primary, self.named.of
         self.free.remove(NULL)
 
@@ -116,3 +165,19 @@ class Pool:
         if self.key[block] == UNKEYED:
             self.tokens[block] = end
         self.named.add(block, key)
+
+    def cells(self, owner: Mapping[int, int]) -> list[BlockCell]:
+        """Return the blocks without the null block, for pictures; ``owner``: request that last took a block."""
+        place = {block: at for at, block in enumerate(self.free)}
+        return [BlockCell(block, keys[0] % self.groups if keys else -1, self.tokens[block] if keys else 0,
+                          owner.get(block, -1), self.refs[block], place.get(block, -1), len(keys))
+                for block in range(1, self.n) for keys in (self.keys(block),)]  # fmt: skip
+
+    def check(self, used: Iterable[int]) -> None:
+        """Raise Crash unless the users of each block agree with the tables of all requests."""
+        counts = [0] * self.n
+        for block in (*used, *self.free):
+            counts[block] += 1
+        for block in range(1, self.n):
+            if counts[block] != max(1, self.refs[block]):
+                raise Crash(f"block {block} has {self.refs[block]} users and is listed {counts[block]} times")

@@ -1,0 +1,174 @@
+"""Slots for the released tree of SGLang: tensors that numpy provides, and allocators that are ours.
+
+Free lists are first in, first out.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Tensor(np.ndarray):
+    """An array with the methods of a tensor that the tree calls."""
+
+    def clone(self):
+        return self.copy()
+
+    def to(self, *args, **kwargs):
+        return self.copy()
+
+    def numel(self):
+        return self.size
+
+
+def tensor(values, **kwargs):
+    return np.array(values, np.int64).view(Tensor)
+
+
+class Rows(SimpleNamespace):
+    """The pool of request rows; the tree reads ``mamba_allocator``."""
+
+
+class Allocator:
+    """K/V slots. Only WindowAllocator has window slots for them."""
+
+    device = "cpu"
+
+    windows = 0
+
+    def __init__(self, size, page, window_size=0):
+        self.page_size, self.size, self.size_swa = page, size, window_size
+        self.full, self.peer = list(range(1, size // page + 1)), {0: 0}
+        self.swa = list(range(1, window_size // page + 1))
+        self.full_attn_allocator = SimpleNamespace(free_segment=self.free_full_segment)
+
+    def take(self, n, last=0, start=0):
+        """Return slots for ``n`` tokens from position ``start`` on, the first behind the slot ``last``."""
+        page, out = self.page_size, [last]
+        for at in range(start, start + n):
+            if at % page:
+                full, swa = out[-1] + 1, self.peer[out[-1]] + self.windows
+            else:
+                full, swa = self.full.pop(0) * page, self.swa.pop(0) * page if self.windows else 0
+            out.append(full)
+            self.peer[full] = swa
+        return tensor(out[1:])
+
+    def full_available_size(self):
+        return len(self.full) * self.page_size
+
+    available_size = full_available_size
+
+    def free_group_begin(self):
+        pass
+
+    free_group_end = free_group_begin
+
+    def evict_to_free_tokens(self, cache, n):
+        from sglang.srt.mem_cache.base_prefix_cache import EvictParams
+
+        full = max(0, n - self.full_available_size())
+        swa = max(0, n - self.swa_available_size()) if self.windows else 0
+        if full or swa:
+            cache.evict_for_alloc(EvictParams(num_tokens=full, swa_num_tokens=swa))
+
+    def check_decode_capacity(self, num_tokens, tree_cache, **kwargs):
+        self.evict_to_free_tokens(tree_cache, num_tokens)
+        return self.available_size() >= num_tokens
+
+    def swa_available_size(self):
+        return len(self.swa) * self.page_size
+
+    def request_slot_reserve(self, **kwargs):
+        return 0
+
+    def create_prefill_budget(self, tree, **kwargs):
+        from sglang.srt.mem_cache.prefill_budget import PrefillBudget
+
+        return PrefillBudget(self, tree, **kwargs)
+
+    def mamba_full_cache_donor(self):
+        return None
+
+    def free_full_segments(self, segments):
+        for slots, _ in segments:
+            self.free_full_segment(slots)
+
+    def free_full_segment(self, slots, start_pos=0):
+        self.full += [int(slot) // self.page_size for slot in slots[:: self.page_size]]
+
+    def free_swa_segment(self, slots, start_pos=0):
+        pages = [self.peer[int(slot)] // self.page_size for slot in slots[:: self.page_size]]
+        self.swa += [page for page in pages if page]
+        self.clear_full_to_swa_mapping(slots)
+
+    def free_segment(self, slots, start_pos=0):
+        self.free_swa_segment(slots)
+        self.free_full_segment(slots)
+
+    def free_segments(self, segments):
+        for slots, start_pos in segments:
+            self.free_segment(slots, start_pos)
+
+    def translate_swa_indices_for_transfer(self, slots):
+        return tensor([self.peer[int(slot)] for slot in slots])
+
+    translate_loc_from_full_to_swa = translate_swa_indices_for_transfer
+
+    def clear_full_to_swa_mapping(self, slots):
+        self.peer.update({int(slot): 0 for slot in slots})
+
+    def set_full_to_swa_mapping(self, slots, window):
+        self.peer.update({int(slot): int(other) for slot, other in zip(slots, window, strict=True)})
+
+
+class WindowAllocator(Allocator):
+    """K/V slots, and a window slot for each."""
+
+    windows = 1
+
+    def available_size(self):
+        return min(len(self.full), len(self.swa)) * self.page_size
+
+    def create_prefill_budget(self, tree, **kwargs):
+        from sglang.srt.mem_cache.prefill_budget import SWAPrefillBudget
+
+        return SWAPrefillBudget(self, tree, **kwargs)
+
+
+class StateTensor(Tensor):
+    """Slots of states. One of them is an array, too."""
+
+    device = "cpu"
+
+    def __getitem__(self, at):
+        return np.asarray(np.ndarray.__getitem__(self, at)).view(StateTensor)
+
+    def unsqueeze(self, axis):
+        return np.expand_dims(self, axis).view(StateTensor)
+
+
+def no_states(requests):
+    """Return a table of tracked states without any."""
+    return np.zeros((requests, 2), np.int64).view(StateTensor)
+
+
+class StateSlots:
+    """Slots of states."""
+
+    def __init__(self, size):
+        self.slots = list(range(1, size + 1))
+
+    def available_size(self):
+        return len(self.slots)
+
+    schedulable_available_size = available_size
+
+    def alloc(self, n):
+        return tensor([self.slots.pop(0) for _ in range(n)]).view(StateTensor) if len(self.slots) >= n else None
+
+    def alloc_group_begin(self, n):
+        pass
+
+    def free(self, slots):
+        self.slots += [int(slot) for slot in slots]
