@@ -72,7 +72,7 @@ class Freed(RecordedEvent, ev="free"):
 class BlockPool:
     """A pool of ``n`` blocks for ``groups`` groups. ``side``: rule for the free list, from whether a block has keys;
     ``lost`` is called with a block, its keys and the cause before it loses them, ``moved`` with a block and its copy
-    after the keys moved; nothing by default. ``refs``: users of each block; ``tokens``: prefix that the first key of a block stands for."""
+    after the keys moved; nothing by default. ``refs``: users of each block; ``tokens``: prefix of its first key."""
 
     moved: Callable[[int, int], None] = staticmethod(lambda block, copy: None)
 
