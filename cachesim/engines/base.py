@@ -85,6 +85,10 @@ class Request:
     # fields of single engines, declared in `Manual.fields`
     extra: Mapping[str, int | float | bool | str] = field(default_factory=dict, hash=False)
 
+    def right_drafts(self, at: int) -> int:
+        """Return how many tokens of a draft after ``at`` tokens are right."""
+        return next((one.accepted for one in self.drafts if one.at == at), self.draft_else)
+
 
 class Output(NamedTuple):
     """Model output after a token: position, provenance digest, logits (None except in exact mode)."""

@@ -233,7 +233,7 @@ class BlockPool(Named):
                  metrics_collector=None, num_hash_lookahead_tokens=0, inner=None):  # fmt: skip
         if enable_kv_cache_events or metrics_collector:
             raise NotSimulated("events and metrics of blocks")
-        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignore, ignore, ignore)
+        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignore, ignore)
         self.blocks = [Block(self.inner, one) for one in range(self.inner.n)]
         self.null_block = self.blocks[0]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free)

@@ -281,9 +281,7 @@ class Scheduler(Publication):
 
     def verified(self, row: Row) -> int:
         """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
-        request = row.task.request
-        right = next((one.accepted for one in request.drafts if one.at == row.computed), request.draft_else)
-        return row.computed + 1 + min(self.drafted, right)
+        return row.computed + 1 + min(self.drafted, row.task.request.right_drafts(row.computed))
 
     def decode_part(self, row: Row) -> Part:
         """Return the next token of a request in a decode step."""

@@ -72,13 +72,14 @@ class Freed(RecordedEvent, ev="free"):
 class BlockPool:
     """A pool of ``n`` blocks for ``groups`` groups. ``side``: rule for the free list, from whether a block has keys;
     ``lost`` is called with a block, its keys and the cause before it loses them, ``moved`` with a block and its copy
-    after the keys moved. ``refs``: users of each block; ``tokens``: prefix that the first key of a block stands for."""
+    after the keys moved; nothing by default. ``refs``: users of each block; ``tokens``: prefix of its first key."""
+
+    moved: Callable[[int, int], None] = staticmethod(lambda block, copy: None)
 
     def __init__(self, n: int, groups: int, caching: bool, side: Callable[[bool], str],
-                 emit: Callable[[Event], None], lost: Callable[[int, Sequence[int], str], None],
-                 moved: Callable[[int, int], None]) -> None:
+                 emit: Callable[[Event], None], lost: Callable[[int, Sequence[int], str], None]) -> None:
         self.n, self.groups, self.caching, self.side, self.emit = n, groups, caching, side, emit
-        self.lost, self.moved = lost, moved
+        self.lost = lost
         self.free, self.named, self.refs, self.tokens = FreeList(n), BlockKeys(n), [0] * n, [0] * n
         self.key, self.keys = self.named.primary, self.named.of
         self.free.remove(NULL)

@@ -82,6 +82,13 @@ def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows
     table.v[cells] = rows.v
 
 
+def zero_rows(table: Rows, cells: np.ndarray) -> None:
+    """Zero the cells that exist."""
+    for array in table:
+        if array is not None:
+            array[cells[cells < len(array)]] = 0
+
+
 def replace_rows(kept: RowTable, layer: int, rows: Rows) -> None:
     """Replace all rows of a layer by copies of ``rows``; cells after them become zero."""
     table = kept[layer]

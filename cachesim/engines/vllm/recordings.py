@@ -69,10 +69,8 @@ class Player:
         return self.names.setdefault(digest, len(self.names))
 
     def _numbered(self, row: list[Any]) -> list[Any]:
-        if row[0] == "key":
-            row[2] = self.number(row[2])
-        elif row[0] == "evict":
-            row[2] = [*map(self.number, row[2])]
+        if row[0] in ("key", "evict"):
+            row[2] = self.number(row[2]) if row[0] == "key" else [*map(self.number, row[2])]
         return row
 
     def _add(self, step: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,10 +92,11 @@ class Player:
     def _schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
         server, first = self.server, len(self.server.log.events)
         made = server.schedule()
-        self.said, starts = [*made.parts.values()], [part.start for part in made.parts.values()]
+        self.said = [*made.parts.values()]
+        run = [[part.row.id, part.start, part.n] for part in self.said]
         server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
-        run = [[part.row.id, start, part.n, *((len(part.drafts), part.accepted) if part.drafts else ())]
-               for start, part in zip(starts, self.said, strict=True)]  # fmt: skip
+        for row, part in zip(run, self.said, strict=True):
+            row += (len(part.drafts), part.accepted) if part.drafts else ()
         fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
         if server.model is not None:
             marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
@@ -129,15 +128,12 @@ class Player:
         return {"op": "schedule"}
 
     def _final(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        if step.get("died"):
-            return {}
-        pool, out = self.server.pool, []
-        for block in range(pool.n):
-            names = [[self.number(key // pool.groups), key % pool.groups] for key in pool.keys(block)]
-            if names:
-                more = [names[1:]] if names[1:] else []
-                out.append([block, pool.refs[block], *names[0], pool.tokens[block], *more])
-        return {"pool": out, **self._state()}
+        pool = self.server.pool
+        names = {block: [[self.number(key // pool.groups), key % pool.groups] for key in pool.keys(block)]
+                 for block in range(0 if step.get("died") else pool.n)}
+        out = [[block, pool.refs[block], *first, pool.tokens[block], *([more] if more else ())]
+               for block, (first, *more) in ((block, keys) for block, keys in names.items() if keys)]
+        return {} if step.get("died") else {"pool": out, **self._state()}
 
 
 def _judged(part: Part) -> tuple[int, Request, Answer]:

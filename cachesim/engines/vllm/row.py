@@ -9,6 +9,7 @@ import numpy as np
 from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.shared.request_queue import RequestRow
+from cachesim.model.hash_mixing import MASK
 
 ABSENT = -1                  # published blocks of a table that nothing was entered into
 
@@ -61,6 +62,12 @@ class Row(RequestRow):
         if len(self.known) != len(self.text):
             self.known = with_keys(tuple(self.text), ((0, self.key),)) if self.key else tuple(self.text)
         return self.known
+
+    def prefix_marks(self, start: int, stop: int) -> np.ndarray:
+        """Return a number for each position that stands for all tokens of the worker's text up to the next one."""
+        for token in self.text[len(self.marks) - 1 : stop + 1]:
+            self.marks.append((self.marks[-1] * 0x5851F42D4C957F2D + token + 1) & MASK)
+        return np.array(self.marks[start + 2 : stop + 2], np.uint64)
 
     @property
     def prefill_end(self) -> int:

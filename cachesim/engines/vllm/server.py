@@ -1,4 +1,4 @@
-"""The server: requests in, a step per round, tokens out.
+"""The server: requests in, a step per round, tokens out; its inspection.
 
 Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33.0).
 """
@@ -10,24 +10,33 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Sequence
 
+import numpy as np
+
 from cachesim import events
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
-from cachesim.base.tokens import TokenList
+from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
+from cachesim.engines.shared.kv_rows import read_rows
+from cachesim.engines.shared.pool_points import PoolPoints
+from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
 from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
+from cachesim.engines.vllm.events import Asked, Got
 from cachesim.engines.vllm.flags import Options
-from cachesim.engines.vllm.layout import layout
+from cachesim.engines.vllm.layout import Group, layout
 from cachesim.engines.vllm.profiles import Rules
-from cachesim.engines.vllm.restore_points import Inspected
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.sizes import EVERY
-from cachesim.model import Model, Spec
+from cachesim.engines.vllm.worker import Worker
+from cachesim.model import LayerState, Model, Spec
+
+PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
 
 
-class Server(Inspected):
+class Server(Worker):
     """A server of a given version."""
 
     too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
@@ -36,19 +45,20 @@ class Server(Inspected):
     def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.start_queue(rules, spec, opts, model, log, sampler)
-        self.layout, self.flying = layout(rules, opts, spec), deque()
-        self.longest = self.layout.most
-        if model is not None and any(group.kind == "rswa" for group in self.layout.groups):
+        made = self.layout = layout(rules, opts, spec)
+        self.longest, self.flying = made.most, deque()
+        if model is not None and any(group.kind == "rswa" for group in made.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
         late = opts.num_speculative_tokens and (opts.mamba_cache_mode == EVERY or opts.async_scheduling)
         if model is not None and late and any(layer.recurrence for layer in spec.layers):
             raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
                            hint="only --mode none")
-        self.pool = BlockPool(opts.num_gpu_blocks, len(self.layout.groups), opts.enable_prefix_caching, rules.side,
-                              log.emit, self._lost, self.moved_keys)
+        self.pool = BlockPool(opts.num_gpu_blocks, len(made.groups), opts.enable_prefix_caching, rules.side, log.emit,
+                              self._lost)
+        pieces = [GroupPieces(PIECES[group.kind], group.block, group.size) for group in made.groups]
+        self.points = PoolPoints(log, self.pool, pieces, made.unit, made.align)
         self.start_tables()
         self.start_worker()
-        self.start_points()
 
     def _lost(self, block: int, keys: Sequence[int], cause: str) -> None:
         """Decide on and report the loss of a block's keys."""
@@ -58,7 +68,7 @@ class Server(Inspected):
             decision = rules.evict(block, self.pool.tokens[block])
             rule = decision.rule
             self.decide(decision, None)
-        self.lost_keys(block, keys, cause, rule)
+        self.points.lost_keys(block, keys, cause, rule)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer. Raises BadInput for an unsupported request, for an image without a
@@ -96,7 +106,7 @@ class Server(Inspected):
         step is scheduled first."""
         step = self.schedule()
         self.evaluate(step)
-        self.report_computed()
+        self.points.computed()
         self.stalled = not self.flying
         if self.flying and (len(self.flying) > self.opts.async_scheduling or not step.parts):
             done = self.flying.popleft()
@@ -111,3 +121,84 @@ class Server(Inspected):
             self.abort(row)
         elif row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
             row.drafts = self.draft(row)
+
+    # Inspection.
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the computed tokens of a request, with the key that they were computed under."""
+        row = self.slots[slot]
+        return row.full_text()[: row.computed - row.in_flight]
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
+        kind, owner, _ = key
+        if kind == "slot":
+            row = self.slots[owner]
+            return self._content(kind, owner, row, (), min(row.computed - row.in_flight, len(row.text)), row.columns, 0)
+        node = self.points.points[key]
+        assert isinstance(node.text, Row)
+        tokens = node.text.full_text() if node.start else node.text.full_text()[: node.end]
+        columns = [self._columns(group, node.text, node.end) for group in self.groups]
+        return self._content(kind, owner, node.text, tokens, node.end, columns, max(start, node.start))
+
+    def _columns(self, group: Group, row: Row, end: int) -> list[int]:
+        """Return the blocks of a group that hold a prefix, 0 where none is needed."""
+        unit, rest = self.layout.unit, end % group.block
+        ends = [end] if group.kind == "mamba" else [*range(group.block, end + 1, group.block), *([end] if rest else ())]
+        found = [self.pool.find(row.hashes[one // unit - 1], (group.number,)) for one in ends]
+        if rest and not found[-1]:
+            last = min(end - rest + group.block, len(row.hashes) * unit)
+            longer = row.hashes[end // unit - 1 : last // unit]
+            found[-1] = next(filter(None, (self.pool.find(digest, (group.number,)) for digest in longer)), None)
+        return [one[0] if one else 0 for one in found]
+
+    def _content(self, kind: str, owner: int, row: Row, tokens: Tokens, n: int, columns: list[list[int]],
+                 start: int) -> Stored:
+        parts, states = [], dict[int, LayerState | None]()
+        for group in self.groups if n else ():
+            blocks = columns[group.number]
+            if group.kind == "mamba":
+                column = 0 if kind == "block" else row.running_column.get(group.number, 0)
+                ahead = self.opts.async_scheduling or self.scratch      # then a slot's state is ahead of its tokens
+                for layer in group.layers if kind == "block" or not ahead else ():
+                    states[layer] = self.memory.state_in(layer, blocks, column, 0)
+                continue
+            first = start
+            if group.kind in ("swa", "chunked"):
+                first = n // group.size * group.size if group.kind == "chunked" else max(0, n - group.size + 1)
+            pos = np.arange(first, n)
+            cells = np.array(blocks, np.int64)[pos // group.block] * group.block + pos % group.block
+            rows = {layer: read_rows(self.memory.rows[layer], cells) for layer in group.layers}
+            parts.append(RowsPart(n - first + 1 if group.size else 0, pos, rows))    # a window of the next token
+        return Stored(kind, owner, tokens, n, tuple(parts), StatePart(n - 1, states) if states else None, start)
+
+    def kept(self) -> list[Key]:
+        """Return every prefix that can be found."""
+        return list(self.points.points)
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
+        return sorted(node.end for node in self.points.points.values())
+
+    def busy(self) -> list[int]:
+        """Return the requests in progress."""
+        return [row.id for row in self.running]
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        n, most = len(self.running), self.opts.max_num_seqs
+        return [Excess("requests at work", n, most)] if n > most else []
+
+    def blocks(self) -> list[BlockCell]:
+        """Return the blocks of the pool without the null block, for pictures."""
+        owner, asking = dict[int, int](), -1
+        for event in self.log.events:
+            if isinstance(event, Asked):
+                asking = self.slots[event.request].task.answer.request
+            elif isinstance(event, Got):
+                owner.update((block, asking) for blocks in event.blocks for block in blocks)
+        return self.pool.cells(owner)
+
+    def check(self) -> None:
+        """Raise Crash unless pool and tables agree."""
+        self.pool.check(block for row in self.slots for table in row.tables for block in table.blocks)

@@ -5,11 +5,11 @@ Source: vLLM vllm/v1/core/kv_cache_coordinator.py cache_blocks, single_type_kv_c
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import Any, Sequence
 
 from cachesim.engines.shared.block_keys import UNKEYED
 from cachesim.engines.shared.block_pool import ERASED, REPLACED, BlockPool
+from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.flags import Options
@@ -20,16 +20,15 @@ from cachesim.events import Declined
 
 
 class Publication(RequestQueue):
-    """The keys of blocks. ``promised``: those whose contents this step computes; ``named``: those to be reported once
-    they are computed, with the block, the request, and the length of the prefix."""
+    """The keys of blocks. ``promised``: those whose contents this step computes."""
 
     rules: Any
     opts: Options
     layout: Layout
     pool: BlockPool
     groups: tuple[Group, ...]
+    points: PoolPoints
     promised: set[int]
-    named: list[tuple[int, int, Row, int]]
     reports = True              # the server reports restore points
 
     def checkpoint(self, tokens: int) -> int:
@@ -92,7 +91,7 @@ class Publication(RequestQueue):
         hashes = [row.hashes[end // unit - 1] for end in ends]
         self.pool.add_keys(number, blocks, hashes, ends)
         if self.reports:
-            self.named += zip([digest * groups + number for digest in hashes], blocks, repeat(row), ends)
+            self.points.enter([digest * groups + number for digest in hashes], blocks, row, ends)
 
     def _publish_part(self, group: Group, row: Row, block: int, end: int, replace: bool = False) -> None:
         """Publish a block for a prefix that ends inside it, unless it is the null block."""

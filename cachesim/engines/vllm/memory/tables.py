@@ -33,7 +33,7 @@ class Tables(Publication):
         self.nothing = Cached(0, [[] for _ in self.groups], 0)
         self.zeroed: list[list[int]] = [[] for _ in self.groups]
         self.copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
-        self.promised, self.named = set(), []
+        self.promised = set()
         self.zeroes = any(group.kind == "mamba" for group in self.groups)
         self.scratch = self.opts.num_speculative_tokens
 

@@ -7,7 +7,7 @@ from typing import Mapping
 
 from cachesim.engines.shared.timeline import UNKNOWN, Landed, Timeline
 from cachesim.engines.vllm.profiles.rule_table import Rules
-from cachesim.engines.vllm.rules import older, repaired, sizes
+from cachesim.engines.vllm.rules import others, sizes
 
 __all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "TIMELINE", "V0_33_0", "Rules"]
 
@@ -18,12 +18,12 @@ V0_32_0 = replace(
     name="vllm@0.32.0",
     build="2026-10-18",
     source="vLLM 0.32.0 (PyPI)",
-    speculation=older.speculation_drops,
-    junction_ends=older.junction_only,
-    publish_again=older.publish_overlapped,
-    key_again=older.keyed_again,
-    goes_on=older.stops,
-    passes_over=older.waits,
+    speculation=others.speculation_drops,
+    junction_ends=others.junction_only,
+    publish_again=others.publish_overlapped,
+    key_again=others.keyed_again,
+    goes_on=others.stops,
+    passes_over=others.waits,
 )
 
 V0_31_0 = replace(
@@ -32,15 +32,15 @@ V0_31_0 = replace(
     build="2026-10-05",
     source="vLLM 0.31.0 (PyPI)",
     states_align=sizes.states_at_blocks,
-    reach=older.reach_prompt,
-    partial_rows=older.partial_rows_end,
-    checkpoint=older.checkpoint_unit,
-    keeps_inside=older.keep_own,
-    state_tail=older.state_tail_end,
-    states_needed=older.states_needed_fresh,
-    left_behind=older.left_behind_alone,
-    last_boundary=older.last_boundary_whole,
-    start_column=older.start_column_smallest,
+    reach=others.reach_prompt,
+    partial_rows=others.partial_rows_end,
+    checkpoint=others.checkpoint_unit,
+    keeps_inside=others.keep_own,
+    state_tail=others.state_tail_end,
+    states_needed=others.states_needed_fresh,
+    left_behind=others.left_behind_alone,
+    last_boundary=others.last_boundary_whole,
+    start_column=others.start_column_smallest,
 )
 
 V0_30_0 = replace(
@@ -48,30 +48,30 @@ V0_30_0 = replace(
     name="vllm@0.30.0",
     build="2026-09-22",
     source="vLLM 0.30.0 (PyPI)",
-    prefill_cap=older.prefill_cap_always,
-    reserves_inside=older.reserve_every,
-    keeps_inside=older.keep_end,
-    state_tail=older.state_tail_own,
-    states_needed=older.states_needed_set,
+    prefill_cap=others.prefill_cap_always,
+    reserves_inside=others.reserve_every,
+    keeps_inside=others.keep_end,
+    state_tail=others.state_tail_own,
+    states_needed=others.states_needed_set,
 )
 
 SPLIT_0_23_0 = replace(
     V0_30_0,
     name="vllm@0.23.0-split-on-0.30.0",
     source="vLLM 0.30.0 with the chunks of 0.23.0 (PyPI), which do not end where prompts part",
-    split=older.split_alone,
+    split=others.split_alone,
 )
 
 REPAIRED = replace(
     V0_33_0,
     name="vllm@0.33.0-repaired",
     source="vLLM 0.33.0 without its known faults, proposed by cachesim",
-    look_at=repaired.look_at_known,
-    wait_for_state=repaired.wait_for_copy,
-    chunk_block=repaired.chunk_block_of_states,
-    split=repaired.split_in_block,
-    reserves_inside=repaired.reserve_in_prompt,
-    exports_inside=repaired.export_reserved,
+    look_at=others.look_at_known,
+    wait_for_state=others.wait_for_copy,
+    chunk_block=others.chunk_block_of_states,
+    split=others.split_in_block,
+    reserves_inside=others.reserve_in_prompt,
+    exports_inside=others.export_reserved,
 )
 
 PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0, V0_31_0, V0_30_0, REPAIRED, SPLIT_0_23_0)}

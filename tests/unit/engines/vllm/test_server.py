@@ -139,8 +139,7 @@ def test_options_with_which_the_server_does_not_start(model, server, told):
 
 
 def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset():
-    pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None,
-                lambda *moved: None)  # fmt: skip
+    pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None)
     taken = pool.take(4)
     pool.add_keys(0, [2], [7], [4])
     pool.give_back(taken)

@@ -1,0 +1,63 @@
+"""Restore points of a block pool: prefixes that keys of computed blocks stand for.
+
+A key may be entered when its block is scheduled; the prefix is reported once the block is computed.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Iterable, Protocol, Sequence
+
+from cachesim.base.tokens import Tokens
+from cachesim.engines.shared.block_pool import BlockPool
+from cachesim.engines.shared.prefix_points import GroupPieces, PrefixPoints
+from cachesim.events import Log
+
+
+class HashedText(Protocol):
+    """A request with the numbers of its units."""
+
+    hashes: list[int]
+
+    def full_text(self) -> Tokens:
+        """Return its computed tokens."""
+        ...
+
+
+class PoolPoints(PrefixPoints):
+    """Restore points of a pool whose hashes stand for ``unit`` tokens. ``named``: keys that are not computed yet, with
+    the block, the request, and the length of the prefix; ``found``: computed ones, each with its block in a number."""
+
+    def __init__(self, log: Log, pool: BlockPool, groups: Sequence[GroupPieces], unit: int, align: int) -> None:
+        super().__init__(log, groups, align)
+        self.pool, self.length, self.found = pool, unit, set[int]()
+        pool.moved = self.moved_keys
+        self.named: list[tuple[int, int, HashedText, int]] = []
+
+    def enter(self, keys: Iterable[int], blocks: Iterable[int], text: HashedText, ends: Iterable[int]) -> None:
+        """Note that blocks have these keys, as the ends of prefixes of a request."""
+        self.named += zip(keys, blocks, repeat(text), ends)
+
+    def computed(self) -> None:
+        """Report the blocks that were entered, unless they lost their key, as computed."""
+        pool, unit = self.pool, self.length
+        for key, block, text, end in self.named:
+            if key * pool.n + block not in self.found and pool.named.has(block, key):
+                self.found.add(key * pool.n + block)
+                self.gained(key % pool.groups, text.hashes, end // unit, unit, text.full_text(), text)
+        self.named.clear()
+
+    def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
+        """Report that a block can no longer be found under these keys."""
+        for key in keys:
+            if key * self.pool.n + block in self.found:
+                self.found.remove(key * self.pool.n + block)
+                self.lost(key % self.pool.groups, key // self.pool.groups, cause, rule)
+
+    def moved_keys(self, block: int, copy: int) -> None:
+        """Note that keys of a block now belong to its copy, whose content is the same."""
+        self.named = [(key, copy if at == block else at, text, end) for key, at, text, end in self.named]
+        for key in self.pool.keys(copy):
+            if key * self.pool.n + block in self.found:
+                self.found.remove(key * self.pool.n + block)
+                self.found.add(key * self.pool.n + copy)
