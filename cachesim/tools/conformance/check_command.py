@@ -15,7 +15,7 @@ from cachesim.tools.run.work_arguments import count, number
 if TYPE_CHECKING:
     from cachesim.tools.conformance.http_check.suite import ServerReport
 
-REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
+REQUESTS, EXAMPLES, ROUNDS, TIMEOUT = 20_000, 100, 20, 60.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,6 +37,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=count, default=0, help="seed for the tokens of the histories")
     parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
+    parser.add_argument("--parallel", metavar="N", type=count, default=0,
+                        help="requests that arrive together (default: the server's slots, at least 2)")  # fmt: skip
+    parser.add_argument("--rounds", metavar="N", type=count, default=ROUNDS,
+                        help=f"drawn rounds of four interleaved conversations (default {ROUNDS})")  # fmt: skip
     parser.add_argument("--no-images", dest="images", action="store_false",
                         help="send no images, also where the model takes them")  # fmt: skip
     parser.add_argument("--dryrun", action="store_true", help="list the sections that would run; send nothing")
@@ -69,7 +73,8 @@ def run(args: Namespace) -> int:
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
         wanted = CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
-                        args.tolerance, seed=args.seed, images=args.images)  # fmt: skip
+                        args.tolerance, seed=args.seed, images=args.images, at_once=args.parallel,
+                        rounds=args.rounds)  # fmt: skip
         found = check(http, server, wanted)
     except Exhausted as end:
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None

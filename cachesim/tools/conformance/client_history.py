@@ -111,8 +111,21 @@ class History:
 
     @property
     def is_keyed(self) -> bool:
-        """True if a request names adapters or has images, which only servers take."""
-        return self.has_images or any(one.extra for one in self.asked)
+        """True if a request names adapters, has images or asks for several completions, which only servers take."""
+        return self.has_images or any(one.extra or one.n_cmpl > 1 for one in self.asked)
+
+    @property
+    def has_bursts(self) -> bool:
+        """True if requests arrive together, or one asks for several completions."""
+        return any(one.together or one.n_cmpl > 1 for one in self.asked)
+
+    @property
+    def uncached(self) -> History:
+        """The history with the cache switched off in every request: without named slots, and with a request that arrives
+        together with the others in place of each further completion."""
+        off = tuple(one._replace(cache_prompt=False, id_slot=-1, n_cmpl=1, together=one.together or number > 0)
+                    for one in self.asked for number in range(one.n_cmpl))  # fmt: skip
+        return history_from_tree(ScenarioLine(self.scenario.words, off))
 
     @property
     def asked(self) -> tuple[Asked, ...]:
@@ -145,9 +158,9 @@ class History:
 SPECIAL: Mapping[str, tuple[str, ...]] = {"cache": ("cache_prompt",), "cancel": ("cancel_after",),
                                           "burst": ("together", "after")}  # fmt: skip
 """Request fields that each special option sets."""
-KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together", "extra")
-"""Fields that a request of a history may set. Slots belong to servers and are ignored; of the extra fields only
-``lora``, the adapters of a request, which ``line_history`` admits for servers."""
+KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together", "extra", "n_cmpl")
+"""Fields that a request of a history may set. Slots belong to servers, other caches ignore them; ``line_history``
+admits ``n_cmpl`` and, of the extra fields, ``lora`` for servers only."""
 
 
 def parse_history(text: str) -> History:

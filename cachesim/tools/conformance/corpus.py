@@ -94,10 +94,11 @@ TOKENS, SCALED = 1_000, 3_000  # most tokens of all its prompts, unscaled and sc
 
 
 def line_history(line: str, keyed: bool = False) -> History:
-    """Parse a line as a history. ``keyed``: requests may name adapters and have images. Raises BadInput."""
+    """Parse a line as a history. ``keyed``: requests may name adapters, have images and ask for several completions.
+    Raises BadInput."""
     history = parse_history(line)
     if history.is_keyed and not keyed:
-        raise BadInput(f"{quoted(line)}: adapters and images are supported by 'cachesim check' only",
+        raise BadInput(f"{quoted(line)}: adapters, images and n_cmpl are supported by 'cachesim check' only",
                        hint="name what requests are computed under with keys=")  # fmt: skip
     if not _playable(history.scenario):
         raise BadInput(f"{quoted(line)}: expected at most {SLOTS} words and at least one generated token per request")

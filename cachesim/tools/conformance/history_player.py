@@ -43,6 +43,7 @@ class HistoryRun:
     groups: list[range] = field(default_factory=list)                # request numbers sent together
     limits: Mapping[str, int] = field(default_factory=dict)
     gap: str = ""                                                    # why the run stopped, such as a missing ability
+    drafted: bool = False                                            # the server drafts tokens; cold runs do not
 
 
 class SubjectPool:

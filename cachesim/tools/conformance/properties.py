@@ -30,7 +30,6 @@ PROPERTIES = {
     "adapter": "a prompt under an adapter that was seen under another is answered as on a cold run",
     "base": "a prompt that selects no adapter and was seen under one is answered as on a cold run",
     "image": "a prompt with an image is answered as on a cold run",
-    "burst": "requests that arrive together are answered as on a cold run",
     "accounting": "cached + evaluated tokens are the tokens of the prompt",
     "unseen": "no token is reused that was neither sent nor generated before",
     "work": "no more tokens are evaluated than on a cold run",
@@ -38,6 +37,9 @@ PROPERTIES = {
     "limits": "stated limits are kept",
     "answers": "every request gets a usable reply",
     "cancel": "requests after a client disconnected are answered as on a cold run",
+    "burst": "requests that arrive together are answered as on a cold run",
+    "identical": "identical prompts that arrive together get one answer",
+    "drafts": "an answer with drafts is that without drafts",
 }
 """Sentence of every property, in the order of the report."""
 
@@ -47,8 +49,10 @@ FORMER_NAMES = {"known": "unseen"}
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
 SERVED = ("adapter", "base", "image")
 """Properties that are judged only where a server has adapters or takes images."""
-VERSUS_COLD = (*RELATIONS, "key", *SERVED, "uncached", "cancel", "burst")
+VERSUS_COLD = (*RELATIONS, "key", *SERVED, "uncached", "cancel", "burst", "drafts")
 """Properties that compare with a cold run."""
+CHOICES = {"lora", "model"}
+"""Fields of a request that select adapters."""
 DIFFERS = "the answer differs from a cold run's"
 """Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
 
@@ -88,6 +92,7 @@ def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
             others = [one for one in here if one.key != played.asks[i].key]      # they may arrive first
             yield from _equal(played, i, warm, cold, [*seen, *others], same)
             yield from _counted(played.asks[i], i, warm, cold, [*seen, *(here if len(group) > 1 else ())])
+        yield from _identical(played, pairs, same)
         seen += here
         for i, warm, _ in pairs:
             yield from _kept(i, warm, seen)
@@ -156,7 +161,7 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
     under_key = max((usable for usable, *_ in shared), default=0)
     elsewhere = [max(ask.key, key).kind for usable, tokens, key in shared
                  if usable < tokens and tokens >= under_key + ok]  # fmt: skip
-    elsewhere = ["base" if kind == "adapter" and not ask.fields else kind for kind in elsewhere]
+    elsewhere = ["base" if kind == "adapter" and not CHOICES & ask.fields.keys() else kind for kind in elsewhere]
     related = relation(ask.prompt, [one for one in seen if one.key == ask.key])
     related = "image" if count_images(ask.prompt) else related
     yield "uncached" if not ask.cache else elsewhere[0] if elsewhere else related
@@ -164,6 +169,27 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
         yield "cancel"
     if any(len(group) > 1 and group[0] <= number for group in played.groups):
         yield "burst"
+    if played.drafted:
+        yield "drafts"
+
+
+def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], same: Same) -> Iterator[Check]:
+    """Yield a check for each prompt that a group has several times. An answer that equals the cold run's counts as the
+    cold run's, so that two small differences do not add up."""
+    alike: dict[CacheRequest, list[tuple[int, Reply, Reply]]] = {}
+    for one in pairs:
+        if played.asks[one[0]].cancel_after is None:
+            alike.setdefault(played.asks[one[0]], []).append(one)
+    for group in (one for one in alike.values() if len(one) > 1):
+        distinct: list[Reply] = []
+        where = group[0][0]
+        for i, warm, cold in group:
+            answer = cold if equal(warm, cold, same) else warm
+            if not any(equal(answer, one, same) for one in distinct):
+                where = i if distinct else where
+                distinct.append(answer)
+        got = f"{len(distinct)} distinct answers to {len(group)} identical prompts"
+        yield Check("identical", len(distinct) == 1, where, "1 distinct answer", got)
 
 
 def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,

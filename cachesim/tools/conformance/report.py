@@ -25,6 +25,7 @@ SECTIONS = {
     "isolation": "other conversations do not change an answer",
     "books": "reported counts add up",
     "faults": "errors and disconnecting clients leave the cache sound",
+    "parallel": "requests that arrive together, interleaved conversations, drafts",
 }
 """Description of every section; its number is its place, from 1."""
 
@@ -34,16 +35,18 @@ MEMBERS: Mapping[str, Sequence[str]] = {
     "known": (),
     "drawn": (),
     "reuse": ("extension", "return", "regenerate"),
-    "isolation": ("new", "key", "adapter", "base", "image", "burst"),
+    "isolation": ("new", "key", "adapter", "base", "image"),
     "books": ("accounting", "unseen", "work", "stored", "limits"),
     "faults": ("answers", "cancel"),
+    "parallel": ("burst", "identical", "drafts"),
 }
 """Properties of each section. "known" and "drawn" have none of their own: only their histories are counted there."""
 
 BASIC: Mapping[str, Sequence[str]] = {
     "same": ("A{n}>a4/A.a.B8", "A{n}>a4/A[:{h}].B8", "A{n}>a4/A[:{h}]", "A{n}>a4/A", "A{n}>a4/A.a.B8!"),
-    "isolation": ("A{n}>a4/B{n}", "A{n}>a4/B{n}/A.a.C8", "A{n}/B{h}{{together}}"),
+    "isolation": ("A{n}>a4/B{n}", "A{n}>a4/B{n}/A.a.C8"),
     "faults": ("A{n}{{cancel_after=0}}/A.B8", "A{n}>4{{cancel_after=1}}/A.B8"),
+    "parallel": ("A{n}/B{h}{{together}}", "A{n}>4/A>4{{together}}/A>4{{together}}/A>4{{together}}"),
 }
 """Histories that a section always runs: ``n`` tokens, ``h`` half of them."""
 

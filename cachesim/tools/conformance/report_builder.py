@@ -101,7 +101,7 @@ def _cached(played: HistoryRun) -> int | None:
     return None if warm.evaluated is None else len(played.asks[-1].prompt) - warm.evaluated
 
 
-ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
+ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "identical": "burst", "limits": "limits"}
 """Ability that a property needs."""
 
 NOT_REPORTED = {
@@ -118,10 +118,12 @@ SECTION = {name: section for section, names in MEMBERS.items() for name in names
 
 
 class KeyedHistories(NamedTuple):
-    """Histories of a server with adapters or images. ``why``: reason why wrong answers would not show, "" = they do."""
+    """Histories of a server with adapters or images, and those of section "parallel" (``together``). ``why``: reason
+    why wrong answers would not show, "" = they do."""
 
     lines: Sequence[str] = ()
     why: str = ""
+    together: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,15 @@ class HistoryPlan:
     keys: Sequence[RequestKey] = ()      # what requests are computed under, by number
     last: Sequence[str] = ()             # histories run last because they may crash the implementation
     keyed: Mapping[str, KeyedHistories] | None = None    # of a server, by property; None = prompts of tokens only
+    parallel: Sequence[str] = ()         # further histories of section "parallel"
+    drafts: bool = False                 # the implementation drafts tokens
 
     @property
     def judged(self) -> list[str]:
-        """The properties to judge: keys, adapters and images only where requests have them."""
-        keyed = {*(self.keyed or ()), *(["key"] if any(key.name for key in self.keys) else [])}
-        return [name for name in PROPERTIES if name not in ("key", *SERVED) or name in keyed]
+        """The properties to judge: keys, adapters, images and drafts only where requests have them."""
+        special = {*(self.keyed or ()), *(["key"] if any(key.name for key in self.keys) else []),
+                   *(["drafts"] if self.drafts else [])}  # fmt: skip
+        return [name for name in PROPERTIES if name not in ("key", "drafts", *SERVED) or name in special]
 
     @property
     def sections(self) -> frozenset[str]:
@@ -187,6 +192,9 @@ def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, Hist
     if "isolation" in plan.sections:
         lines = [line for one in (plan.keyed or {}).values() for line in one.lines]
         yield from (("isolation", line_history(line, True)) for line in lines)
+    if "parallel" in plan.sections:
+        lines = [*plan.parallel, *(line for one in (plan.keyed or {}).values() for line in one.together)]
+        yield from (("parallel", line_history(line, True)) for line in lines)
     if "known" in plan.sections:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
     if "drawn" in plan.sections:

@@ -99,3 +99,12 @@ def adapter_lines(lists: Sequence[str], n: int) -> tuple[str, ...]:
     """Return histories that mix lists of adapters; with a single list, it and ``OFF``. ``n``: length of a prompt."""
     one, two = [*lists, OFF][:2]
     return tuple(line.format(n=n, h=n // 2, one=one, two=two, off=OFF) for line in PATTERNS)
+
+
+def adapter_bursts(lists: Sequence[str], n: int, at_once: int) -> tuple[str, ...]:
+    """Return histories whose identical prompts arrive together under different lists, ``at_once`` of them."""
+    one, two = [*lists, OFF][:2]
+    turns = [(one, two)[number % 2] for number in range(1, at_once)]
+    cold = "".join(f"/A>4{{lora={text} together}}" for text in turns)
+    warm = "".join(f"/A.B>4{{lora={text} together}}" for text in turns)
+    return (f"A{n}>4{{lora={one}}}{cold}", f"A{n}>4{{lora={one}}}/A.B8>4{{lora={one}}}{warm}")

@@ -184,6 +184,7 @@ class ServerFacts:
     sizes: Sequence[int] = ()            # sizes of batches, blocks and windows that it states
     adapters: Sequence[Adapter] = ()
     vision: bool | None = None           # it takes images, None = it does not say
+    drafts: bool = False                 # it drafts tokens
 
     @property
     def cold_is_costly(self) -> bool:
@@ -251,14 +252,19 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
+PLACED = ("id_slot", "n_cmpl")
+"""Fields of a request that its cold run does not have."""
+
+
 def complete(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
     """Serve a request. ``slot``: id_slot, -1 = the server's own choice. Raises Failed."""
     return _complete_native(http, ask, slot) if server.client is None else server.client.complete(ask)
 
 
 def cold(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
-    """Serve a request without its cache. Raises Failed."""
-    ask = replace(ask, cache=False, cancel_after=None)
+    """Serve a request without its cache, as a single completion. Raises Failed."""
+    fields = {name: value for name, value in ask.fields.items() if name not in PLACED}
+    ask = replace(ask, cache=False, cancel_after=None, fields=fields)
     return _complete_native(http, ask, slot) if server.client is None else server.client.cold(ask)
 
 
@@ -270,6 +276,20 @@ def _complete_native(http: Http, ask: CacheRequest, slot: int) -> Reply:
         http.hang_up("/completion", {**body, "stream": True}, ask.cancel_after)
         return Reply()
     status, said = http.post("/completion", body)
+    if isinstance(said, list) and "n_cmpl" in ask.fields:
+        return _first_other([replies.native(mapping(one), ask.n_predict) for one in said[:MOST_COMPLETIONS]])
     if status != 200 or not isinstance(said, Mapping) or "error" in said:
         return replies.refused(status, said)
     return replies.native(said, ask.n_predict)
+
+
+MOST_COMPLETIONS = 64        # completions of a request that are read
+
+
+def _first_other(said: Sequence[Reply]) -> Reply:
+    """Return the first completion that differs from the first one, by default the first. Raises Failed without any."""
+    if not said:
+        raise Failed("expected the completions of a prompt, found none")
+    alike = (said[0].tokens, said[0].fingerprint)
+    other = next((one for one in said if (one.tokens, one.fingerprint) != alike), said[0])
+    return replace(said[0], tokens=other.tokens, fingerprint=other.fingerprint)

@@ -92,3 +92,12 @@ def image_lines(size: int) -> tuple[str, ...]:
     """Return histories with images of this size [tokens]. None of them selects adapters: all chats share the tokens of
     a template, which another adapter would have computed."""
     return tuple(line.format(i=size) for line in PATTERNS)
+
+
+def image_bursts(size: int, room: int, at_once: int) -> tuple[str, ...]:
+    """Return histories with two images in chats that arrive together: ``at_once`` chats, at most ``room``, which fit
+    into the context together."""
+    number = min(room, at_once)
+    chats = "".join(f"/A.{'JI'[place % 2]}.B>4{{together}}" for place in range(1, number - 1))
+    chats = f"/A.J{size}x1.B>4{{together}}" + chats
+    return (f"A8.I{size}x1.B8>4{chats}", f"A8.I{size}x1.B8>4/A.I.B>4{chats}") if number > 1 else ()

@@ -13,10 +13,17 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
-from cachesim.tools.conformance.http_check.adapters import OFF, adapter_lines
+from cachesim.tools.conformance.http_check.adapters import OFF, adapter_bursts, adapter_lines
 from cachesim.tools.conformance.http_check.dialect import TEXT, detect_client
 from cachesim.tools.conformance.http_check.http_client import Exhausted
-from cachesim.tools.conformance.http_check.images import ROOM, SHOWN, PiecesAndImages, image_lines, image_size
+from cachesim.tools.conformance.http_check.images import (
+    ROOM,
+    SHOWN,
+    PiecesAndImages,
+    image_bursts,
+    image_lines,
+    image_size,
+)
 from cachesim.tools.conformance.http_check.known_faults import measure
 from cachesim.tools.conformance.http_check.openai_client import CHAT, OpenAIClient, Pieces, RequestFormat
 from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
@@ -53,6 +60,10 @@ class ServerStages:
         self.text.death = self.text.death or self.images.death
         return played
 
+    def play_undrafted(self, history: History) -> HistoryRun:
+        """Run a history without images and without drafts."""
+        return HistoryRun(history, gap="chats") if history.has_images else self.text.play_undrafted(history)
+
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply to a request without images."""
         if any(map(is_item, ask.prompt)):
@@ -77,7 +88,8 @@ class ServerStages:
             cause = bad.cause if isinstance(bad, BadInput) else bad
             self.why = f"images cannot be sent: {cause}" if server.vision or self.image_tokens else ""
             return
-        served = replace(server, dialect="openai", client=client, tokens=client.spelling.tokens)
+        served = replace(server, dialect="openai", client=client, tokens=client.spelling.tokens,
+                         drafts=False)  # fmt: skip
         self.images = ServerRunner(http, served, self.text.same, self.text.seed)
 
     def measure_images(self, most: int) -> float:
@@ -90,15 +102,17 @@ class ServerStages:
         return 0.0
 
 
-def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -> Iterator[tuple[str, KeyedHistories]]:
+def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int,
+                    at_once: int) -> Iterator[tuple[str, KeyedHistories]]:  # fmt: skip
     """Yield the histories of "adapter" and "image", each if the server has them. ``n``: tokens of a prompt; ``most``:
-    of the longest."""
+    of the longest; ``at_once``: requests that arrive together."""
     adapters = stages.text.server.adapters
     chosen = tuple(_telling(stages, tolerance))[:2] if adapters else ()
     if adapters:
         plain = any(not one.invoked for one in adapters)
         why = EQUAL.format("under an adapter and without it") if plain else "aLoRA adapters are not asked for"
-        yield "adapter", KeyedHistories(adapter_lines(chosen, n) if chosen else (), "" if chosen else why)
+        lines, together = (adapter_lines(chosen, n), adapter_bursts(chosen, n, at_once)) if chosen else ((), ())
+        yield "adapter", KeyedHistories(lines, "" if chosen else why, together)
         yield "base", KeyedHistories((), "" if chosen else why)          # the same histories
     if stages.images is None:
         if stages.why:
@@ -112,7 +126,7 @@ def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int) -
     elif any(_wrong(stages.images, line, tolerance) and _wrong(stages.images, line, tolerance) for line in TEXT_CHATS):
         yield "image", KeyedHistories((), "chats without images are answered wrong, too")
     else:
-        yield "image", KeyedHistories(image_lines(size))
+        yield "image", KeyedHistories(image_lines(size), "", image_bursts(size, most // (2 * size + ROOM), at_once))
 
 
 def _telling(stages: ServerStages, tolerance: float) -> Iterator[str]:

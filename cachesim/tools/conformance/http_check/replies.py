@@ -70,7 +70,8 @@ def ranked(place: Place) -> list[float]:
 
 
 def _first(a: ScoredAnswer, b: ScoredAnswer) -> tuple[float, str]:
-    """Return the largest difference, and a description of its place."""
+    """Return the largest difference, and a description of its place. At a place where a single answer lists likely
+    tokens, its tokens decide. ``b`` may have tokens without their text."""
     largest, text = 0.0, "no difference"
     for number, (one, two) in enumerate(zip(a.places, b.places, strict=False)):
         size = _apart(one, two)
@@ -78,13 +79,14 @@ def _first(a: ScoredAnswer, b: ScoredAnswer) -> tuple[float, str]:
             largest, text = size, f"largest difference {size:.3g} at token {number}"
         pair = _differing(a.tokens, b.tokens, number)
         if pair is not None:
-            lead = max(_lead(one, *pair), _lead(two, *reversed(pair)))
+            leads = [_lead(place, *both) for place, both in ((one, pair), (two, pair[::-1])) if place]
+            lead = max(leads, default=inf)
             return (lead, f"token {number} differs: {pair[0]} and {pair[1]}") if lead > largest else (largest, text)
     if a.tokens is None or b.tokens is None:
         return (largest, text) if a.text == b.text else (inf, "the texts differ")
     if a.tokens != b.tokens:
         return inf, "the tokens differ"
-    return (largest, text) if a.text == b.text else (inf, "the texts differ, the tokens do not")
+    return (largest, text) if a.text == b.text or not b.text else (inf, "the texts differ, the tokens do not")
 
 
 def _differing(a: Sequence[Any] | None, b: Sequence[Any] | None, number: int) -> tuple[Any, Any] | None:

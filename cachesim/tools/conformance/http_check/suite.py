@@ -7,135 +7,37 @@ lists the rule sets whose simulation has the same fault.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Mapping, NamedTuple, Sequence
+from typing import AbstractSet, Iterator, Sequence
 
-from cachesim.tools.conformance.client_history import History, parse_history
-from cachesim.tools.conformance.fingerprint import Same, near
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome, SubjectPool
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.history_player import Abilities, ColdRuns, Outcome, SubjectPool
 from cachesim.tools.conformance.http_check import known_faults as faults
+from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
+from cachesim.tools.conformance.http_check.drafts import detect_drafts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, keyed_histories
 from cachesim.tools.conformance.http_check.known_faults import EarlyFinding
+from cachesim.tools.conformance.http_check.parallel_histories import (
+    ParallelBounds,
+    bounds_of,
+    burst_lines,
+    parallel_lines,
+)
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import TWICE, WASH, ServerRunner
-from cachesim.tools.conformance.properties import PROPERTIES, VERSUS_COLD, Check, checks, reply_text
+from cachesim.tools.conformance.properties import PROPERTIES, Check, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Subject
 from cachesim.tools.conformance.report import SHORT, Finding, Report, Result, chosen, make_finding
-from cachesim.tools.conformance.report_builder import HistoryPlan, KeyedHistories, make_report
-from cachesim.tools.conformance.search import HistorySearch, Player
-from cachesim.tools.conformance.timeouts import TimeBudget
-
-# A wrong answer counts as a finding of its history only if the history fails again with other tokens.
-#
-# A difference that does not recur is reported under another property: the server is not repeatable.
-
-SENTENCE = "repeated requests get equal answers"
-NO_FAULT = "not shown to be a fault of the cache: run again, the history was answered as on a cold run"
-MOMENT = "requests arrive together: the result may depend on timing"
-RACY = 8, 2                  # runs of such a history, and how many of them must fail
-COMPARED = (*VERSUS_COLD, "steady")
-
-
-class ServerBudget(TimeBudget):
-    """Remaining time and requests."""
-
-    def __init__(self, http: Http, timeout: float, seconds: float | None) -> None:
-        super().__init__(timeout, seconds)
-        self.http = http
-
-    @property
-    def spent(self) -> bool:
-        """True if the time for the whole run is over or no more requests may be sent."""
-        return self.http.spent or super().spent
-
-    @property
-    def stopped(self) -> str:
-        """Message about the end of the run."""
-        return self.http.stopped or super().stopped
-
-
-class UnrepeatedAnswer(NamedTuple):
-    """An answer that differed in a single run of a history and in none of the later runs."""
-
-    history: History
-    played: HistoryRun
-    check: Check
-
-
-class ConfirmingSearch(HistorySearch):
-    """A search that confirms every failing history by another run. ``once``: answers that did not fail again."""
-
-    def __init__(self, play: Player, same: Same, budget: TimeBudget) -> None:
-        super().__init__(play, same, budget)
-        self.once: list[UnrepeatedAnswer] = []
-        self.proved: dict[str, HistoryRun] = {}          # histories that failed twice
-        self.send, self.play = play, self._replayed
-
-    def again(self, history: History, check: Check) -> bool:
-        """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
-        times: with some tokens a fault changes the answer little."""
-        spent = self.budget.spent and history.line in self.proved
-        return spent or any(super(ConfirmingSearch, self).again(history, check) for _ in range(faults.PLAYS))
-
-    def _replayed(self, history: History) -> HistoryRun:
-        """Run a history; after the request limit return its recorded failing run."""
-        if self.budget.spent and history.line in self.proved:
-            return self.proved[history.line]
-        return self.send(history)
-
-    def _checks(self, history: History) -> list[Check]:
-        played = self.play(history)
-        self.gap = self.gap or played.gap
-        if self.budget.spent and played.gap:
-            return []                                # checks of an interrupted history are incomplete
-        found = list(checks(played, self.same))
-        wrong = [check for check in found if not check.ok and check.name in COMPARED]
-        if not wrong:
-            return found
-        again = self._again(history)
-        if again:
-            self.proved[history.line] = played
-            return found
-        if again is False and history.line not in self.proved:
-            self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
-        return [check for check in found if check not in wrong]
-
-    def _again(self, history: History) -> bool | None:
-        """True if the history fails again, None if it could not be run. Concurrent histories depend on timing and may
-        give a spoilt answer, so they get 8 runs and must fail twice."""
-        plays, wanted = RACY if "{together" in history.line else (1, 1)
-        for _ in range(plays):
-            played = self.play(history)
-            if played.gap:
-                return None
-            wanted -= any(not check.ok and check.name in COMPARED for check in checks(played, self.same))
-            if not wanted:
-                return True
-        return False
-
-    def repeatable(self) -> Result:
-        """Return the result for answers that differed only once; undecided if rare noise may explain them."""
-        number = sum(tally.checked for name, tally in self.tallies.items() if name in COMPARED)
-        result = Result("repeatable", "noise", SENTENCE, "ok" if number else "undecided", number)
-        if not self.once:
-            return result
-        history, played, check = max(self.once, key=lambda one: _size(one.check))
-        why = MOMENT if "{together" in history.line else NO_FAULT
-        number = len(self.once)
-        often = f"{number} answer{'s' * (number > 1)} differed from a cold run once, but not when run again"
-        state = "failed" if _size(check) > faults.LEGAL else "undecided"
-        return replace(result, state=state, why=often, finding=make_finding(history.line, check, played, [why]))
-
-
-def _size(check: Check) -> float:
-    """Return the size of the difference; infinite for a refusal or a token without log-probabilities."""
-    return check.apart.largest if check.apart is not None else float("inf")
-
+from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
 
 NOT_HERE = {"limits": "a server states no comparable limits", "reset": "prompts get new tokens instead",
             "sampling": "all requests are greedy"}  # fmt: skip
 ROOM = 64                    # tokens that texts and answers need beside the prompt of a history with adapters
+KEYED = frozenset({"isolation", "parallel"})
+"""Sections with histories of adapters and images."""
+BURSTS = 2                   # bursts whose noise is measured
 LONGEST = 1_100              # longest prompt [tokens]: a window of 1024, and some tokens after it
 
 
@@ -152,6 +54,8 @@ class CheckOptions:
     near: Sequence[int] = (16, 64)       # sizes around which lengths cluster
     seed: int = 0
     images: bool = True                  # send images if the server takes them
+    at_once: int = 0                     # requests that arrive together, 0 = as many as the server has slots
+    rounds: int = 20                     # drawn rounds of four interleaved conversations
 
 
 @dataclass(slots=True)
@@ -171,36 +75,61 @@ class ServerReport:
 
 def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport:
     """Check a server. Raises BadInput if it cannot be checked."""
+    server = replace(server, drafts=detect_drafts(http, server))
     stage = ServerRunner(http, server, near(0.0), wanted.seed)
     budget = ServerBudget(http, wanted.timeout, wanted.seconds)
-    most = longest(server)
-    known = "known" in chosen(wanted.only, True) and not wanted.histories
+    most, sections = longest(server), chosen(wanted.only, True)
+    known = "known" in sections and not wanted.histories
     early = list(faults.look(stage, most)) if faults.repeats(stage) and known else []
-    measured = faults.measure(stage, most) if wanted.tolerance is None else 0.0
-    tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
-    stage.twice = TWICE
     stages = ServerStages(stage)
-    isolation, keyed = "isolation" in chosen(wanted.only, True), dict[str, KeyedHistories]()
-    if wanted.images and (isolation or any(parse_history(line).has_images for line in wanted.histories)):
-        stages.find_images()
-        if wanted.tolerance is None:
-            measured = max(measured, stages.measure_images(most))
-            tolerance = faults.tolerance_of(measured)
-    if isolation:
-        n = max(8, min(max(SHORT, 2 * max((*wanted.near, *server.sizes)) + 2), most - ROOM))
-        keyed = dict(keyed_histories(stages, tolerance, n, server.n_ctx - ROOM))
-    search = ConfirmingSearch(stages.play, NearAnswers(max(tolerance, 1e-9)), budget)
-    report = _played(wanted, stages, search, tuple(faults.known_lines(most, server.sizes)) if known else (), keyed)
+    plan = HistoryPlan("any", wanted.histories, wanted.examples, 6, most, (*wanted.near, *server.sizes), server.tokens,
+                       wanted.only, drafts=server.drafts)  # fmt: skip
+    bounds = bounds_of(server, wanted.at_once, plan.near)
+    measured = _noise(stages, wanted, sections, bounds)
+    tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
+    if sections & KEYED:
+        n = max(8, min(max(SHORT, 2 * max(plan.near) + 2), most - ROOM))
+        plan = replace(plan, keyed=dict(keyed_histories(stages, tolerance, n, server.n_ctx - ROOM, bounds.at_once)))
+    if known:
+        plan = replace(plan, histories=tuple(faults.known_lines(most, server.sizes)), last=faults.LAST)
+    if "parallel" in sections:
+        plan = replace(plan, parallel=tuple(parallel_lines(server, bounds, wanted.rounds, wanted.seed)))
+    search = ConfirmingSearch(stages.play, NearAnswers(max(tolerance, 1e-9)), budget,
+                              stages.play_undrafted if server.drafts else None)  # fmt: skip
+    report = _played(plan, stages, search, bounds.at_once)
     results = [_with_wash(_with_death(_with_early(result, early), stage)) for result in report.results]
     report = replace(report, results=tuple(results))
     found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
     found.died, found.image_tokens = stage.death is not None, stages.image_tokens
-    for one in report.results:
+    found.rules = dict(_matching(found, search, early, stage))
+    return found
+
+
+def _noise(stages: ServerStages, wanted: CheckOptions, sections: AbstractSet[str], bounds: ParallelBounds) -> float:
+    """Detect how images are sent. Return the noise of prompts, of prompts with images, and of prompts that arrive
+    together without the cache; 0 if the tolerance is given."""
+    most, measured = longest(stages.text.server), 0.0
+    if wanted.tolerance is None:
+        measured = faults.measure(stages.text, most)
+        if "parallel" in sections:
+            lines = [parse_history(line).uncached.line for line in burst_lines(bounds.most // 2, bounds.at_once)]
+            measured = max(measured, faults.measure(stages.text, bounds.at_once * most, lines[:BURSTS]))
+    stages.text.twice = TWICE
+    if wanted.images and (sections & KEYED or any(parse_history(line).has_images for line in wanted.histories)):
+        stages.find_images()
+        measured = measured if wanted.tolerance is not None else max(measured, stages.measure_images(most))
+    return measured
+
+
+def _matching(found: ServerReport, search: ConfirmingSearch, early: Sequence[EarlyFinding],
+              stage: ServerRunner) -> Iterator[tuple[str, list[str]]]:  # fmt: skip
+    """Yield each failed property with the rule sets that have the same fault."""
+    scales = ",".join(f"{adapter.scale:g}" for adapter in found.server.adapters)
+    for one in found.report.results:
         if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
             line, request, cached = one.finding.line, one.finding.request, _cached(one.finding, search, early, stage)
-            scales = ",".join(f"{adapter.scale:g}" for adapter in server.adapters)
-            found.rules[one.name] = faults.matching_rule_sets(line, request, cached, server.client is None, scales)[:4]
-    return found
+            slots = found.server.client is None
+            yield one.name, faults.matching_rule_sets(line, request, cached, slots, scales)[:4]
 
 
 def _cached(finding: Finding, search: ConfirmingSearch, early: Sequence[EarlyFinding],
@@ -214,16 +143,22 @@ def _cached(finding: Finding, search: ConfirmingSearch, early: Sequence[EarlyFin
     return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
 
 
-def _played(wanted: CheckOptions, stages: ServerStages, search: ConfirmingSearch, known: Sequence[str],
-            keyed: Mapping[str, KeyedHistories]) -> Report:  # fmt: skip
+def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, at_once: int) -> Report:
     """Run the suite; return its report with the result on repeatability."""
-    stage = stages.text
-    only = tuple(wanted.only) + (("same",) if {"known", "drawn"} & set(wanted.only) else ())    # their properties
-    last, near_to = faults.LAST if known else (), (*wanted.near, *stage.server.sizes)
-    plan = HistoryPlan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server), near_to,
-                       stage.server.tokens, only, last=last, keyed=keyed)  # fmt: skip
-    report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stages))
-    return replace(report, results=(search.repeatable(), *report.results))
+    only = set(plan.only)
+    shared = ["same"] if {"known", "drawn", "parallel"} & only else []           # properties of their histories
+    shared += ["isolation"] if "parallel" in only and plan.keyed else []
+    plan = replace(plan, only=(*plan.only, *shared))
+    report = make_report(plan, Abilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages))
+    results = [_with_number(search.controlled(one), at_once) for one in report.results]
+    return replace(report, results=(search.repeatable(), *results))
+
+
+def _with_number(result: Result, at_once: int) -> Result:
+    """Return the result; with the number of distinct answers if identical prompts got a single one."""
+    if result.name != "identical" or result.state != "ok":
+        return result
+    return replace(result, why=f"1 distinct answer to {at_once} identical prompts at once")
 
 
 def _with_early(result: Result, early: Sequence[EarlyFinding]) -> Result:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Callable, NamedTuple, Sequence
+from functools import partial
+from typing import NamedTuple, Sequence
 
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
+from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
+from cachesim.tools.conformance.http_check.drafts import Serve, one_by_one
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
@@ -57,19 +60,25 @@ class ServerRunner:
         self.twice = TWICE                           # remaining runs whose cold requests are repeated
         self.foreign = False                         # the last run reused tokens of an earlier run
 
-    def play(self, history: History, spare: bool = False) -> HistoryRun:
+    def play(self, history: History, spare: bool = False, serve: Serve = complete) -> HistoryRun:
         """Run a history with new tokens, again with others if tokens of an earlier run were reused. Ends early at the
-        request limit. ``spare``: a warm reply that reused nothing also counts as the cold reply."""
+        request limit. ``spare``: a warm reply that reused nothing also counts as the cold reply; ``serve``: sends the
+        warm requests."""
         for _ in range(PLAYS):
-            played = self._play(history, spare)
+            played = self._play(history, spare, serve)
             if played.gap or not self.foreign:
                 return played
         return HistoryRun(history, gap=FOREIGN) if self.server.adapters else played
 
-    def _play(self, history: History, spare: bool) -> HistoryRun:
+    def play_undrafted(self, history: History) -> HistoryRun:
+        """Run a history without drafts."""
+        return self.play(history, serve=partial(one_by_one, complete))
+
+    def _play(self, history: History, spare: bool, serve: Serve = complete) -> HistoryRun:
         self.plays += 1
         self.foreign = False
-        played, sent = HistoryRun(history), SentHistory(self._vocabulary())
+        drafted = self.server.drafts and serve is complete
+        played, sent = HistoryRun(history, drafted=drafted), SentHistory(self._vocabulary())
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
@@ -80,7 +89,7 @@ class ServerRunner:
         played.groups = at_once(step.together for step in history.scenario.steps)
         try:
             self._wash(sent.vocabulary, self._slot(played.groups))
-            self._warm(played, dictionary)
+            self._warm(played, dictionary, serve)
             self._look_alive(played)
             self._cold(played, spare)
         except (Exhausted, CacheNotEmptied) as end:
@@ -89,16 +98,16 @@ class ServerRunner:
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
         return played
 
-    def _warm(self, played: HistoryRun, dictionary: Dictionary) -> None:
-        hang_ups = played.history.hang_ups
+    def _warm(self, played: HistoryRun, dictionary: Dictionary, serve: Serve) -> None:
+        hang_ups, asked = played.history.hang_ups, played.history.asked
         for group in played.groups:
             requests = [played.history.scenario.steps[number].request for number in group]
             lists = [str(one.extra.get("lora", "")) for one in requests]
             asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number],
                                  key=adapter_key(self.server.adapters, text),
-                                 fields=adapter_fields(self.server.adapters, text))
+                                 fields={**adapter_fields(self.server.adapters, text), **self._placed(asked[number])})
                     for number, one, text in zip(group, requests, lists, strict=True)]  # fmt: skip
-            said = self._send(asks, self._slot(played.groups))
+            said = self._send(asks, self._slot(played.groups), serve)
             played.asks += asks
             played.warm += said
             for request, one in zip(requests, said, strict=True):
@@ -106,6 +115,12 @@ class ServerRunner:
                     dictionary.bind(request.forced, one.tokens)
             if any(isinstance(one, Failed) for one in said):
                 break
+
+    def _placed(self, asked: Asked) -> dict[str, int]:
+        """Return the fields for the slot and the number of completions that a request names."""
+        native = self.server.dialect == "native"
+        slot = {"id_slot": asked.id_slot} if native and 0 <= asked.id_slot < self.server.slots else {}
+        return {**slot, **({"n_cmpl": asked.n_cmpl} if native and asked.n_cmpl > 1 else {})}
 
     def _look_alive(self, played: HistoryRun) -> None:
         """After a request without an answer, send another. Raises Exhausted if that gets no answer either."""
@@ -139,7 +154,7 @@ class ServerRunner:
 
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply to a request."""
-        return self._one(ask, self._slot([]), cold)
+        return self._one(ask, self._slot([]), partial(one_by_one, cold) if self.server.drafts else cold)
 
     def _cold(self, played: HistoryRun, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
@@ -154,14 +169,13 @@ class ServerRunner:
             played.again.append(again)
         self.twice -= not spare
 
-    def _send(self, asks: Sequence[CacheRequest], slot: int) -> list[Outcome]:
+    def _send(self, asks: Sequence[CacheRequest], slot: int, serve: Serve) -> list[Outcome]:
         if len(asks) == 1:
-            return [self._one(asks[0], slot)]
+            return [self._one(asks[0], slot, serve)]
         with ThreadPoolExecutor(len(asks)) as pool:
-            return list(pool.map(lambda ask: self._one(ask, -1), asks))
+            return list(pool.map(lambda ask: self._one(ask, -1, serve), asks))
 
-    def _one(self, ask: CacheRequest, slot: int,
-             serve: Callable[[Http, ServerFacts, CacheRequest, int], Reply] = complete) -> Outcome:  # fmt: skip
+    def _one(self, ask: CacheRequest, slot: int, serve: Serve = complete) -> Outcome:
         try:
             return serve(self.http, self.server, ask, slot)
         except Failed as failed:

@@ -7,7 +7,7 @@ import pytest
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
-from cachesim.tools.conformance.http_check.suite import MOMENT, NO_FAULT, ConfirmingSearch, ServerBudget
+from cachesim.tools.conformance.http_check.confirming_search import MOMENT, NO_FAULT, ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess

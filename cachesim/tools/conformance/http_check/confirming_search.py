@@ -1,0 +1,171 @@
+"""Search that confirms every finding on a server by repetition, without the cache and without drafts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.tools.conformance.client_history import History
+from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check import known_faults as faults
+from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.replies import NearAnswers
+from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.report import Result, make_finding
+from cachesim.tools.conformance.search import HistorySearch, Player
+from cachesim.tools.conformance.timeouts import TimeBudget
+
+# A wrong answer counts as a finding of its history only if the history fails again with other tokens.
+#
+# A difference that does not recur is reported under another property: the server is not repeatable.
+
+SENTENCE = "repeated requests get equal answers"
+NO_FAULT = "not shown to be a fault of the cache: run again, the history was answered as on a cold run"
+MOMENT = "requests arrive together: the result may depend on timing"
+RACY = 8, 2                  # runs of such a history, and how many of them must fail
+COMPARED = (*VERSUS_COLD, "steady", "identical")
+CONTROLS = 2                 # runs without the cache of requests that arrive together
+GROUPED = ("burst", "identical")
+SHAPE = "differed without the cache, too: what is evaluated together changes this server's numbers"
+UNCONTROLLED = "differed from a cold run by little, and requests cannot switch the cache off for comparison"
+
+
+class ServerBudget(TimeBudget):
+    """Remaining time and requests."""
+
+    def __init__(self, http: Http, timeout: float, seconds: float | None) -> None:
+        super().__init__(timeout, seconds)
+        self.http = http
+
+    @property
+    def spent(self) -> bool:
+        """True if the time for the whole run is over or no more requests may be sent."""
+        return self.http.spent or super().spent
+
+    @property
+    def stopped(self) -> str:
+        """Message about the end of the run."""
+        return self.http.stopped or super().stopped
+
+
+class UnrepeatedAnswer(NamedTuple):
+    """An answer that differed in a single run of a history and in none of the later runs."""
+
+    history: History
+    played: HistoryRun
+    check: Check
+
+
+def _either(one: Same, two: Same) -> Same:
+    """Return the comparison that holds if one of two does."""
+    return lambda a, b: one(a, b) or two(a, b)
+
+
+class ConfirmingSearch(HistorySearch):
+    """A search that confirms every failing history by another run. ``once``: answers that did not fail again;
+    ``undrafted``: runs a history without drafts, None if the server does not draft; ``shaped``: why wrong answers to
+    requests that arrived together show nothing about a cache."""
+
+    def __init__(self, play: Player, same: Same, budget: TimeBudget, undrafted: Player | None = None) -> None:
+        super().__init__(play, same, budget)
+        self.undrafted, self.loosely = undrafted, _either(same, NearAnswers(faults.LEGAL))
+        self.once: list[UnrepeatedAnswer] = []
+        self.shaped: list[str] = []
+        self.proved: dict[str, HistoryRun] = {}          # histories that failed twice
+        self.send, self.play = play, self._replayed
+
+    def again(self, history: History, check: Check) -> bool:
+        """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
+        times: with some tokens a fault changes the answer little."""
+        spent = self.budget.spent and history.line in self.proved
+        return spent or any(super(ConfirmingSearch, self).again(history, check) for _ in range(faults.PLAYS))
+
+    def _replayed(self, history: History) -> HistoryRun:
+        """Run a history; after the request limit return its recorded failing run."""
+        if self.budget.spent and history.line in self.proved:
+            return self.proved[history.line]
+        return self.send(history)
+
+    def _checks(self, history: History) -> list[Check]:
+        played = self.play(history)
+        self.gap = self.gap or played.gap
+        if self.budget.spent and played.gap:
+            return []                                # checks of an interrupted history are incomplete
+        found = list(self._judged(played))
+        wrong = [check for check in found if not check.ok and check.name in COMPARED]
+        if not wrong:
+            return found
+        again = self._again(history)
+        if again and history.has_bursts and (shape := self._shape(history, wrong)):
+            self.shaped.append(shape)
+        elif again:
+            self.proved[history.line] = played
+            return found
+        elif again is False and history.line not in self.proved:
+            self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
+        return [check for check in found if check not in wrong]
+
+    def _shape(self, history: History, wrong: Sequence[Check]) -> str:
+        """Return why a wrong answer to requests that arrive together may come from evaluating them together, "" if the
+        cache is at fault: without the cache the same requests are answered right."""
+        for _ in range(CONTROLS):
+            played = self.send(history.uncached)
+            if played.gap:
+                return UNCONTROLLED if max(map(_size, wrong)) <= faults.MOST else ""
+            if any(not check.ok and check.name in COMPARED for check in self._judged(played)):
+                return SHAPE
+        return ""
+
+    def _attributed(self, history: History) -> list[Check]:
+        """Return the checks. If the history is answered right without drafts, the drafts are at fault."""
+        found = super()._attributed(history)
+        wrong = [check for check in found if not check.ok and check.name in VERSUS_COLD]
+        if self.undrafted is None or not wrong or self.budget.spent:
+            return found
+        plain = self.undrafted(history)
+        if plain.gap or any(not check.ok and check.name in VERSUS_COLD for check in self._judged(plain)):
+            return found
+        return [*(check for check in found if check not in wrong), wrong[0]._replace(name="drafts")]
+
+    def _judged(self, played: HistoryRun) -> Iterator[Check]:
+        """Yield the checks of a run. If requests arrive together, a difference that may be noise counts as none: what
+        is evaluated together differs from run to run, and the measured noise does not bound it."""
+        return checks(played, self.loosely if played.history.has_bursts else self.same)
+
+    def _again(self, history: History) -> bool | None:
+        """True if the history fails again, None if it could not be run. Concurrent histories depend on timing and may
+        give a spoilt answer, so they get 8 runs and must fail twice."""
+        plays, wanted = RACY if history.has_bursts else (1, 1)
+        for _ in range(plays):
+            played = self.play(history)
+            if played.gap:
+                return None
+            wanted -= any(not check.ok and check.name in COMPARED for check in self._judged(played))
+            if not wanted:
+                return True
+        return False
+
+    def controlled(self, result: Result) -> Result:
+        """Return the result; undecided if requests that arrived together differed, perhaps not because of the cache."""
+        if result.name not in GROUPED or result.state != "ok" or not self.shaped:
+            return result
+        return replace(result, state="undecided", why=f"answers {self.shaped[0]}")
+
+    def repeatable(self) -> Result:
+        """Return the result for answers that differed only once; undecided if rare noise may explain them."""
+        number = sum(tally.checked for name, tally in self.tallies.items() if name in COMPARED)
+        result = Result("repeatable", "noise", SENTENCE, "ok" if number else "undecided", number)
+        if not self.once:
+            return result
+        history, played, check = max(self.once, key=lambda one: _size(one.check))
+        why = MOMENT if history.has_bursts else NO_FAULT
+        number = len(self.once)
+        often = f"{number} answer{'s' * (number > 1)} differed from a cold run once, but not when run again"
+        state = "failed" if _size(check) > faults.LEGAL else "undecided"
+        return replace(result, state=state, why=often, finding=make_finding(history.line, check, played, [why]))
+
+
+def _size(check: Check) -> float:
+    """Return the size of the difference; infinite for a refusal or a token without log-probabilities."""
+    return check.apart.largest if check.apart is not None else float("inf")
