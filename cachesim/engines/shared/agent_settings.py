@@ -32,7 +32,7 @@ def slot_settings(
     ``ask.room`` between context and prompt cache. ``unified``: the slots can share a cache."""
     for slots in dict.fromkeys((1, clients, min(2, clients))):
         for shared in (False, True) if unified and slots == clients > 1 else (False,):
-            base: Setting = {"parallel": slots, **({"kv_unified": shared} if unified else {})}
+            base: Setting = {"parallel": slots, **({"kv_unified": shared} if unified and slots > 1 else {})}
             small = _with(ask, {**base, "ctx_size": LEAST_CONTEXT * slots, "cache_ram": 0})
             makes = use(_with(small, {"ctx_checkpoints": 1})).total > use(_with(small, {"ctx_checkpoints": 0})).total
             for more in _variants(ask, checkpoints if makes else ()):

@@ -104,9 +104,15 @@ class AgentSearch:
     def advice(self) -> AgentAdvice:
         """Run the search. Raise BadInput if no setting fits."""
         best, wrong = self.judged(self.compared(self.fitted({})), KEPT)
+        smaller: Sequence[FittedSetting] = ()
         if self.agents.smaller and (not best or self._leaves_much(best[0].cost)):
-            more, bad = self.judged(self.compared(self.fitted(self.agents.smaller)), KEPT)
-            best, wrong = sorted([*best, *more], key=lambda one: one.rank), [*wrong, *bad]
+            with suppress(BadInput):                 # rows of some widths cannot be smaller
+                smaller = self.fitted(self.agents.smaller)
+            more, bad = self.judged(self.compared(smaller), KEPT)
+            first = min([*best, *more], key=lambda one: one.rank, default=None)
+            if first and first.setting.imprecise:
+                best = sorted([*best, *more], key=lambda one: one.rank)
+            wrong += bad
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
@@ -135,11 +141,10 @@ class AgentSearch:
         options = {**sizes, **in_force({}, self.profile), **smaller}
         ask = Ask(self.model, options, rules_of(self.profile), self.room, self.load.longest)
         out: dict[str, FittedSetting] = {}
-        with suppress(BadInput):                     # rows of some widths cannot be smaller
-            for found in self.agents.settings(ask, self.clients):
-                use = self.forms.use(ask._replace(options={**options, **found}))
-                whole = {**found, **smaller}
-                out[str(whole)] = FittedSetting(whole, use.total, _row(use, self.model), bool(smaller))
+        for found in self.agents.settings(ask, self.clients):
+            use = self.forms.use(ask._replace(options={**options, **found}))
+            whole = {**found, **smaller}
+            out[str(whole)] = FittedSetting(whole, use.total, _row(use, self.model), bool(smaller))
         self.excluded += [one for one in out.values() if one.total > self.room]
         return [one for one in out.values() if one.total <= self.room]
 
