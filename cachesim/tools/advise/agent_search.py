@@ -24,7 +24,7 @@ from cachesim.tools.workload.run_cell import COUNTED, JUDGED, Cell, cell
 from cachesim.tools.workload.simulated_servers import served
 
 SHOWN = 4              # the best setting and the next ones
-KEPT = 5               # settings with correct answers that run on all servers
+KEPT = 5               # settings with correct answers that run on all servers, at most
 PART = 3               # 1/PART of the servers for the first comparison
 FINE = 1000            # costs are compared in units of 1/FINE of the prompt tokens
 WORTH = 100            # 1/WORTH of the prompt tokens is worth less precise rows
@@ -157,18 +157,13 @@ class AgentSearch:
         return found
 
     def judged(self, first: Sequence[CostlySetting], most: int) -> tuple[list[CostlySetting], list[CostlySetting]]:
-        """Return the best settings with correct answers, ``most`` of them, and those with wrong answers that were tried
-        before. Of settings that cost as much in the first comparison, the one with the least memory is enough."""
-        best, wrong, costs = list[CostlySetting](), list[CostlySetting](), set[tuple[Any, ...]]()
-        for one in progress(sorted(first, key=lambda one: one.rank), len(first), "judging the best"):
-            if one.rank[:3] in costs:
-                continue
+        """Return the best settings with correct answers, at least ``most`` of them if there are as many, and those with
+        wrong answers that were tried before. Of settings that cost as much in the first comparison, those with more
+        memory come last."""
+        best, wrong, ordered = list[CostlySetting](), list[CostlySetting](), _unlike_first(first)
+        for one in progress(ordered, len(ordered), "judging the best"):
             found = one._replace(cost=self._judged(one.setting))
-            if found.cost.wrong:
-                wrong.append(found)
-                continue
-            costs.add(one.rank[:3])
-            best.append(found)
+            (wrong if found.cost.wrong else best).append(found)
             if len(best) == most:
                 break
         return sorted(best, key=lambda one: one.rank), wrong
@@ -213,6 +208,13 @@ def agent_forms(engine: Engine) -> tuple[MemoryForms, AgentForms]:
     if forms is None or forms.agents is None:
         raise BadInput(f"no settings for agents are known for {engine.name}")
     return forms, forms.agents
+
+
+def _unlike_first(settings: Iterable[CostlySetting]) -> list[CostlySetting]:
+    """Return the settings by rank, but for each cost first the one with the least memory."""
+    ordered = sorted(settings, key=lambda one: one.rank)
+    smallest = {one.rank[:3]: one for one in reversed(ordered)}
+    return sorted(ordered, key=lambda one: one is not smallest[one.rank[:3]])
 
 
 def _row(use: MemoryUse, model: RealModel) -> int:
