@@ -28,7 +28,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads upstream optimized browser dist release targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads agents upstream optimized browser dist release targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -55,6 +55,7 @@ help:
 	@echo 'make vllm-tests  run vLLM'\''s own tests on our engine  make vllm-tests VLLM_TESTS=FOLDER'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
+	@echo 'make agents   settings for agents in common memories  make agents'
 	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo '              with adapters: KIT=llama_cpp-adapters; with images: KIT=llama_cpp-images'
@@ -234,6 +235,11 @@ $(LIVE)/.made: pyproject.toml
 # after an interruption; AGREE names a folder of sessions with sub-agents.
 workloads: $(VENV)/.dev
 	@$(BIN)/python -m tests.workloads $(SESSIONS) --jobs $(JOBS) $(if $(AGREE),--agree $(AGREE))
+
+# Settings for agents, by memory, number of agents and kind of model: cachesim/pages/agents.md. Resumes after an
+# interruption: tests/workloads/agents.jsonl has the cells that ran; a new cachesim needs a new file.
+agents: $(VENV)/.dev
+	@$(BIN)/python -m tests.workloads.agents $(ARGS)
 
 # Pages in an installed browser: Debian's chromium, or CHROMIUM=PATH.
 browser: $(BROWSER)/.made

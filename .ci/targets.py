@@ -45,6 +45,7 @@ SMALLEST = {
     "adapters": "ARGS=mlx_lm_lru",
     "live": "N=5 MINUTES=1 JOBS=1",
     "workloads": "SESSIONS=tests/workloads/data JOBS=1",
+    "agents": "ARGS='--only attention --clients 1 --memory 16 --lines .venv/agents.jsonl --page .venv/agents.md'",
     "optimized": "EVERY=100",
 }
 """Variables of a target's smallest form; a target without a row has only one form."""

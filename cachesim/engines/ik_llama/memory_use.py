@@ -6,6 +6,7 @@ Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3).
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
@@ -14,9 +15,11 @@ from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind, model_kind, saved_bytes
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.server_flags import Settings, settings
+from cachesim.engines.shared.agent_settings import slot_settings
 from cachesim.engines.shared.memory_use import (
     BLOCKS,
     MIB,
+    AgentForms,
     Ask,
     MemoryForms,
     MemoryPart,
@@ -85,4 +88,8 @@ def rows(layers: list[LayerSize], options: Any) -> int:
     return sum(row_bytes(layer, options["cache_type_k"], options["cache_type_v"]) for layer in layers)
 
 
-FORMS = MemoryForms(use, FLAGS, LOWER)
+AGENTS = AgentForms(
+    ("llama-server", "-m"), partial(slot_settings, use, unified=False, checkpoints=(32, 128)),
+    {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
+)
+FORMS = MemoryForms(use, FLAGS, LOWER, AGENTS)

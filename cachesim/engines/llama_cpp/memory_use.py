@@ -7,6 +7,7 @@ common_base_params_to_speculative, tools/server/server-context.cpp create_checkp
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -19,9 +20,11 @@ from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.server_flags import Settings, settings
+from cachesim.engines.shared.agent_settings import slot_settings
 from cachesim.engines.shared.memory_use import (
     BLOCKS,
     MIB,
+    AgentForms,
     Ask,
     MemoryForms,
     MemoryPart,
@@ -166,4 +169,8 @@ def use(ask: Ask) -> MemoryUse:
                      chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots})  # fmt: skip
 
 
-FORMS = MemoryForms(use, FLAGS, LOWER)
+AGENTS = AgentForms(
+    ("llama-server", "-m"), partial(slot_settings, use, unified=True, checkpoints=(32, 8)),
+    {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
+)
+FORMS = MemoryForms(use, FLAGS, LOWER, AGENTS)

@@ -6,12 +6,14 @@ Source: mlx-lm mlx_lm/models/cache.py, gated_delta.py, ssm.py (0.32.2).
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterator, Sequence
 
-from cachesim.engines.shared.memory_use import Ask, MemoryForms, MemoryPart, MemoryUse, context_of
+from cachesim.engines.capabilities import Option
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 
+KEPT = (10, 40, 160)        # numbers of stored conversations for agents
 STEP = 256                  # rows by which a cache grows
 
 
@@ -45,4 +47,13 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(row(model.full), row(model.windows), state(model), 0, parts, pool, chosen={"tokens": tokens})
 
 
-FORMS = MemoryForms(use, (), {"prompt_cache_size": (1, 1), "decode_concurrency": (1, 1)})
+def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+    """Yield numbers of running and of stored conversations; these get the bytes that the running ones leave."""
+    for running in dict.fromkeys((clients, 1)):
+        left = ask.room - running * conversation_bytes(ask.model, ask.tokens)
+        for kept in sorted({clients, *KEPT}):
+            yield {"prompt_cache_size": kept, "prompt_cache_bytes": max(1, left), "decode_concurrency": running}
+
+
+AGENTS = AgentForms(("mlx_lm.server", "--model"), agent_settings)
+FORMS = MemoryForms(use, (), {"prompt_cache_size": (1, 1), "decode_concurrency": (1, 1)}, AGENTS)

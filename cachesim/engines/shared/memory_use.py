@@ -6,7 +6,7 @@ Weights and compute buffers are not counted. Each engine has a ``MemoryForms``, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
@@ -71,11 +71,23 @@ class Ask(NamedTuple):
 @dataclass(frozen=True)
 class MemoryForms:
     """Sizes of an engine. ``flags``: options that change nothing but sizes. ``lower``: option -> smaller values to try,
-    smallest last: words, or the step and the least of a number; those come first that cost the user least."""
+    smallest last: words, or the step and the least of a number; those come first that cost the user least.
+    ``agents``: settings for agents, None = unknown."""
 
     use: Callable[[Ask], MemoryUse]
     flags: tuple[Flag, ...] = ()
     lower: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
+    agents: AgentForms | None = None
+
+
+class AgentForms(NamedTuple):
+    """How to start a server for agents. ``program``: words of a command line before the model; ``settings``: options
+    that matter, given the memory (``Ask.room``), the longest request (``Ask.tokens``) and the number of clients;
+    ``smaller``: options with which rows take less memory and are less precise."""
+
+    program: tuple[str, ...]
+    settings: Callable[[Ask, int], Iterator[dict[str, Option]]]
+    smaller: Mapping[str, Option] = {}
 
 
 def row_bytes(layer: LayerSize, key: str, value: str) -> int:

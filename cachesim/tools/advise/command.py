@@ -1,4 +1,5 @@
-"""``cachesim advise FILE|LINE|LOG|BODIES``: finds changes that save tokens or correct answers."""
+"""``cachesim advise FILE|LINE|LOG|BODIES``: finds changes that save tokens or correct answers. ``--for agents`` finds
+server settings for a workload (``agents_command``)."""
 
 from __future__ import annotations
 
@@ -8,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
+from cachesim.tools.advise import agents_command
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
-from cachesim.tools.run.arguments import add_case, add_json, add_profiles, case_of, chosen_profiles
+from cachesim.tools.run.arguments import (
+    CASE,
+    add_json,
+    add_model,
+    add_profiles,
+    add_settings,
+    case_of,
+    chosen_profiles,
+)
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
@@ -23,7 +34,11 @@ IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose 
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_case(parser)
+    parser.add_argument("cases", metavar="FILE|ID|LINE", nargs="*", help=f"{CASE}; with --for agents: request bodies "
+                        "or recorded sessions (default: those of cachesim)")  # fmt: skip
+    add_model(parser)
+    add_settings(parser)
+    agents_command.add_arguments(parser)
     add_profiles(parser, "rule set to advise for (default: newest of the file's with re-evaluation or wrong answers); "
                  "may be repeated")  # fmt: skip
     parser.add_argument("--sizes", metavar="FILE|NAME", default="",
@@ -46,6 +61,12 @@ def seconds(text: str) -> int:
 def run(args: Namespace) -> int:
     from cachesim.tools.advise.report import advise_report, run_names, try_sentence
 
+    if args.purpose:
+        return agents_command.run(args)
+    agents_command.check_unused(args)
+    if len(args.cases) != 1:
+        raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
+    (args.case,) = args.cases
     imported: RepairCase | None = args.imported(args)
     scenario, sizes = sized(args, imported)
     other = args.model or args.sizes

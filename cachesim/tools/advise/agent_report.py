@@ -1,0 +1,195 @@
+"""Advice for agents as data and as text: the best command line, its cost, the next ones, and a reason for each flag."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cachesim.base.escaping import shell_command
+from cachesim.base.layout import indented
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.advise.agent_search import WORTH, AgentAdvice, AgentCost, AgentSearch, CostlySetting, Setting
+from cachesim.tools.run.run_table import as_typed
+
+Data = dict[str, Any]
+GIB = 1 << 30
+
+
+def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int, weights: int | None) -> Data:
+    """Return the advice as data. ``word``: the model; ``memory``, ``weights`` [bytes]: as given, None = unknown."""
+    load, shown = search.load, [_setting(one, search, word) for one in advice.best]
+    return {
+        "model": word, "source": search.model.source, "profile": search.profile, "clients": search.clients,
+        "memory": memory, "weights": weights, "room": search.room,
+        "workload": {"source": load.source, "sessions": load.sessions, "left_out": load.left_out,
+                     "servers": len(load.servers), "longest": load.longest},
+        "scale": search.scale, "tried": len(advice.first), "excluded": len(advice.excluded),
+        "smallest_excluded": min((one.total for one in advice.excluded), default=None),
+        "best": shown[0] if shown else None, "next": shown[1:],
+        "unscaled": _cost(advice.unscaled) if advice.unscaled else None,
+        "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
+        "reasons": list(_reasons(search, advice)) if shown else [],
+    }  # fmt: skip
+
+
+def _setting(one: CostlySetting, search: AgentSearch, word: str) -> Data:
+    setting = one.setting
+    words = [text for flag in flags_of(setting.options, search) for text in flag.split()]
+    model = word if "/" in word or "." in word else "MODEL"
+    return {
+        "command": shell_command([*search.agents.program, model, *words]), "flags": shell_command(words),
+        "options": [{"name": name, "value": value} for name, value in setting.options.items()],
+        "bytes": setting.total, "less_precise": setting.imprecise,
+        "parallel": search.serves_all(one),
+        **_cost(one.cost),
+    }  # fmt: skip
+
+
+def _cost(cost: AgentCost) -> Data:
+    return {"prompt_tokens": cost.prompt, "evaluated": cost.evaluated, "share": _share(cost), "bound": cost.least,
+            "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong}  # fmt: skip
+
+
+def _share(cost: AgentCost) -> float:
+    return round(cost.evaluated / cost.prompt, 4) if cost.prompt else 0.0
+
+
+def flags_of(options: Setting, search: AgentSearch) -> Iterator[str]:
+    """Yield the flags that set these options. A flag without value that is off is not written."""
+    for name, value in options.items():
+        flag = flag_named(name, search)
+        if value is not False or flag.off:
+            yield flag_text(flag, value, search.engine.manual.open_words)
+
+
+def flag_named(name: str, search: AgentSearch) -> Flag:
+    """Return an option of the server, or an option that changes only sizes."""
+    return search.engine.manual.flag(name) or next(flag for flag in search.forms.flags if flag.name == name)
+
+
+def _reasons(search: AgentSearch, advice: AgentAdvice) -> Iterator[Data]:
+    """Yield the reason of each option of the best setting: the cost of the best setting with another value, on the
+    servers of the first comparison."""
+    best = advice.best[0].setting.options
+    mine = next(one for one in advice.first if one.setting.options == best)
+    seen = set[str]()
+    for name, value in best.items():
+        others = [one for one in advice.first if one.setting.options.get(name, _default(name, search)) != value]
+        rival = min(others, key=lambda one: one.rank, default=None)
+        flag = flag_text(flag_named(name, search), value, search.engine.manual.open_words)
+        if flag not in seen:
+            seen.add(flag)
+            yield {"name": name, "flag": flag, "text": _reason(name, mine, rival, search)}
+
+
+def _default(name: str, search: AgentSearch) -> Option:
+    return flag_named(name, search).default
+
+
+def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search: AgentSearch) -> str:
+    context = search.engine.manual.context
+    if context and context.name == name:
+        each = int(mine.setting.options[name]) // context.parts(mine.setting.options)
+        longest = search.load.longest
+        if each < longest:
+            return f"the largest context that fits: {each:,} tokens for a slot; the longest request has {longest:,}"
+        return f"each slot holds the longest request ({longest:,} tokens)"
+    if rival is None:
+        return "no other value was tried"
+    value = rival.setting.options.get(name, _default(name, search))
+    other = flag_text(flag_named(name, search), value, search.engine.manual.open_words)
+    here, there = mine.cost, rival.cost
+    if here.unanswered < there.unanswered:
+        return f"with {other}, {there.unanswered} of {there.requests} requests have no answer, at best"
+    if here.units == there.units:
+        return f"{other} evaluates as many tokens, {_than(mine, rival)}"
+    if here.units < there.units:
+        return f"{_percent(here)} of the prompt tokens are evaluated; with {other}, {_percent(there)} at best"
+    return f"{other} evaluates fewer tokens, but its answers are wrong or its rows less precise"
+
+
+def _than(mine: CostlySetting, rival: CostlySetting) -> str:
+    if mine.setting.total < rival.setting.total:
+        return f"but takes more memory ({_gib(rival.setting.total)} instead of {_gib(mine.setting.total)})"
+    return "in as much memory"
+
+
+def _percent(cost: AgentCost) -> str:
+    return f"{100 * cost.evaluated / cost.prompt:.2f} %" if cost.prompt else "0 %"
+
+
+def _gib(n: int) -> str:
+    return f"{n / GIB:,.1f} GiB"
+
+
+# Text
+
+
+def agents_report(data: Data) -> Iterator[RenderableType]:
+    """Yield the report: the best command line and its cost, the next ones, the reasons, what was compared."""
+    if data["best"] is None:
+        yield Text(f"every setting gives wrong answers ({data['wrong_settings']} tried)", "bold red")
+    else:
+        yield as_typed(data["best"]["command"], "bold cyan")
+        yield indented(_cost_line(data["unscaled"], data["best"]), "bold")
+        if data["best"]["unanswered"]:
+            yield indented(_unanswered(data["best"]), "bold red")
+        yield indented(f"at most {_gib(data['best']['bytes'])} for caches, {_room(data)}")
+        if data["next"]:
+            yield Text("next:")
+        for one in data["next"]:
+            yield indented(f"{_shown(one)}, {_gib(one['bytes'])}{_notes(one)}")
+            yield as_typed(f"     {one['command']}", "cyan")
+        yield Text("why:")
+        for one in data["reasons"]:
+            yield indented(f"{one['flag']}: {one['text']}.")
+    for line in _method(data):
+        yield Text(line, "dim")
+
+
+def _shown(cost: Mapping[str, Any]) -> str:
+    lost = f", {cost['unanswered']} of {cost['requests']} requests unanswered" if cost["unanswered"] else ""
+    return f"{100 * cost['share']:.2f} %{lost}"
+
+
+def _notes(one: Mapping[str, Any]) -> str:
+    waiting = "" if one["parallel"] else ", requests wait for a slot"
+    return waiting + (", less precise rows" if one["less_precise"] else "")
+
+
+def _cost_line(unscaled: Data, best: Data) -> str:
+    bound = 100 * unscaled["bound"] / max(1, unscaled["prompt_tokens"])
+    return (f"{100 * unscaled['share']:.2f} % of the prompt tokens evaluated ({unscaled['evaluated']:,} of "
+            f"{unscaled['prompt_tokens']:,}); any server: at least {bound:.2f} %{_notes(best)}")  # fmt: skip
+
+
+def _unanswered(cost: Mapping[str, Any]) -> str:
+    return f"{cost['unanswered']} of {cost['requests']} requests have no answer: they do not fit into a slot's context"
+
+
+def _room(data: Data) -> str:
+    if data["weights"] is None:
+        return f"{_gib(data['memory'])} given; weights and compute buffers are not counted (--weights N)"
+    return f"{_gib(data['memory'])} given, {_gib(data['weights'])} of them for weights; compute buffers are not counted"
+
+
+def _method(data: Data) -> Iterator[str]:
+    load, s = data["workload"], "s" * (data["clients"] != 1)
+    sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
+    yield (f"{data['model']} under {data['profile']}, {data['clients']} client{s}: {sessions}{load['source']}, up to "
+           f"{data['clients']} on a server, requests of up to {load['longest']:,} tokens"
+           + (f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""))  # fmt: skip
+    scaled = f" {data['scale']} tokens run as one, the best setting again unscaled." if data["scale"] > 1 else ""
+    excluded = f"; {data['excluded']} more do not fit into {_gib(data['room'])}" if data["excluded"] else ""
+    yield f"{data['tried']} settings tried{excluded}.{scaled}"
+    if data["wrong_settings"]:
+        first = data["wrong"][0]
+        yield (f"Left out for wrong answers: {data['wrong_settings']} settings, such as {first['flags']} "
+               f"({first['wrong']} of {first['requests']} answers)")  # fmt: skip
+    if data["best"] and data["best"]["less_precise"]:
+        yield f"Less precise rows save {100 // WORTH} % of the prompt tokens or more; their errors are not simulated."
+
+

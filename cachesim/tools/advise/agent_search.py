@@ -1,0 +1,233 @@
+"""Search for the server settings of a workload of agents in a given memory.
+
+All settings run on the servers with the longest requests. The best of them run on all servers, and their answers are
+judged. Tokens are scaled there; the winner runs again unscaled. Less precise rows are tried if the best setting without
+them leaves much to gain.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.console import progress
+from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Option
+from cachesim.engines.contract import Engine
+from cachesim.engines.registry import engine_of, rules_of
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryUse
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import ModelSizes, real_model, sizes_of
+from cachesim.scenarios.option_checks import in_force
+from cachesim.tools.advise.agent_workload import AgentWorkload, Requests
+from cachesim.tools.workload.run_cell import COUNTED, JUDGED, Cell, cell
+from cachesim.tools.workload.simulated_servers import served
+
+SHOWN = 4              # the best setting and the next ones
+KEPT = 5               # settings with correct answers that run on all servers, at most
+PART = 3               # 1/PART of the servers for the first comparison
+FINE = 1000            # costs are compared in units of 1/FINE of the prompt tokens
+WORTH = 100            # 1/WORTH of the prompt tokens is worth less precise rows
+
+Setting = Mapping[str, Option]
+
+
+class AgentCost(NamedTuple):
+    """Cost of a workload. Tokens are real tokens, of a scaled run simulated tokens times the scale."""
+
+    prompt: int
+    evaluated: int                  # of the prompt tokens
+    least: int                      # lower bound for any server
+    requests: int
+    unanswered: int
+    wrong: int | None = None        # answers, None = not judged
+
+    @property
+    def units(self) -> int:
+        """Evaluated tokens in units of 1/FINE of the prompt tokens."""
+        return round(self.evaluated * FINE / self.prompt) if self.prompt else 0
+
+
+class FittedSetting(NamedTuple):
+    """A setting with its memory [bytes]. ``row``: bytes of a row; ``imprecise``: rows are less precise."""
+
+    options: Setting
+    total: int
+    row: int
+    imprecise: bool
+
+
+class CostlySetting(NamedTuple):
+    """A setting with its cost."""
+
+    setting: FittedSetting
+    cost: AgentCost
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Sort key, the smallest is the best: unanswered requests, cost, memory. Less precise rows must save tokens."""
+        less, units = self.setting.imprecise, self.cost.units
+        return self.cost.unanswered, units + less * FINE // WORTH, less, self.setting.total, str(self.setting.options)
+
+
+class AgentAdvice(NamedTuple):
+    """Result of a search. ``best``: the best settings with correct answers; ``wrong``: settings that come before the
+    last of them in the first comparison and give wrong answers, with the cost up to the first server that does;
+    ``unscaled``: cost of the best; ``first``: all settings on a part of the servers; ``excluded``: settings that do not
+    fit."""
+
+    best: Sequence[CostlySetting]
+    wrong: Sequence[CostlySetting]
+    unscaled: AgentCost | None
+    first: Sequence[CostlySetting]
+    excluded: Sequence[FittedSetting]
+
+
+class AgentSearch:
+    """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
+    searches with the same workload, to which new ones are added."""
+
+    def __init__(
+        self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
+        known: dict[object, AgentCost] | None = None,
+    ) -> None:
+        self.engine: Engine = engine_of(profile)
+        self.profile, self.model, self.room, self.clients, self.load = profile, real_model(word), room, clients, load
+        self.forms, self.agents = agent_forms(self.engine)
+        self.sizes, self.scale = sizes_of(word), load.scale(self.model.window)
+        self.excluded: list[FittedSetting] = []
+        self.first: list[CostlySetting] = []
+        self.suspects = set[int]()
+        self._played: dict[int, Requests] = {}
+        self.known = dict[object, AgentCost]() if known is None else known
+
+    def advice(self) -> AgentAdvice:
+        """Run the search. Raise BadInput if no setting fits."""
+        best, wrong = self.judged(self.compared(self.fitted({})), KEPT)
+        smaller: Sequence[FittedSetting] = ()
+        if self.agents.smaller and (not best or self._leaves_much(best[0].cost)):
+            with suppress(BadInput):                 # rows of some widths cannot be smaller
+                smaller = self.fitted(self.agents.smaller)
+            more, bad = self.judged(self.compared(smaller), KEPT)
+            first = min([*best, *more], key=lambda one: one.rank, default=None)
+            if first and first.setting.imprecise:
+                best = sorted([*best, *more], key=lambda one: one.rank)
+            wrong += bad
+        if not self.first:
+            least = min(one.total for one in self.excluded) / (1 << 30)
+            raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
+        unscaled = self.cost(best[0].setting, range(len(self.load.servers)), 1) if best else None
+        return AgentAdvice(self._shown(best), wrong, unscaled, self.first, self.excluded)
+
+    def _shown(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
+        """Return the best settings; the last of them with a slot for each client, if the others have fewer."""
+        if any(self.serves_all(one) for one in best[:SHOWN]):
+            return list(best[:SHOWN])
+        more = ([one for one in best if self.serves_all(one)]
+                or self.judged([one for one in self.first if self.serves_all(one)], 1)[0])  # fmt: skip
+        return [*best[: SHOWN - len(more[:1])], *more[:1]]
+
+    def serves_all(self, one: CostlySetting) -> bool:
+        """True if a request never waits for another client's."""
+        manual = self.engine.manual
+        return not manual.slots or manual.slot_count({**manual.defaults, **one.setting.options}) >= self.clients
+
+    def _leaves_much(self, cost: AgentCost) -> bool:
+        return bool(cost.unanswered) or (cost.evaluated - cost.least) * WORTH > cost.prompt
+
+    def fitted(self, smaller: Setting) -> list[FittedSetting]:
+        """Return the settings that fit, with these types of rows; add the others to ``excluded``."""
+        sizes = {flag.name: flag.default for flag in self.forms.flags}
+        options = {**sizes, **in_force({}, self.profile), **smaller}
+        ask = Ask(self.model, options, rules_of(self.profile), self.room, self.load.longest)
+        out: dict[str, FittedSetting] = {}
+        for found in self.agents.settings(ask, self.clients):
+            use = self.forms.use(ask._replace(options={**options, **found}))
+            whole = {**found, **smaller}
+            out[str(whole)] = FittedSetting(whole, use.total, _row(use, self.model), bool(smaller))
+        self.excluded += [one for one in out.values() if one.total > self.room]
+        return [one for one in out.values() if one.total <= self.room]
+
+    def compared(self, settings: Sequence[FittedSetting]) -> list[CostlySetting]:
+        """Return the costs of settings on the servers with the longest requests, and add them to ``first``."""
+        part = range(-(-len(self.load.servers) // PART))
+        found = [CostlySetting(one, self.cost(one, part, self.scale))
+                 for one in progress(settings, len(settings), "comparing settings")]  # fmt: skip
+        self.first += found
+        return found
+
+    def judged(self, first: Sequence[CostlySetting], most: int) -> tuple[list[CostlySetting], list[CostlySetting]]:
+        """Return the best settings with correct answers, at least ``most`` of them if there are as many, and those with
+        wrong answers that were tried before. Of settings that cost as much in the first comparison, those with more
+        memory come last."""
+        best, wrong, ordered = list[CostlySetting](), list[CostlySetting](), _unlike_first(first)
+        for one in progress(ordered, len(ordered), "judging the best"):
+            found = one._replace(cost=self._judged(one.setting))
+            (wrong if found.cost.wrong else best).append(found)
+            if len(best) == most:
+                break
+        return sorted(best, key=lambda one: one.rank), wrong
+
+    def _judged(self, setting: FittedSetting) -> AgentCost:
+        """Return the cost on all servers with the number of wrong answers; if there are any, only up to the first
+        server that gives them. Servers that gave wrong answers before come first."""
+        found = list[AgentCost]()
+        for server in sorted(range(len(self.load.servers)), key=lambda server: (server not in self.suspects, server)):
+            found.append(self.cost(setting, (server,), self.scale, JUDGED))
+            if found[-1].wrong:
+                self.suspects.add(server)
+                break
+        return AgentCost(*map(sum, zip(*found, strict=True)))
+
+    def cost(self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED) -> AgentCost:
+        """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
+        model = self.sizes._replace(row=setting.row) if setting.row else self.sizes
+        given = {name: value for name, value in setting.options.items() if self.engine.manual.flag(name)}
+        key = self.profile, model, str(given), tuple(servers), scale, how
+        if key not in self.known:
+            self.known[key] = summed(self._cells(model, given, key[3], scale, how), scale)
+        return self.known[key]
+
+    def _cells(self, model: ModelSizes, given: Setting, servers: Iterable[int], scale: int, how: str) -> Iterator[Cell]:
+        for number in servers:
+            server = served(self.profile, model, given, self.load.longest, scale)
+            yield cell(self._requests(number, scale), server, how)
+
+    def _requests(self, server: int, scale: int) -> Requests:
+        """Return the requests of a server; scaled requests are kept for the next setting."""
+        if scale == 1:
+            return self.load.requests(server, scale)
+        if server not in self._played:
+            self._played[server] = self.load.requests(server, scale)
+        return self._played[server]
+
+
+def agent_forms(engine: Engine) -> tuple[MemoryForms, AgentForms]:
+    """Return the sizes of an engine's caches and its settings for agents. Raise BadInput if they are unknown."""
+    forms = engine.memory()
+    if forms is None or forms.agents is None:
+        raise BadInput(f"no settings for agents are known for {engine.name}")
+    return forms, forms.agents
+
+
+def _unlike_first(settings: Iterable[CostlySetting]) -> list[CostlySetting]:
+    """Return the settings by rank, but for each cost first the one with the least memory."""
+    ordered = sorted(settings, key=lambda one: one.rank)
+    smallest = {one.rank[:3]: one for one in reversed(ordered)}
+    return sorted(ordered, key=lambda one: one is not smallest[one.rank[:3]])
+
+
+def _row(use: MemoryUse, model: RealModel) -> int:
+    """Return the bytes of a row, of the largest if they differ; 0 without rows."""
+    return max((of // len(layers) for of, layers in ((use.token, model.full), (use.window, model.windows)) if layers),
+               default=0)  # fmt: skip
+
+
+def summed(cells: Iterable[Cell], scale: int) -> AgentCost:
+    """Return the sum of cells; ``scale``: tokens that run as one."""
+    found = list(cells)
+    judged = [one.wrong for one in found if one.wrong is not None]
+    prompt, evaluated, least = (scale * sum(numbers) for numbers in zip(
+        *((one.prompt, one.evaluated, one.least) for one in found), strict=True))  # fmt: skip
+    return AgentCost(prompt, evaluated, least, sum(one.requests for one in found),
+                     sum(one.refused + one.died for one in found), sum(judged) if judged else None)  # fmt: skip

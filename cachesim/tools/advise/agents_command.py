@@ -1,0 +1,112 @@
+"""``cachesim advise --for agents``: the server settings for several clients in a given memory."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+
+from cachesim.base import exits
+from cachesim.base.console import say_json, show
+from cachesim.base.errors import BadInput, quoted
+from cachesim.tools.run.work_arguments import count
+
+GIB, MOST_GIB, MOST_CLIENTS, MOST_TOKENS = 1 << 30, 1 << 20, 64, 1 << 30
+_SIZE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(gib|mib|g|m)?", re.IGNORECASE)
+NEEDED = {"memory": "--memory 32GiB", "model": "--model NAME"}
+OWN = {"memory": None, "clients": 1, "weights": None, "tokens": 0}
+OTHERS = {"sizes": "", "seconds": 60, "settings": [], "svg": "", "html": "", "trace": ""}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``--for agents``."""
+    parser.add_argument("--for", dest="purpose", choices=("agents",), help="settings of a server for agents (needs "
+                        "--model and --memory)")  # fmt: skip
+    parser.add_argument("--memory", metavar="GIB", type=size, help="memory for weights and caches, such as 32GiB")
+    parser.add_argument("--weights", metavar="GIB", type=size, help="memory of weights and compute buffers (default: "
+                        "size of the GGUF; else not counted)")  # fmt: skip
+    parser.add_argument("--clients", metavar="N", type=_clients, default=1,
+                        help="agents that send requests at the same time (default 1)")  # fmt: skip
+    parser.add_argument("--tokens", metavar="N", type=_tokens, default=0,
+                        help="longest request [tokens]; sessions with longer ones are left out (default: the model's "
+                        "context)")  # fmt: skip
+
+
+def size(text: str) -> int:
+    """Parse a size such as 32GiB, 32 or 512MiB; return bytes."""
+    found = _SIZE.fullmatch(text)
+    unit = 1 << 20 if found and (found[2] or "").lower().startswith("m") else GIB
+    if not found or not 0 < float(found[1]) <= MOST_GIB:
+        raise ArgumentTypeError(f"expected a size such as 32GiB, found {quoted(text)}")
+    return max(1, int(float(found[1]) * unit))
+
+
+def _clients(text: str) -> int:
+    found = count(text)
+    if not 1 <= found <= MOST_CLIENTS:
+        raise ArgumentTypeError(f"must be 1 to {MOST_CLIENTS}")
+    return found
+
+
+def _tokens(text: str) -> int:
+    found = count(text)
+    if not 1 <= found <= MOST_TOKENS:
+        raise ArgumentTypeError(f"must be 1 to {MOST_TOKENS}")
+    return found
+
+
+def check_unused(args: Namespace) -> None:
+    """Raise BadInput for an argument that only ``--for agents`` has."""
+    for name, default in OWN.items():
+        if getattr(args, name) != default:
+            raise BadInput(f"--{name} needs --for agents")
+
+
+def run(args: Namespace) -> int:
+    """Print the advice. Return the exit code."""
+    from cachesim.engines.shared.model_sizes import real_model
+    from cachesim.tools.advise.agent_report import agents_data, agents_report
+    from cachesim.tools.advise.agent_search import AgentSearch
+    from cachesim.tools.advise.agent_workload import agent_workload
+
+    profile = _profile(args)
+    model = real_model(args.model)
+    weights = args.weights or _file_size(args.model)
+    if (room := args.memory - (weights or 0)) <= 0:
+        raise BadInput(f"the weights take all of the memory ({(weights or 0) / GIB:,.1f} GiB)", hint="larger --memory")
+    search = AgentSearch(profile, args.model, room, args.clients, agent_workload(args, args.tokens or model.context))
+    data = agents_data(search, search.advice(), args.model, args.memory, weights)
+    if args.json:
+        say_json({"agents": data})
+    else:
+        show(*agents_report(data))
+    return exits.HOLDS if data["best"] else exits.BROKEN
+
+
+def _profile(args: Namespace) -> str:
+    """Return the rule set; the newest of the default engine without ``-p``. Raise BadInput for an argument that is
+    missing, or that ``--for agents`` does not have."""
+    from cachesim.engines.registry import DEFAULT, ENGINES
+    from cachesim.scenarios.option_checks import check_has, check_profile
+    from cachesim.tools.run.arguments import known_profiles
+
+    for option, example in NEEDED.items():
+        if not getattr(args, option):
+            raise BadInput(f"--for agents needs --{option}", hint=f"such as {example}")
+    for option, default in OTHERS.items():
+        if getattr(args, option) != default:
+            raise BadInput(f"--{option.replace('settings', 'set')} cannot be combined with --for agents")
+    if len(args.profiles) > 1:
+        raise BadInput("--for agents takes one rule set")
+    name: str = (args.profiles or [DEFAULT.name])[0]
+    if name in ENGINES:
+        return ENGINES[name].newest or ENGINES[name].line[-1]
+    check_profile(name, name.partition("@")[0], known_profiles())
+    check_has(args.model, name.partition("@")[0])
+    return name
+
+
+def _file_size(word: str) -> int | None:
+    """Return the bytes of a GGUF, None for a model of unknown size."""
+    path = Path(word)
+    return path.stat().st_size if path.suffix == ".gguf" and path.is_file() else None

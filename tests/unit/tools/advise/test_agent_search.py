@@ -1,0 +1,94 @@
+"""Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch
+from cachesim.tools.advise.agent_workload import recorded_workload
+from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
+from cachesim.tools.workload.shipped_sessions import shipped_sessions
+
+GIB = 1 << 30
+PROFILE = "llama_cpp@b11549"
+
+
+def conversation(name, turns, each=128, size=64, start=0.0):
+    """Return a session whose prompts grow by ``each`` blocks."""
+    requests = [RecordedRequest(start + 10 * i, start + 10 * i + 1, each * size * i + 5, 3, tuple(range(1, each * i + 1)))
+                for i in range(1, turns + 1)]  # fmt: skip
+    return WorkloadSession(name, "test", size, tuple(requests))
+
+
+def alternating(model="llama-3", room=8, clients=2, profile=PROFILE, **more):
+    """Return a search on conversations that take turns."""
+    sessions = [conversation(f"s{i}", 4, start=float(i), **more) for i in range(clients)]
+    return AgentSearch(profile, model, int(room * GIB), clients, recorded_workload(sessions, "sessions", clients, 0))
+
+
+@pytest.mark.parametrize("model", ["llama-3", "qwen3-next", "gpt-oss"])
+def test_no_setting_is_better_than_the_best(model):
+    search = alternating(model)
+    found = search.advice()
+    every = [search.cost(one.setting, range(1), search.scale) for one in found.first]
+    assert found.best[0].cost.unanswered == min(one.unanswered for one in every) == 0
+    assert found.best[0].cost.units == min(one.units for one in every)
+    assert [one.rank for one in found.best[:-1]] == sorted(one.rank for one in found.best[:-1])
+    assert len(found.best) <= SHOWN and all(one.cost.wrong == 0 for one in found.best)
+    assert found.unscaled.evaluated < found.best[0].cost.evaluated * 1.05
+    assert found.unscaled.requests == 8
+
+
+def test_of_settings_that_cost_as_much_the_smallest_is_best():
+    found = alternating().advice()
+    best = found.best[0]
+    assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)
+
+
+def test_settings_that_do_not_fit_are_left_out():
+    found = alternating("qwen3-next", 2.5).advice()
+    assert found.excluded and all(one.total > 2.5 * GIB for one in found.excluded)
+    assert all(one.setting.total <= 2.5 * GIB for one in found.first)
+
+
+def test_too_little_memory_is_refused():
+    with pytest.raises(BadInput, match="no setting fits: the smallest takes 0.3 GiB"):
+        alternating(room=0.1).advice()
+
+
+def test_settings_with_wrong_answers_are_left_out():
+    """ik_llama.cpp restores checkpoints into wrong cells if two conversations of a hybrid model alternate (IK-D3)."""
+    sessions = [one._replace(requests=one.requests[:9]) for one in shipped_sessions()
+                if one.name in ("trace_0012", "trace_0462")]  # fmt: skip
+    search = AgentSearch("ik_llama@main", "qwen3-next", 64 * GIB, 2, recorded_workload(sessions, "sessions", 2, 0))
+    found = search.advice()
+    assert {one.setting.options["parallel"] for one in found.wrong} == {2}
+    assert {one.setting.options["parallel"] for one in found.best} == {1}
+    assert all(one.cost.wrong for one in found.wrong)
+
+
+def test_less_precise_rows_must_save_tokens():
+    """In 8 GiB both conversations fit as F16, in 5 GiB only as Q8."""
+    roomy, narrow = alternating(room=8.5), alternating(room=5)
+    assert not any(one.setting.imprecise for one in roomy.advice().best)
+    found = narrow.advice()
+    best = min(one.cost.units for one in found.first if not one.setting.imprecise and not one.cost.unanswered)
+    assert found.best[0].setting.imprecise
+    assert (best - found.best[0].cost.units) * WORTH >= 1
+
+
+def test_one_of_the_settings_serves_all_clients():
+    search = alternating("qwen3-next", 16)
+    assert any(search.serves_all(one) for one in search.advice().best)
+
+
+def test_a_known_cost_is_not_computed_again():
+    load, known = recorded_workload([conversation("s", 3)], "sessions", 1, 0), {}
+    first = AgentSearch(PROFILE, "qwen3", 8 * GIB, 1, load, known).advice()
+    number = len(known)
+    again = AgentSearch(PROFILE, "qwen3", 8 * GIB, 1, load, known).advice()
+    assert (again, len(known)) == (first, number)
+
+
+def test_an_engine_without_settings_is_refused():
+    with pytest.raises(BadInput, match="no settings for agents are known for sglang"):
+        alternating(profile="sglang@0.5.23")

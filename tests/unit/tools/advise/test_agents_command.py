@@ -1,0 +1,83 @@
+"""Tests of ``cachesim advise --for agents``: the command line comes first, errors are one line, JSON has every number."""
+
+import json
+import shlex
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.engines.llama_cpp.flags import read_flags
+
+BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
+SESSION = "tests/workloads/data/chat.jsonl"
+AGENTS = ("--for", "agents", "--model", "qwen3", "--memory", "12GiB", "--clients", "2")
+
+
+def told(capsys, *words):
+    """Return the exit code, stdout and stderr of ``advise``."""
+    code = main(["advise", *words])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+@pytest.mark.parametrize(("file", "requests"), [(SESSION, 3), (BODIES, 4)])
+def test_the_best_command_line_comes_first_and_sets_the_best_options(capsys, file, requests):
+    code, out, _ = told(capsys, *AGENTS, file)
+    _, text, _ = told(capsys, *AGENTS, file, "--json")
+    data = json.loads(text)["agents"]
+    best, line = data["best"], out.splitlines()[0]
+    assert (code, line) == (0, best["command"]) and best["requests"] == requests
+    program, model, name, *flags = shlex.split(line)
+    assert (program, model, name) == ("llama-server", "-m", "MODEL")
+    options = {one["name"]: one["value"] for one in best["options"]}
+    assert {name: read_flags(flags).options[name] for name in options} == options
+    assert data["room"] == data["memory"] == 12 << 30 and data["weights"] is None
+    assert best["bytes"] <= data["room"] and data["unscaled"]["evaluated"] >= data["unscaled"]["bound"]
+    assert f"({data['unscaled']['evaluated']:,} of {data['unscaled']['prompt_tokens']:,})" in " ".join(out.split())
+    assert [one["name"] for one in data["reasons"]] == list(options)
+    assert len(data["next"]) <= 3 and all(one["command"] in " ".join(out.split()) for one in data["next"])
+    assert "weights and compute buffers are not counted" in " ".join(out.split())
+
+
+def test_the_same_command_prints_the_same(capsys):
+    assert told(capsys, *AGENTS, SESSION) == told(capsys, *AGENTS, SESSION)
+
+
+def test_weights_are_subtracted(capsys):
+    _, text, _ = told(capsys, *AGENTS, SESSION, "--weights", "11.5GiB", "--json")
+    data = json.loads(text)["agents"]
+    assert data["room"] == 1 << 29 and data["best"]["bytes"] <= 1 << 29
+    _, out, _ = told(capsys, *AGENTS, SESSION, "--weights", "11.5")
+    assert "11.5 GiB of them for weights" in " ".join(out.split())
+
+
+def test_other_servers_have_their_own_flags(capsys):
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "mlx_lm")
+    assert out.startswith("mlx_lm.server --model MODEL --prompt-cache-size ")
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "ik_llama@main")
+    assert out.startswith("llama-server -m MODEL -np ")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--for", "agents", "--memory", "8"), "--for agents needs --model (such as --model NAME)"),
+    (("--for", "agents", "--model", "qwen3"), "--for agents needs --memory (such as --memory 32GiB)"),
+    ((*AGENTS, "--seconds", "9"), "--seconds cannot be combined with --for agents"),
+    ((*AGENTS, "-np", "2"), "--set cannot be combined with --for agents"),
+    ((*AGENTS, "-p", "mlx_lm", "-p", "ik_llama"), "--for agents takes one rule set"),
+    ((*AGENTS, "-p", "xyz"), "unknown profile"),
+    ((*AGENTS, "-p", "vllm"), "no settings for agents are known for vllm"),
+    ((*AGENTS[:5], "0GiB"), "expected a size such as 32GiB, found '0GiB'"),
+    ((*AGENTS[:5], "-3"), "--memory"), ((*AGENTS[:5], "9" * 400), "expected a size"),
+    ((*AGENTS, "--clients", "0"), "must be 1 to 64"), ((*AGENTS, "--clients", "65"), "must be 1 to 64"),
+    ((*AGENTS, "--tokens", "0"), "must be 1 to"), ((*AGENTS, "--weights", "12"), "the weights take all of the memory"),
+    ((*AGENTS, "nowhere.json"), "neither request bodies nor recorded sessions: nowhere.json"),
+    ((*AGENTS, BODIES, BODIES), "several files of request bodies"),
+    ((*AGENTS, SESSION, "--tokens", "9"), "every session has requests longer than 9 tokens"),
+    ((*AGENTS, BODIES, "--tokens", "9"), "exceeds 9"),
+    (("--memory", "8", "A9/A"), "--memory needs --for agents"), (("--clients", "2", "A9/A"), "--clients needs"),
+    ((), "expected a file, an id or a line, found 0 arguments"), (("A9", "B9"), "found 2 arguments"),
+    (("--for", "people"), "invalid choice"),
+])  # fmt: skip
+def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
+    code, out, err = told(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1) and said in err

@@ -1,0 +1,60 @@
+"""Tests of the page about settings for agents: it has what the stored cells say, and cells can be run again."""
+
+import json
+
+import pytest
+
+from cachesim.tools.advise.agent_search import AgentSearch, FittedSetting
+from cachesim.tools.advise.agent_workload import recorded_workload
+from cachesim.tools.workload.shipped_sessions import shipped_sessions
+from tests.workloads import agents
+from tests.workloads.agents import LINES, LONGEST, MODELS, PAGE, PROFILE, AgentCell, every, main, page, read, run_cell
+
+MEASURED = ("best", "next", "unscaled", "tried", "excluded", "wrong_settings", "workload", "scale")
+
+
+def test_the_page_has_what_the_cells_say():
+    lines = read(LINES)
+    assert set(lines) == set(every())
+    assert PAGE.read_text("utf-8") == page(lines)
+
+
+def test_the_cells_took_less_than_an_hour():
+    assert sum(line["seconds"] for line in read(LINES).values()) < 3600
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_best_setting_of_a_cell_costs_what_the_cell_says(kind):
+    line = read(LINES)[AgentCell(kind, 1, 32)]
+    load = recorded_workload(shipped_sessions(), "recorded sessions", 1, LONGEST)
+    search = AgentSearch(PROFILE, MODELS[kind], 32 << 30, 1, load)
+    best = line["best"]
+    options = {one["name"]: one["value"] for one in best["options"]}
+    (found,) = [one for one in search.fitted({}) if one.options == options]
+    assert isinstance(found, FittedSetting) and found.total == best["bytes"]
+    cost = search.cost(found, range(len(load.servers)), search.scale)
+    assert (cost.evaluated, cost.prompt, cost.least) == (best["evaluated"], best["prompt_tokens"], best["bound"])
+
+
+@pytest.mark.long
+def test_a_cell_is_run_again():
+    one = AgentCell("attention", 1, 16)
+    again, line = json.loads(json.dumps(run_cell(one, {}))), read(LINES)[one]
+    assert {name: again[name] for name in MEASURED} == {name: line[name] for name in MEASURED}
+
+
+def test_cells_that_are_there_are_not_run_again(tmp_path, monkeypatch):
+    lines, target, ran = tmp_path / "agents.jsonl", tmp_path / "agents.md", []
+    whole = LINES.read_text("utf-8").splitlines(keepends=True)
+    lines.write_text("".join(whole[:-1]) + whole[-1][:40] + "\n", "utf-8")
+    missing = AgentCell(*(json.loads(whole[-1])[name] for name in ("kind", "clients", "gib")))
+    monkeypatch.setattr(agents, "run_cell", lambda one, known: ran.append(one) or json.loads(whole[-1]))
+    main(["--lines", str(lines), "--page", str(target)])
+    assert ran == [missing]
+    assert target.read_text("utf-8") == PAGE.read_text("utf-8")
+
+
+def test_a_missing_cell_is_marked():
+    lines = read(LINES)
+    del lines[AgentCell("window", 3, 64)]
+    assert "| 3 | 64 | not run |  |  |  |" in page(lines)
