@@ -26,6 +26,8 @@ SESSIONS ?= ../shared/workloads/agent_sessions
 THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
+# Files in the order of their names: those of tests/unit, which are many and short, come last and fill both workers
+SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads agents upstream optimized browser dist release targets clean
@@ -76,11 +78,11 @@ run: $(VENV)/.run
 	  echo "$(words $(THREADS)) cases of five threads checked in $$(($$(date +%s) - start)) s: all as expected. The command: $(BIN)/cachesim"
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 # Whole replays, packages, killed processes, campaigns and tests that take seconds: about ten minutes.
 long: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'long and not slow' $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) -m 'long and not slow' $(ARGS)
 
 check: lint
 	@$(MAKE) --no-print-directory test

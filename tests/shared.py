@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from cachesim.engines import registry
 from cachesim.engines.base import Request
 from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.scenarios.schema import Step
@@ -34,6 +35,13 @@ def altered(step: Step, action: Action | None = None, request: Mapping[str, Any]
         return Step(Request(()), action, step.why)
     (asked,) = alike([step.asked], **fields)
     return Step(replace(step.request, **(request or {})), asked, step.why)
+
+
+def forget_engines(patch: Any) -> None:
+    """Give the registry the state of a new process; the patch undoes it. The object stays: a module that a test imports
+    first would keep another object, with the engines of that test, for all later tests."""
+    for name, value in vars(registry.Engines()).items():
+        patch.setattr(registry.ENGINES, name, value)
 
 
 def absent(path: Path) -> str:

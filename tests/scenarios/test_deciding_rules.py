@@ -1,7 +1,7 @@
 """Tests that the rule that decided really decides: its exchange alone removes the failure, and no rule is skipped.
 
-``make test`` checks a part of the corpus, stratified by engine and symptom, and 2 drawn failures; ``make long``
-checks every wrong answer and loss of the corpus, and enough conversations for 2,000 failures.
+``make test`` checks a part of the corpus, stratified by engine and symptom, and a drawn failure; ``make long`` checks
+more of them. Tests marked slow check every wrong answer and loss of the corpus, and 2,000 drawn failures.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.scenarios.whole import corpus
 
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
 BROKEN = [(scenario, profile) for scenario, profile in RUNS if scenario.expect[profile].broken]
-EACH = 2                 # runs of each engine and symptom in ``make test``
-DRAWN, FAILURES = 2, 2000
+EACH = 2                 # runs of each engine and symptom, every second of them in ``make long``
+FAILURES = 2000
 
 
 def stratified(runs: list[tuple[Scenario, str]]) -> list[tuple[Scenario, str]]:
@@ -35,11 +35,13 @@ def stratified(runs: list[tuple[Scenario, str]]) -> list[tuple[Scenario, str]]:
     return [run for group in groups.values() for run in group[:: max(1, len(group) // EACH)][:EACH]]
 
 
-def named(runs: list[tuple[Scenario, str]]) -> list[object]:
-    return [pytest.param(scenario, profile, id=f"{scenario.id}-{profile}") for scenario, profile in runs]
+def named(runs: list[tuple[Scenario, str]], later: int = 1) -> list[object]:
+    """Return the runs as parameters; with ``later`` only every so many-th is not marked long."""
+    return [pytest.param(scenario, profile, id=f"{scenario.id}-{profile}", marks=pytest.mark.long if i % later else ())
+            for i, (scenario, profile) in enumerate(runs)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN)))
+@pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN), later=EACH))
 def test_the_rule_that_is_named_decides(scenario, profile):
     assert list(false_statements(scenario, profile, list(scenario.expect[profile].broken[:1]))) == []
 
@@ -81,8 +83,9 @@ def drawn_failures(seed: int, most: int) -> Iterator[tuple[Scenario, str, int]]:
             yield scenario, profile, at
 
 
-def test_rules_named_for_drawn_failures_decide():
-    wrong = [text for scenario, profile, at in drawn_failures(33, DRAWN)
+@pytest.mark.parametrize("drawn", [1, pytest.param(6, marks=pytest.mark.long)])
+def test_rules_named_for_drawn_failures_decide(drawn):
+    wrong = [text for scenario, profile, at in drawn_failures(33, drawn)
              for text in (*false_statements(scenario, profile, [at]), *false_about_stored(scenario, profile))]
     assert wrong == []
 

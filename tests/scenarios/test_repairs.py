@@ -126,7 +126,9 @@ def scenario_broken(scenario: Scenario) -> list[int]:
     return list(scenario.expect["llama_cpp@b11549"].broken)
 
 
-@pytest.mark.parametrize("field", [*ADAPTERS, *ADDED])
+@pytest.mark.parametrize("field", [
+    pytest.param(field, marks=pytest.mark.long if i % 3 else ()) for i, field in enumerate([*ADAPTERS, *ADDED])
+])
 def test_why_names_the_rule_of_the_key(field):
     found = next(one for one in corpus() if one.id == {**ADAPTERS, **ADDED}[field])
     number = found.expect["llama_cpp@b11549"].broken[0]

@@ -55,6 +55,10 @@ class RuleSet(ABC):
         found = re.match(r"\S+#\d+", self.source)
         return found[0] if found else ""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the rule set itself: copies of a server share its rules, which do not change."""
+        return self
+
     def fields(self) -> dict[str, object]:
         """Return all fields by name, in their order: rules, numbers, and the fields that identify the version."""
         return {**self._fields}

@@ -52,6 +52,12 @@ def test_a_copy_does_not_visit_the_tokens_of_long_prompts(profile, monkeypatch):
 
 
 @PROFILES
+def test_a_copy_shares_the_rules(profile):
+    stage, _ = behind(profile)
+    assert copy_server(stage.server).rules is stage.server.rules
+
+
+@PROFILES
 def test_a_copy_goes_its_own_way(profile):
     whole, _ = behind(profile)
     stage, scenario = behind(profile, 2)

@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines import plugins, registry
 from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
 from cachesim.engines.rule import RULES
-from tests.shared import ROOT
+from tests.shared import ROOT, forget_engines
 
 GOOD = """
 from dataclasses import replace
@@ -52,14 +52,16 @@ def cachesim(folder, *argv):
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder of installed packages, and registries as they were when the test is over."""
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())
+    forget_engines(monkeypatch)
     monkeypatch.syspath_prepend(str(tmp_path))
+    assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before, modules = dict(RULES), set(sys.modules)
     yield tmp_path
     RULES.clear()
     RULES.update(before)
     for name in set(sys.modules) - modules:
-        del sys.modules[name]
+        if not name.startswith("cachesim."):
+            del sys.modules[name]
 
 
 def test_a_package_brings_an_engine_and_a_rule_set(site):

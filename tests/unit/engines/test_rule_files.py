@@ -13,7 +13,8 @@ from cachesim.base import exits, pool
 from cachesim.cli.main import main
 from cachesim.engines import registry, rule_files
 from cachesim.engines.rule import RULES
-from tests.shared import ROOT
+from cachesim.tools.server_logs import recognise
+from tests.shared import ROOT, forget_engines
 from tests.unit.cli.test_commands import SEED, call, call_json
 
 pytestmark = pytest.mark.long
@@ -43,7 +44,7 @@ HYBRID = ("S40.A60>r4/B70/S.A.D5", "--model", "GGGA")
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     """No file was run yet, and none was when the test is over."""
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())
+    forget_engines(monkeypatch)
     monkeypatch.setattr(rule_files, "_files", {})
     monkeypatch.setattr(pool, "_init_calls", [])
     assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
@@ -193,7 +194,7 @@ def test_a_written_scenario_runs_again_where_its_rules_are_given(capsys, rules, 
 def test_it_runs_nothing(capsys, rules, tmp_path, monkeypatch):
     case = written(capsys, rules, tmp_path)
     rules("import pathlib; pathlib.Path(__file__).with_name('was-run').touch()\n" + GOOD)
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())
+    forget_engines(monkeypatch)
     file = tmp_path / "my_rules.py"
     told = f"{case}: profile 'llama_cpp@mine' is of {file}, Python code that runs only on request"
     for argv in (("run", case), ("why", case, "0"), ("run", case.parent)):
@@ -208,7 +209,7 @@ def test_a_campaign_goes_on_under_the_same_rules_only(capsys, rules, tmp_path, m
     assert main([*argv, "40"]) == main([*argv, "80", "--resume"]) != exits.BAD_INPUT
     rules(GOOD + "# changed\n")
     monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())
+    forget_engines(monkeypatch)
     assert "not a campaign to resume: the rule file has changed" in refused_after(
         capsys, *argv, "80", "--resume"
     )
@@ -220,7 +221,11 @@ def test_what_is_made_smaller_is_typed_with_its_file(capsys, rules):
     assert code == exits.BROKEN and f"-p {file} " in data["shrunk"]["command"]
 
 
-def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
+def test_modules_that_a_test_imports_first_hold_the_registry_of_all_tests():
+    assert recognise.ENGINES is registry.ENGINES
+
+
+def test_expectations_are_written_and_kept(capsys, rules, tmp_path, monkeypatch):
     file, case = rules(), tmp_path / "llama-24143-entry-removed-dense.toml"
     case.write_text((ROOT / "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml").read_text())
     assert main(["run", str(case), "--complete", "-p", str(file)]) == exits.HOLDS
@@ -228,7 +233,7 @@ def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
     assert '[expect."llama_cpp@mine"]' in text and text.count('rules = ["my_rules.py"]') == 1
     capsys.readouterr()
     assert call_json(capsys, "run", case, "-p", file)[1]["runs"][0]["as_expected"] is True
-    registry.ENGINES = registry.Engines()
+    forget_engines(monkeypatch)
     assert main(["run", str(case), "--provenance"]) == exits.HOLDS, "who has no such file has the other rule sets"
 
 

@@ -39,7 +39,8 @@ def test_run_accepts_the_scenario_of_a_log(log):
         assert [found[row["step"]] for row in rows] == [row["simulated"] for row in rows]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+@pytest.mark.parametrize("log", [pytest.param(log, marks=pytest.mark.long if "parallel" in log.name else ())
+                                 for log in LOGS], ids=lambda log: log.name)  # fmt: skip
 def test_run_accepts_the_scenario_of_an_excerpt(log, tmp_path):
     lines = log.read_text("utf-8").splitlines(keepends=True)
     rng = Rng(7, "cuts", log.name)
