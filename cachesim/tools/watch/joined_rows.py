@@ -1,7 +1,7 @@
 """Rows of requests: what the client sent, what the server answered, and what its log says about the same request.
 
-Reply and log are about the same request if their token counts are equal; of several such requests, the one that ended
-first. A log row without a reply, or a reply without a log row, is printed alone after a while.
+Reply and log are about the same request if the token counts that both state are equal; of several such requests, the
+one that ended first. A log row without a reply, or a reply without a log row, is printed alone after a while.
 """
 
 from __future__ import annotations
@@ -183,9 +183,11 @@ def row_causes(row: Row) -> Iterable[str]:
 
 
 def _partner(row: Row, waiting: deque[_Waiting]) -> Row | None:
-    """Return, and take away, the first half with the same counts."""
+    """Return, and take away, the first half with the same counts; a log may lack some of them."""
+    names = [name for name in ("evaluated", "reused", "generated") if row.get(name) is not None]
     for one in waiting:
-        if all(row.get(name) == one.row.get(name) for name in ("evaluated", "reused", "generated")):
+        both = [name for name in names if one.row.get(name) is not None]
+        if both and all(row[name] == one.row[name] for name in both):
             waiting.remove(one)
             return one.row
     return None
