@@ -74,14 +74,15 @@ def relaying(*words, **more):
         yield process, http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"))
 
 
-def ask(client, *texts, day=1):
+def ask(client, *texts, day=1, more=()):
+    """Send a request. The reply must be unchanged, but for the headers ``more``."""
     messages = [{"role": "system", "content": f"Be brief. Date: 2026-01-0{day}"}]
     for text in texts:
         messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}]
     client.request("POST", "/v1/chat/completions", json.dumps({"model": "m", "messages": messages[:-1]}))
     reply = client.getresponse()
     assert (reply.status, reply.read()) == (200, STREAM)
-    assert reply.getheaders()[2:] == [("X-Odd-CASE", "kept"), ("Transfer-Encoding", "chunked")]
+    assert reply.getheaders()[2:] == [("X-Odd-CASE", "kept"), ("Transfer-Encoding", "chunked"), *more]
 
 
 def said(process):
@@ -117,6 +118,32 @@ def test_bodies_are_stored_only_where_the_user_says(tmp_path):
     assert "secret" not in json.dumps(rows)
 
 
+PATIENT = """
+import sys
+from cachesim.cli.main import main
+from cachesim.tools.watch import relay
+relay.HOLD = 60
+sys.exit(main())
+"""
+
+
+@contextmanager
+def planted(folder, text, *words):
+    """Start a relay with a program that changes the package first; yield the process, and a client of the relay."""
+    (folder / "planted.py").write_text(text)
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    with relaying(*words, module=("planted",), env=env) as found:
+        yield found
+
+
+def test_the_header_carries_the_cause_and_is_off_by_default(tmp_path):
+    with planted(tmp_path, PATIENT, "-q", "--header") as (process, client):
+        ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
+        ask(client, "What is it, please?", day=2, more=[
+            ("x-cachesim-cause", "date; byte 84; messages[0].content; the date or time")])  # fmt: skip
+        said(process)
+
+
 FAILING = """
 import sys
 from cachesim.cli.main import main
@@ -129,9 +156,7 @@ sys.exit(main())
 
 
 def test_a_failing_analysis_breaks_no_connection(tmp_path):
-    (tmp_path / "planted.py").write_text(FAILING)
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    with relaying(module=("planted",), env=env) as (process, client):
+    with planted(tmp_path, FAILING) as (process, client):
         lines = [process.stderr.readline()]                                    # the address
         for number in range(3):
             ask(client, f"Question {number}, please?")
@@ -144,10 +169,10 @@ def test_a_failing_analysis_breaks_no_connection(tmp_path):
         assert process.returncode == exits.INTERRUPTED
 
 
-def test_a_killed_analysis_breaks_no_connection():
-    with relaying() as (process, client):
+def test_a_killed_analysis_breaks_no_connection(tmp_path):
+    with planted(tmp_path, PATIENT, "--header") as (process, client):
         process.stderr.readline()
-        ask(client, "What is it, please?")
+        ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
         [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
         assert "the analysis ended; connections are still relayed" in process.stderr.readline()
@@ -189,6 +214,7 @@ def test_a_finished_log_as_text(capsys):
     (("a", "--log", "b"), "the same option"),
     (("--listen", "127.0.0.1:0"), "belong together"), (("--to", "http://127.0.0.1:1"), "belong together"),
     (("missing.log",), "missing.log: no such file"), (("a", "--save", "b"), "--save needs --listen"),
+    (("a", "--header"), "--header needs --listen"),
     (("--listen", "0.0.0.0:0", "--to", "http://127.0.0.1:1"), "not a loopback address: '0.0.0.0'"),
     (("--listen", "192.168.0.1:80", "--to", "http://127.0.0.1:1"), "not a loopback address"),
     (("--listen", "example.org:80", "--to", "http://127.0.0.1:1"), "not an address to listen on"),
