@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
+import pty
+import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -185,6 +190,37 @@ def test_a_log_on_standard_input_ends_with_it():
     found = [json.loads(line) for line in out.splitlines()]
     assert process.returncode == exits.HOLDS and err == "" and len(found) == 8
     assert found[-1]["totals"]["requests"] == 7
+
+
+def test_a_pipe_that_stays_open_prints_each_row_at_once():
+    lines = LOG.read_text().splitlines(keepends=True)
+    with watching("-", "--json") as process:
+        process.stdin.write("".join(lines[:110]))
+        process.stdin.flush()
+        assert [json.loads(process.stdout.readline())["request"]["task"] for _ in range(2)] == [0, 9]
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["totals"]["requests"] == 2
+
+
+def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "CI")} | {"TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-m", "cachesim", "watch", "--once", str(LOG)], cwd=ROOT, stdout=inside,
+                          stderr=inside, stdin=subprocess.DEVNULL, env=env) as process:  # fmt: skip
+        os.close(inside)
+        written = b""
+        with suppress(OSError):           # the end of a terminal
+            while data := os.read(terminal, 1 << 16):
+                written += data
+        os.close(terminal)
+    assert process.returncode == exits.HOLDS and b"\x1b[" in written
+    shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip() for line in written.decode().splitlines()]
+    assert max(map(len, shown)) <= 80
+    assert shown[-14:-11] == [
+        " #  conv  slot  prompt  reused  evaluated  cause", " 1     -     1     120       0        120",
+        " 2     -     1     150     116         34  differs at the end of the previous …"]  # fmt: skip
+    assert shown[-6] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
 
 
 def test_a_followed_log_prints_each_row_at_once(tmp_path):
