@@ -205,7 +205,8 @@ def test_a_pipe_that_stays_open_prints_each_row_at_once():
 def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "CI")} | {"TERM": "xterm"}
+    unset = {"COLUMNS", "NO_COLOR", "CI"}
+    env = {key: value for key, value in os.environ.items() if key not in unset} | {"TERM": "xterm"}
     with subprocess.Popen([sys.executable, "-m", "cachesim", "watch", "--once", str(LOG)], cwd=ROOT, stdout=inside,
                           stderr=inside, stdin=subprocess.DEVNULL, env=env) as process:  # fmt: skip
         os.close(inside)
