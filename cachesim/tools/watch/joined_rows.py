@@ -140,6 +140,11 @@ class JoinedRows:
             self._logged.append(_Waiting(row))
         yield from self._overdue(self._replies)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if so many replies wait that the log must be read before further copies."""
+        return len(self._replies) >= HALVES // 2
+
     def read_to_end(self) -> None:
         """Take note that the log has been read to its end: the log rows of all replies so far follow soon."""
         for one in reversed(self._replies):
