@@ -117,7 +117,7 @@ TABLE: dict[str, Command] = {
     "import": Command(bodies, "cachesim.tools.request_bodies.import_bodies:link_requests", ("--out", "a.toml"),
                       "", "cachesim.base.bounded_child:BoundedChild.ask", bereft=exits.BAD_INPUT),
     "watch": Command(of("watch", "--once", DATA.parent / "unit/tools/server_logs/verbosity_4.log", "--json"),
-                     "cachesim.tools.watch.log_rows:LogRows.read", keeps=True,
+                     "cachesim.tools.watch.log_rows:LogRows._read", keeps=True,
                      worker="its analysis breaks no connection: tests/unit/tools/watch/test_command.py"),
     "verify": Command(lambda at: ("verify", "A5/A", *server(at), "-p", "llama_cpp@b11549"), PLAY,
                       ("--html", "a.html"), "", PLAY, code=exits.BROKEN),

@@ -21,7 +21,7 @@ from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
 from tests.hostile.rules import bent_rules
-from tests.hostile.server_logs import server_log
+from tests.hostile.server_logs import server_log, watched_log
 from tests.hostile.tame import tame
 from tests.hostile.templates import bent_template, template
 from tests.hostile.tokenizer_files import tokenizer
@@ -240,6 +240,7 @@ KINDS = {
         Kind("tokenizer", 2, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
         Kind("http", 2, http, ("cachesim.base.http_client", "HttpClient.ask")),
         Kind("export", 2, exported, ("cachesim.scenarios.load", "read_toml")),
+        Kind("watch", 1, watched_log, ("cachesim.tools.watch.analysis", "Analysis.run")),
     )
 }
 

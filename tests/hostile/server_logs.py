@@ -112,13 +112,27 @@ def _words(rng, lines):
 BENT = (_numbers, _numbers, _places, _places, _mixed, _wrapped, _words)
 
 
-def server_log(rng, number):
-    """Return an import or an explanation of a mutated log."""
+def _bent(rng):
+    """Return the bytes of a mutated log."""
     lines = _part(rng)
     for _ in range(rng.randrange(1, 4)):
         lines = rng.choice(BENT)(rng, lines) or [""]
     data = ("\n".join(lines) + rng.choice(("", "\n"))).encode("utf-8", "surrogatepass")
-    data = flipped(data, rng) if rng.random() < BYTES else data
+    return flipped(data, rng) if rng.random() < BYTES else data
+
+
+def watched_log(rng, number):
+    """Return the rows of a mutated log, of which a line may be long."""
+    data = _bent(rng)
+    if rng.random() < 0.1:
+        at = rng.randrange(len(data) + 1)
+        data = data[:at] + rng.choice((b"x", b"- prompt ", b"\xff", b"| task 1 | ")) * 100_000 + data[at:]
+    return Mutant("watch", number, ("watch", "--once", "in.log", *rng.choice(((), ("--json",)))), {"in.log": data})
+
+
+def server_log(rng, number):
+    """Return an import or an explanation of a mutated log."""
+    data = _bent(rng)
     argv = rng.choices(
         (["import", "in.log"], ["import", "in.log", "--json"], ["import", "in.log", "-o", "out.toml"],
          ["import", "in.log", "-p", "llama_cpp@b11549"], ["import", "in.log", "-p", "ik_llama@2491"],

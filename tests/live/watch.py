@@ -1,7 +1,9 @@
-"""``python -m tests.live.watch PART``: ``cachesim watch`` in front of a real llama-server.
+"""``python -m tests.live.watch PART``: ``cachesim watch`` in front of a real llama-server, or of mlx_lm.server.
 
 causes: conversations of the ``openai`` client with planted changes. Every cause must be named, every row must be joined
-with the log, and recorders on both sides of the relay must hold the same bytes. soak: requests by the thousand, with
+with the log, and recorders on both sides of the relay must hold the same bytes. mlx: like causes, in front of
+mlx_lm.server (``make peers`` makes the environment), whose log names no streamed request; counts come from the replies.
+soak: requests by the thousand, with
 the memory of both processes. overhead: time to the first byte, and tokens per second of 8 streams, against a direct
 connection. Exit code 1 if a demand is not met.
 """
@@ -10,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -96,53 +101,94 @@ def served(binary, model, *more, slots=4, context=32768):
             yield process.url, log
 
 
-def converse(client, n, cause):
-    """Run a conversation; return what the client received."""
+CHAT = ("{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}<{{ m.role }}>"
+        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}{{ c | tojson }}{% endfor %}\n{% endfor %}<assistant>")  # fmt: skip
+"""Chat template with everything that a planted change changes."""
+
+
+@contextmanager
+def served_mlx(name):
+    """Start mlx_lm.server with a tiny random model; yield its URL."""
+    from tests.live.check_mlx_model import write_model
+
+    with TemporaryDirectory(prefix="cachesim-") as folder:
+        model = Path(folder) / "model"
+        write_model(model, name)
+        words = [sys.executable, "-m", "mlx_lm", "server", "--model", model, "--chat-template", CHAT]
+        with Process(lambda port: [*words, "--host", HOST, "--port", port], Path(folder) / "log") as process:
+            process.wait(lambda: ready(process.url), 300, "loading the model")
+            yield process.url
+
+
+HEADER = re.compile(rb"\r\nx-cachesim-cause: ([a-z -]+)[ -~]{0,200}(?=\r\n\r\n)")
+
+
+def converse(client, n, cause, model):
+    """Run a conversation."""
     messages, tools = opening(n, cause)
-    got = []
     for turn in range(3):
         if turn == 2:
             messages, tools = CHANGES[cause](messages), changed_tools(cause, tools)
         more = {"tools": tools, "tool_choice": "none"} if tools else {}
         stream = client.chat.completions.create(
-            model=f"case-{n}-{turn}", messages=messages, stream=True, temperature=0, max_tokens=6, seed=1, **more)
+            model=model, messages=messages, stream=True, temperature=0, max_tokens=6, seed=1,
+            stream_options={"include_usage": True}, **more)  # fmt: skip
         text = "".join(piece.choices[0].delta.content or "" for piece in stream if piece.choices)
-        got.append(text)
         tail = "\nBe brief, by the way." if cause == "tail" and turn == 0 else ""
         messages = [*messages, {"role": "assistant", "content": text},
                     {"role": "user", "content": f"Question {turn} of case {n}?{tail}"}]  # fmt: skip
-    return got
 
 
 def causes(args):
-    """Planted causes: every one named, no byte altered, the same answers as without the relay."""
+    """Planted causes in front of llama-server, joined with its log."""
+    with served(args.server, args.model) as (url, log):
+        return _planted(args, url, ("--log", str(log)), "both", "")
+
+
+def mlx(args):
+    """Planted causes in front of mlx_lm.server."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    with served_mlx(str(args.model)) as url:
+        return _planted(args, url, (), "client", "default_model")
+
+
+def _planted(args, url, words, source, model):
+    """Planted causes: every one named, no byte altered, all rows from this source and with their counts."""
     from openai import OpenAI
 
     names = [list(CHANGES)[n % len(CHANGES)] for n in range(args.number)]
-    with served(args.server, args.model) as (url, log), Recorder(url) as inner:
-        watch = Watch(inner.url, "--log", str(log))
+    with Recorder(url) as inner:
+        watch = Watch(inner.url, *words, *(["--header"] if args.header else []))
         with Recorder(watch.url) as outer:
             client = OpenAI(base_url=f"{outer.url}/v1", api_key="none", max_retries=0)
+            models = [model or f"case-{n}" for n in range(args.number)]
             with ThreadPoolExecutor(args.jobs) as pool:
-                list(pool.map(converse, [client] * args.number, range(args.number), names))
+                list(pool.map(converse, [client] * args.number, range(args.number), names, models))
             client.close()
         time.sleep(1)                                     # the last lines of the log
         watch.end()
-    rows = {row["model"]: row for row in watch.rows if row.get("model")}
-    wrong = [(n, name, rows.get(f"case-{n}-2", {}).get("cause")) for n, name in enumerate(names)
-             if rows.get(f"case-{n}-2", {}).get("cause") != name]  # fmt: skip
-    early = [(model, row["cause"]) for model, row in rows.items()
-             if row["cause"] != {"0": "new", "1": "extends"}.get(model[-1], row["cause"])]  # fmt: skip
-    joined = sum(row["source"] == "both" for row in rows.values())
-    same = sorted(outer.streams()) == sorted(inner.streams())
-    print(f"{len(names)} conversations, {len(rows)} requests: {len(names) - len(wrong)} planted causes named, "
-          f"{len(early)} false ones, {joined} rows joined with the log; "
-          f"{outer.size():,} bytes on {len(outer.streams())} connections "
-          f"{'equal' if same else 'NOT equal'} on both sides of the relay")  # fmt: skip
+    talks = defaultdict(list)
+    for row in watch.rows:
+        if "conversation" in row:
+            talks[row["model"], row["conversation"]].append(row["cause"])
+    found = Counter((name, tuple(of_talk)) for (name, _), of_talk in talks.items())
+    planted = Counter((name, ("new", "extends", cause)) for name, cause in zip(models, names, strict=True))
+    missing, false = planted - found, found - planted
+    whole = sum(row["source"] == source and None not in (row["prompt"], row["reused"]) for row in watch.rows)
+    same = sorted(inner.streams()) == sorted((sent, HEADER.sub(b"", got)) for sent, got in outer.streams())
+    print(f"{len(names)} conversations, {len(watch.rows)} requests: {len(names) - missing.total()} planted causes "
+          f"named, {false.total()} other conversations, {whole} rows with counts from {source}; {outer.size():,} bytes "
+          f"on {len(outer.streams())} connections {'equal' if same else 'NOT equal'} on both sides")  # fmt: skip
+    headers = Counter(cause.decode() for _, got in outer.streams() for cause in HEADER.findall(got))
+    if args.header:
+        print("causes in headers:", (headers & Counter(cause for talk in talks.values() for cause in talk)).total())
     print("totals:", json.dumps(watch.totals))
-    for one in [*wrong, *early][:20]:
-        print("  wrong:", one)
-    return not wrong and not early and same and joined == len(rows) == 3 * args.number
+    for row in [row for row in watch.rows if row["source"] != source][:8]:
+        print("  alone:", json.dumps(row))
+    for one in [*missing, *false][:20]:
+        print("  missing:" if one in missing else "  false:", one)
+    return not missing and not false and same and whole == len(watch.rows) == 3 * args.number
 
 
 def ask(url, path, body, connection=None):
@@ -247,19 +293,21 @@ def _rate(to, n):
     return tokens / (time.perf_counter() - start)
 
 
-PARTS = {"causes": (causes, 200), "soak": (soak, 10_000), "overhead": (overhead, 300)}
+PARTS = {"causes": (causes, 200), "mlx": (mlx, 200), "soak": (soak, 10_000), "overhead": (overhead, 300)}
 
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.live.watch", description=__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--server", type=Path, help="the binary (default: b11549)")
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True, help="a GGUF, or the name of a model of tests/peers")
     parser.add_argument("--number", "-n", type=int, help="conversations, or requests")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--jobs", "-j", type=int, default=4, help="clients at the same time")
+    parser.add_argument("--header", action="store_true", help="with the response header, whose causes must be right")
     args = parser.parse_args(argv)
-    args.server = args.server or build.binary("b11549")
+    if args.server is None and args.part != "mlx":
+        args.server = build.binary("b11549")
     part, number = PARTS[args.part]
     args.number = args.number or number
     return 0 if part(args) else 1

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 Messages = list[dict[str, Any]]
 RESULT = "total 3\n" + "".join(f"entry {number} of the folder\n" for number in range(8))
-"""Result of a tool. The conversation's words follow, because equal results would connect two conversations."""
+"""Result of a tool. Call and result contain the conversation's words, because equal ones would connect two of them."""
 SYSTEM = ("You are a careful helper for case {n}, {word}.\nDate: 2026-03-04 10:00\nSession: req_{n:06x}ab\n"
           "Tokens used: 1200\nMain branch, working directory:\n M alpha.py")  # fmt: skip
 BILLING = "x-anthropic-billing-header: cc_version=2.1; cch=ab12;\n"
@@ -35,7 +35,7 @@ def opening(n: int, cause: str) -> tuple[Messages, list[dict[str, Any]]]:
         {"role": "user", "content": f"List the folder of {word}."},
     ]  # fmt: skip
     if cause in ("pruned", "tool result"):
-        call = {"id": f"c{n}", "type": "function", "function": {"name": "list", "arguments": "{}"}}
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "list", "arguments": f'{{"path": "{word}"}}'}}
         messages += [{"role": "assistant", "content": "", "tool_calls": [call]},
                      {"role": "tool", "tool_call_id": f"c{n}", "content": RESULT + word},
                      {"role": "user", "content": f"And now about {word}?"}]  # fmt: skip

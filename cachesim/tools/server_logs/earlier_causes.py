@@ -23,6 +23,7 @@ _OF_SLOT = frozenset({"slot_clear", "ctx_shift", "reuse_chunk", "reuse_result", 
                       "copy_shared", "ckpt_from_file", "ckpt_restore_failed", "spec_restore"})  # fmt: skip
 _OF_SERVER = frozenset({"pc_load", "slot_purge", "cache_clear", "kv_full", "pc_load_failed"})
 """Kinds of lines after which a slot may have other contents or other checkpoints."""
+_BREAKS = _OF_SLOT | _OF_SERVER
 _MADE = "ckpt_create"
 _BACK = 100                  # requests of the slot before a request in which removals are looked up, at most
 
@@ -52,8 +53,8 @@ class EarlierCauses:
                 self.places[id(one)] = len(of_slot)
                 of_slot.append(one)
         self.removing = {kind: one for one in grammar.signatures if one.removed is not None for kind in one.kinds}
-        self.heads = {line.head for line in lines if line.slot is None and line.task is None}
-        self.breaks = [line for line in lines if line.kind in _OF_SLOT | _OF_SERVER]
+        self.heads = {line.head for line in lines if line.read.slot is None and line.read.task is None}
+        self.breaks = [line for line in lines if line.read.line.ev in _BREAKS]
         self.breaks_at = [line.number for line in self.breaks]
 
     def of(self, derived: Derived) -> Iterator[Statement]:

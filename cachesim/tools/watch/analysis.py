@@ -68,7 +68,8 @@ class Analysis:
         has_copies = self._copies in ready
         while has_copies:                        # the copies first: they wait in memory, the log in a file
             self._read_copies()
-            has_copies = self._copies is not None and bool(select([self._copies], [], [], 0)[0])
+            has_copies = bool(self._copies is not None and not self._joined.is_behind
+                              and select([self._copies], [], [], 0)[0])  # fmt: skip
         found = is_busy
         if log is not None and (not log.wait_on() or set(log.wait_on()) & set(ready)):
             before = self._lines.lines

@@ -25,7 +25,8 @@ from cachesim.tools.watch.frames import (
     Frame,
 )
 
-HEAD = 1 << 18               # longest head of a message [bytes]
+HEAD = 1 << 16               # longest head of a message [bytes]
+PIECE = 1 << 14              # bytes that h11 gets at once: it bounds only heads that are not complete yet
 BODY = 1 << 24               # bytes of a request's body that are kept
 REPLY_START, REPLY_END = 1 << 20, 1 << 16      # bytes of a reply that are kept: its start, and its end
 FILLER = 1 << 16             # bytes that stand for dropped bytes of a body, at once
@@ -98,10 +99,11 @@ class ConnectionReader:
             self._end(SERVER_LEFT if frame.kind in (REPLY, SKIPPED_REPLY, SERVER_ENDS) else CLIENT_LEFT)
 
     def _take(self, frame: Frame) -> None:
-        if frame.kind == REQUEST:
-            self._client.receive_data(frame.data)
-        elif frame.kind == REPLY:
-            self._server.receive_data(frame.data)
+        if frame.kind in (REQUEST, REPLY):
+            connection = self._client if frame.kind == REQUEST else self._server
+            for at in range(0, len(frame.data), PIECE):
+                connection.receive_data(frame.data[at : at + PIECE])
+                self._read_both()
         elif frame.kind == CLIENT_ENDS:
             if self._client.their_state is h11.SEND_BODY:
                 self._end(CLIENT_LEFT)

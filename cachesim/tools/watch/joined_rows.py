@@ -1,7 +1,7 @@
 """Rows of requests: what the client sent, what the server answered, and what its log says about the same request.
 
-Reply and log are about the same request if their token counts are equal; of several such requests, the one that ended
-first. A log row without a reply, or a reply without a log row, is printed alone after a while.
+Reply and log are about the same request if the token counts that both state are equal; of several such requests, the
+one that ended first. A log row without a reply, or a reply without a log row, is printed alone after a while.
 """
 
 from __future__ import annotations
@@ -140,6 +140,11 @@ class JoinedRows:
             self._logged.append(_Waiting(row))
         yield from self._overdue(self._replies)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if so many replies wait that the log must be read before further copies."""
+        return len(self._replies) >= HALVES // 2
+
     def read_to_end(self) -> None:
         """Take note that the log has been read to its end: the log rows of all replies so far follow soon."""
         for one in reversed(self._replies):
@@ -183,9 +188,11 @@ def row_causes(row: Row) -> Iterable[str]:
 
 
 def _partner(row: Row, waiting: deque[_Waiting]) -> Row | None:
-    """Return, and take away, the first half with the same counts."""
+    """Return, and take away, the first half with the same counts; a log may lack some of them."""
+    names = [name for name in ("evaluated", "reused", "generated") if row.get(name) is not None]
     for one in waiting:
-        if all(row.get(name) == one.row.get(name) for name in ("evaluated", "reused", "generated")):
+        both = [name for name in names if one.row.get(name) is not None]
+        if both and all(row[name] == one.row[name] for name in both):
             waiting.remove(one)
             return one.row
     return None

@@ -24,6 +24,7 @@ from cachesim.tools.request_bodies.request_diff import PromptRecord, find_usable
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
 from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts
 
+Adapters = tuple[tuple[int, float], ...]
 REQUESTS, CHARACTERS = 1_000, 1 << 25        # requests and characters of prompts that are kept, at most
 
 
@@ -34,6 +35,7 @@ class KeptBody:
     record: PromptRecord
     raw: bytes                   # its body, as sent
     conversation: int            # number of its conversation, from 1
+    adapters: Adapters
 
 
 class RecentBodies:
@@ -72,14 +74,15 @@ class RecentBodies:
         record.ids = tokenizer.tokens(record.text)
         records = [*(one.record for one in self._kept), record]
         relate(records, record, False, tokenizer)
-        keys = [_adapters(one.body) for one in records]
-        if len({*keys}) > 1:
-            same = [number for number, key in enumerate(keys[:-1]) if key == keys[-1]]
+        adapters = _adapters(body)
+        same = [number for number, one in enumerate(self._kept) if one.adapters == adapters]
+        if len(same) < len(self._kept):
+            keys = [*(one.adapters for one in self._kept), adapters]
             find_usable(records, record, tokenizer, _best(self._texts, record.text, same), keys)
         before = record.link.before
         self._conversations += before < 0
         number = self._kept[before].conversation if before >= 0 else self._conversations
-        self._kept.append(KeptBody(record, raw, number))
+        self._kept.append(KeptBody(record, raw, number, adapters))
         self._size += len(plain.text)
         return self._kept[-1]
 
@@ -126,7 +129,7 @@ def read_answer(kept: KeptBody, reply: bytes) -> None:
     kept.record.body.answer = answer_of(reply.decode("utf-8", "replace"))
 
 
-def _adapters(body: Body) -> tuple[tuple[int, float], ...]:
+def _adapters(body: Body) -> Adapters:
     """Return the adapters that a request names with a scale that is not 0."""
     return tuple(sorted((number, scale) for number, scale in body.adapters.items() if scale))
 

@@ -83,10 +83,10 @@ class LiveTable:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, padding=(0, 1), header_style="dim")
+        table = Table(box=None, padding=(0, 1), header_style="dim", expand=True)
         for name in ("#", "conv", "slot", "prompt", "reused", "evaluated"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("cause", overflow="ellipsis", no_wrap=True)
+        table.add_column("cause", overflow="ellipsis", no_wrap=True, ratio=1)    # what the numbers leave
         for row in list(self._rows)[-max(1, self._console.height - MARGIN) :]:
             cells = [_number(row.get(name)) for name in ("number", "conversation", "slot", "prompt", "reused",
                                                          "evaluated")]  # fmt: skip

@@ -23,6 +23,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/conformance/http_check": ("tests/unit/tools/conformance/http_check",),
     "tools/server_logs": ("tests/unit/tools/server_logs",),
     "tools/request_bodies": ("tests/unit/tools/request_bodies",),
+    "tools/watch": ("tests/unit/tools/watch", "tests/hostile/test_watch.py"),
     "tools/advise": ("tests/unit/tools/advise",),
     "tools/workload": ("tests/unit/tools/workload", "tests/workloads"),
     "tools/picture": ("tests/unit/tools/picture", "tests/docs/test_pictures.py"),

@@ -55,4 +55,41 @@ REVIEWED = [
           "if n < min(old, new) else", "if n < old else"),
 ]  # fmt: skip
 
-TOOLS = [*SERVER_LOGS, *REQUEST_BODIES, *HTTP_CHECK, *CLI, *REVIEWED]
+WATCH = [
+    Fault("the end of one direction closes both", "tools/watch/relay.py",
+          "return not (self.peer is not None and self.peer._has_ended)", "return False"),
+    Fault("a full client does not stop the server", "tools/watch/relay.py",
+          "self._is_full = True\n        if self.peer is not None and self.peer.transport is not None:\n"
+          "            self.peer.transport.pause_reading()", "self._is_full = True"),
+    Fault("a reset of the server is a clean end", "tools/watch/relay.py", "peer.reset()", "peer.transport.close()"),
+    Fault("a reply waits for the cause of the request before", "tools/watch/relay.py",
+          "self._is_awaited, self._cause = True, None", "self._is_awaited = True"),
+    Fault("a request that was not compared has a header", "tools/watch/cause_header.py",
+          "if not value or end < 0 or", "if end < 0 or"),
+    Fault("the header stands before the others", "tools/watch/cause_header.py",
+          'data[:end] + b"\\r\\n" + NAME + b": " + value + data[end:]',
+          'data[: data.find(b"\\r\\n")] + b"\\r\\n" + NAME + b": " + value + data[data.find(b"\\r\\n") :]'),
+    Fault("other machines reach the relay", "tools/watch/command.py", "if not address.is_loopback:", "if False:"),
+    Fault("the queue has no bound", "tools/watch/frames.py", "> self._most and kind in (REQUEST, REPLY):",
+          "> self._most and kind in ():"),
+    Fault("a head that arrives whole has no bound", "tools/watch/exchanges.py", "PIECE = 1 << 14", "PIECE = 1 << 24"),
+    Fault("a dropped part of a body is not noticed", "tools/watch/exchanges.py",
+          "self._current.has_gap |= frame.kind == SKIPPED_REQUEST", "pass"),
+    Fault("bodies are stored without being asked", "tools/watch/analysis.py",
+          "if compared and self._from.save is not None:", "if compared:"),
+    Fault("an interrupt loses the totals", "tools/watch/command.py",
+          "getattr(signal, name), signal.SIG_IGN)", "getattr(signal, name), signal.SIG_DFL)"),
+    Fault("replies do not wait for a log that is read later", "tools/watch/joined_rows.py",
+          "_Waiting(row, is_due=False)", "_Waiting(row)"),
+    Fault("any candidate of the prompt cache was loaded", "tools/watch/listed_lines.py",
+          "if all(share in one[1] for share in shares)", "if True"),
+    Fault("a release after a listed line is lost", "tools/watch/listed_lines.py",
+          "if self._never.fullmatch(line, at):", "if self._never.match(line, at):"),
+    Fault("a rotated log is not followed", "tools/watch/log_follower.py",
+          "return (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino)", "return False"),
+    Fault("a long line is kept", "tools/watch/log_follower.py", "elif len(rest) > LONGEST:", "elif False:"),
+    Fault("old bodies are kept", "tools/watch/recent_bodies.py",
+          "if len(self._kept) >= self._most[0] or", "if"),
+]  # fmt: skip
+
+TOOLS = [*WATCH, *SERVER_LOGS, *REQUEST_BODIES, *HTTP_CHECK, *CLI, *REVIEWED]

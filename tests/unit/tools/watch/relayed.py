@@ -23,8 +23,8 @@ def run(test):
 class Copies:
     """Frames that the relay queued. ``waiting``: bytes that the analysis has not read."""
 
-    def __init__(self, waiting=0, most=1 << 25):
-        self.sent, self.waiting = bytearray(), waiting
+    def __init__(self, waiting=0, most=1 << 25, has_header=False):
+        self.sent, self.waiting, self.has_header = bytearray(), waiting, has_header
         self.queue = FrameQueue(self._send, lambda: self.waiting, most)
 
     def _send(self, data):
@@ -47,9 +47,11 @@ async def relay(serve, copies=None):
 
 @asynccontextmanager
 async def relay_to(port, copies=None):
-    """Start a relay to a port; yield its own port."""
+    """Start a relay to a port; yield its own port. The relay is ``copies.relay``."""
+    copies = copies or Copies()
+    copies.relay = Relay(Address("127.0.0.1", port), copies.queue, copies.has_header)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        task = asyncio.create_task(Relay(Address("127.0.0.1", port), (copies or Copies()).queue).run(listener))
+        task = asyncio.create_task(copies.relay.run(listener))
         try:
             yield listener.getsockname()[1]
         finally:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 
-from cachesim.tools.watch import log_follower
+from cachesim.tools.watch import analysis, joined_rows, log_follower
 from cachesim.tools.watch.analysis import Analysis, Sources
 from cachesim.tools.watch.frames import REPLY, REQUEST, FrameQueue
 from cachesim.tools.watch.log_follower import LogFollower
 from tests.shared import ROOT
 from tests.unit.tools.watch.test_exchanges import SIZED, post
+from tests.unit.tools.watch.test_log_rows import rows_of
 
 LOG = ROOT / "tests/unit/tools/server_logs/verbosity_4.log"
+
+
+REPLY_HEAD, COUNTS = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", ("evaluated", "reused", "generated")
 
 
 class Printed:
@@ -25,6 +29,27 @@ class Printed:
 
     def end(self, totals):
         self.totals = totals
+
+
+def test_the_log_is_read_before_more_replies_wait_than_are_kept(monkeypatch):
+    """Without that the oldest replies would be printed without the log's part of their rows."""
+    monkeypatch.setattr(joined_rows, "HALVES", 4)
+    monkeypatch.setattr(analysis, "PIECE", 256)
+    rows = rows_of(LOG.read_text().splitlines())[1]
+    read, write = os.pipe()
+    sent = bytearray()
+    queue = FrameQueue(sent.extend, lambda: 0)
+    for number, row in enumerate(rows):
+        body = b'{"timings": {"prompt_n": %(evaluated)d, "cache_n": %(reused)d, "predicted_n": %(generated)d}}'
+        queue.put(REQUEST, number, post(b'{"prompt": "question %d"}' % number))
+        queue.put(REPLY, number, REPLY_HEAD % len(body := body % {key.encode(): row[key] for key in COUNTS}) + body)
+        queue.flush()
+    os.write(write, sent)
+    os.close(write)
+    printed = Printed()
+    Analysis(Sources(read, log=LogFollower(LOG)), printed).run()
+    os.close(read)
+    assert printed.rows == ["both"] * 7
 
 
 def test_copies_do_not_wait_for_a_long_log(monkeypatch):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
+import pty
+import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -74,14 +79,15 @@ def relaying(*words, **more):
         yield process, http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"))
 
 
-def ask(client, *texts, day=1):
+def ask(client, *texts, day=1, more=()):
+    """Send a request. The reply must be unchanged, but for the headers ``more``."""
     messages = [{"role": "system", "content": f"Be brief. Date: 2026-01-0{day}"}]
     for text in texts:
         messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}]
     client.request("POST", "/v1/chat/completions", json.dumps({"model": "m", "messages": messages[:-1]}))
     reply = client.getresponse()
     assert (reply.status, reply.read()) == (200, STREAM)
-    assert reply.getheaders()[2:] == [("X-Odd-CASE", "kept"), ("Transfer-Encoding", "chunked")]
+    assert reply.getheaders()[2:] == [("X-Odd-CASE", "kept"), ("Transfer-Encoding", "chunked"), *more]
 
 
 def said(process):
@@ -117,6 +123,32 @@ def test_bodies_are_stored_only_where_the_user_says(tmp_path):
     assert "secret" not in json.dumps(rows)
 
 
+PATIENT = """
+import sys
+from cachesim.cli.main import main
+from cachesim.tools.watch import relay
+relay.HOLD = 60
+sys.exit(main())
+"""
+
+
+@contextmanager
+def planted(folder, text, *words):
+    """Start a relay with a program that changes the package first; yield the process, and a client of the relay."""
+    (folder / "planted.py").write_text(text)
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    with relaying(*words, module=("planted",), env=env) as found:
+        yield found
+
+
+def test_the_header_carries_the_cause_and_is_off_by_default(tmp_path):
+    with planted(tmp_path, PATIENT, "-q", "--header") as (process, client):
+        ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
+        ask(client, "What is it, please?", day=2, more=[
+            ("x-cachesim-cause", "date; byte 84; messages[0].content; the date or time")])  # fmt: skip
+        said(process)
+
+
 FAILING = """
 import sys
 from cachesim.cli.main import main
@@ -129,9 +161,7 @@ sys.exit(main())
 
 
 def test_a_failing_analysis_breaks_no_connection(tmp_path):
-    (tmp_path / "planted.py").write_text(FAILING)
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    with relaying(module=("planted",), env=env) as (process, client):
+    with planted(tmp_path, FAILING) as (process, client):
         lines = [process.stderr.readline()]                                    # the address
         for number in range(3):
             ask(client, f"Question {number}, please?")
@@ -144,10 +174,10 @@ def test_a_failing_analysis_breaks_no_connection(tmp_path):
         assert process.returncode == exits.INTERRUPTED
 
 
-def test_a_killed_analysis_breaks_no_connection():
-    with relaying() as (process, client):
+def test_a_killed_analysis_breaks_no_connection(tmp_path):
+    with planted(tmp_path, PATIENT, "--header") as (process, client):
         process.stderr.readline()
-        ask(client, "What is it, please?")
+        ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
         [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
         assert "the analysis ended; connections are still relayed" in process.stderr.readline()
@@ -160,6 +190,38 @@ def test_a_log_on_standard_input_ends_with_it():
     found = [json.loads(line) for line in out.splitlines()]
     assert process.returncode == exits.HOLDS and err == "" and len(found) == 8
     assert found[-1]["totals"]["requests"] == 7
+
+
+def test_a_pipe_that_stays_open_prints_each_row_at_once():
+    lines = LOG.read_text().splitlines(keepends=True)
+    with watching("-", "--json") as process:
+        process.stdin.write("".join(lines[:110]))
+        process.stdin.flush()
+        assert [json.loads(process.stdout.readline())["request"]["task"] for _ in range(2)] == [0, 9]
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["totals"]["requests"] == 2
+
+
+def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    unset = {"COLUMNS", "NO_COLOR", "CI"}
+    env = {key: value for key, value in os.environ.items() if key not in unset} | {"TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-m", "cachesim", "watch", "--once", str(LOG)], cwd=ROOT, stdout=inside,
+                          stderr=inside, stdin=subprocess.DEVNULL, env=env) as process:  # fmt: skip
+        os.close(inside)
+        written = b""
+        with suppress(OSError):           # the end of a terminal
+            while data := os.read(terminal, 1 << 16):
+                written += data
+        os.close(terminal)
+    assert process.returncode == exits.HOLDS and b"\x1b[" in written
+    shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip() for line in written.decode().splitlines()]
+    assert max(map(len, shown)) <= 80
+    assert shown[-14:-11] == [
+        " #  conv  slot  prompt  reused  evaluated  cause", " 1     -     1     120       0        120",
+        " 2     -     1     150     116         34  differs at the end of the previous …"]  # fmt: skip
+    assert shown[-6] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
 
 
 def test_a_followed_log_prints_each_row_at_once(tmp_path):
@@ -189,6 +251,7 @@ def test_a_finished_log_as_text(capsys):
     (("a", "--log", "b"), "the same option"),
     (("--listen", "127.0.0.1:0"), "belong together"), (("--to", "http://127.0.0.1:1"), "belong together"),
     (("missing.log",), "missing.log: no such file"), (("a", "--save", "b"), "--save needs --listen"),
+    (("a", "--header"), "--header needs --listen"),
     (("--listen", "0.0.0.0:0", "--to", "http://127.0.0.1:1"), "not a loopback address: '0.0.0.0'"),
     (("--listen", "192.168.0.1:80", "--to", "http://127.0.0.1:1"), "not a loopback address"),
     (("--listen", "example.org:80", "--to", "http://127.0.0.1:1"), "not an address to listen on"),

@@ -76,6 +76,15 @@ def test_reply_and_log_are_joined_in_either_order(is_log_first):
     assert joined.causes == Counter({"no-checkpoint": 1})
 
 
+def test_a_log_that_states_fewer_counts_is_joined_by_those():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(5, 7)), exchange(timed(6, 7))) == []
+    [row] = joined.logged({**logged(6, 7), "reused": None, "generated": None})
+    assert (row["source"], row["evaluated"], row["reused"]) == ("both", 6, 7)
+    assert list(joined.logged({**logged(5, 7), "evaluated": None, "reused": None, "generated": None})) == []
+    assert [one["source"] for one in joined.rest()] == ["client", "log"]
+
+
 def test_halves_without_a_partner_are_printed_alone_after_a_while():
     joined = JoinedRows(RecentBodies(), True)
     assert watched(joined, exchange(timed(1, 1))) == []

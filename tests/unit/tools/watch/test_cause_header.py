@@ -1,0 +1,203 @@
+"""The header is the only change, only in heads of replies, and no reply waits for a cause that does not come."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachesim.tools.watch import relay as relay_module
+from cachesim.tools.watch.cause_header import LONGEST, header_value, with_header
+from tests.unit.tools.watch.relayed import Copies, relay, run
+
+HEAD = b"HTTP/1.1 200 OK\r\nX-b: 2\r\nx-A: 1\r\nContent-Length: 4"
+REPLY = HEAD + b"\r\n\r\nbody"
+HEADED = HEAD + b"\r\nx-cachesim-cause: date; byte 7\r\n\r\nbody"
+ROW = {"cause": "date", "byte": 7, "path": "messages[0].content", "says": "the date or time", "harmless": False}
+
+
+@asynccontextmanager
+async def connected(serve):
+    """A client of a relay with the header; yield its reader and writer, and the relay."""
+    copies = Copies(has_header=True)
+    async with relay(serve, copies) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        yield reader, writer, copies.relay
+        writer.close()
+
+
+def answering(*replies):
+    """A server that answers a request of one byte with the pieces of a reply, of the next byte with the next reply."""
+    async def serve(reader, writer):
+        for pieces in replies:
+            await reader.readexactly(1)
+            for piece in pieces if isinstance(pieces, tuple) else (pieces,):
+                writer.write(piece)
+                await writer.drain()
+        await reader.read()
+        writer.close()
+
+    return serve
+
+
+def test_the_value_names_the_first_byte_and_the_reason():
+    assert header_value(ROW) == b"date; byte 7; messages[0].content; the date or time"
+    assert header_value({**ROW, "harmless": True}) == b"date"
+    assert header_value({**ROW, "byte": None, "path": ""}) == b"date"
+
+
+@given(st.text(), st.text(max_size=1000))
+def test_the_value_is_printable_and_short(cause, path):
+    value = header_value({**ROW, "cause": cause, "path": path})
+    assert len(value) <= LONGEST and all(32 <= byte < 127 for byte in value) and value == value.rstrip()
+
+
+@pytest.mark.parametrize("data", [
+    b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\n\r\n", HEAD, HEAD + b"\r\n",
+    b"body\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"", b"ICY 200 OK\r\n\r\n",
+])  # fmt: skip
+def test_only_a_whole_head_of_a_reply_is_changed(data):
+    assert with_header(data, b"date") == data and with_header(REPLY, b"") == REPLY
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_the_header_stands_after_the_others(is_early, monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
+
+    async def test():
+        begin = asyncio.Event()
+
+        async def serve(reader, writer):
+            await reader.readexactly(1)
+            await begin.wait()
+            writer.write(REPLY)
+            await reader.read()
+
+        async with connected(serve) as (reader, writer, own):
+            writer.write(b".")
+            while not own.headed or not own.headed[1]._is_awaited:
+                await asyncio.sleep(0)
+            if not is_early:
+                begin.set()
+                while not own.headed[1]._held:
+                    await asyncio.sleep(0)
+            own.take_cause(1, b"date; byte 7")
+            begin.set()
+            assert await reader.readexactly(len(HEADED)) == HEADED
+
+    run(test())
+
+
+def test_each_request_of_a_connection_has_its_own_cause(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
+
+    async def test():
+        async with connected(answering(REPLY, REPLY, REPLY)) as (reader, writer, own):
+            for cause, reply in ((b"date; byte 7", HEADED), (b"", REPLY), (b"date; byte 7", HEADED)):
+                writer.write(b".")
+                while not (own.headed and own.headed[1]._held):
+                    await asyncio.sleep(0)
+                own.take_cause(1, cause)
+                assert await reader.readexactly(len(reply)) == reply
+                own.take_cause(1, b"too late")
+
+    run(test())
+
+
+def test_no_reply_waits_longer_than_a_moment(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 0)
+
+    async def test():
+        async with connected(answering(REPLY, (HEAD, b"\r\n\r\nbody"))) as (reader, writer, own):
+            for _ in range(2):
+                writer.write(b".")
+                assert await reader.readexactly(len(REPLY)) == REPLY
+            own.take_cause(9, b"of no connection")
+
+    run(test())
+
+
+def test_a_body_that_looks_like_a_head_is_not_changed(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
+
+    async def test():
+        async with connected(answering((REPLY, REPLY))) as (reader, writer, own):
+            writer.write(b".")
+            while not (own.headed and own.headed[1]._held):
+                await asyncio.sleep(0)
+            own.take_cause(1, b"date; byte 7")
+            assert await reader.readexactly(len(HEADED)) == HEADED
+            own.take_cause(1, b"of the same request")
+            assert (await reader.read(len(REPLY))) == REPLY
+
+    run(test())
+
+
+def test_an_interim_head_does_not_wait(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+    async def test():
+        async with connected(answering(interim, REPLY)) as (reader, writer, own):
+            writer.write(b".")
+            assert await reader.readexactly(len(interim)) == interim
+            writer.write(b".")
+            while not own.headed[1]._held:
+                await asyncio.sleep(0)
+            own.take_cause(1, b"date; byte 7")
+            assert await reader.readexactly(len(HEADED)) == HEADED
+
+    run(test())
+
+
+def test_replies_go_on_when_the_analysis_ends(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
+
+    async def test():
+        async with connected(answering(REPLY, REPLY)) as (reader, writer, own):
+            writer.write(b".")
+            while not (own.headed and own.headed[1]._held):
+                await asyncio.sleep(0)
+            own.end_causes()
+            assert await reader.readexactly(len(REPLY)) == REPLY
+            writer.write(b".")
+            assert await reader.readexactly(len(REPLY)) == REPLY
+
+    run(test())
+
+
+def test_a_server_that_hangs_up_while_its_reply_waits(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 0)
+
+    async def test():
+        async def serve(reader, writer):
+            await reader.readexactly(1)
+            writer.write(REPLY)
+            writer.close()
+
+        async with connected(serve) as (reader, writer, own):
+            writer.write(b".")
+            assert await reader.read() == REPLY
+            writer.close()
+            while own.headed:
+                await asyncio.sleep(0)
+
+    run(test())
+
+
+def test_a_client_that_hangs_up_while_its_reply_waits(monkeypatch):
+    monkeypatch.setattr(relay_module, "HOLD", 0.01)
+
+    async def test():
+        async with connected(answering(REPLY)) as (_, writer, own):
+            writer.write(b".")
+            while not own.headed:
+                await asyncio.sleep(0)
+            writer.transport.abort()
+            while own.headed:
+                await asyncio.sleep(0)
+
+    run(test())
