@@ -137,8 +137,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
 
 
 def longest(opts: Options, spec: Spec) -> int:
-    """Return the length of the longest request that fits beside the null block and its states [tokens]. Raises BadInput
-    if none fits."""
+    """Return the most tokens that fit beside the null block and the states. Raises BadInput if no request fits."""
     kinds = layers_by_kind(spec)
     per = min(map(len, kinds.values()))
     groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}

@@ -57,8 +57,7 @@ class Row(RequestRow):
     known: Tokens = ()              # what `full_text` returned last
 
     def full_text(self) -> Tokens:
-        """Return the worker's text with the key that it was computed under. A shorter text that was returned before is
-        the beginning."""
+        """Return the worker's text with its key. A shorter text that was returned before is the beginning."""
         if len(self.known) != len(self.text):
             self.known = with_keys(tuple(self.text), ((0, self.key),)) if self.key else tuple(self.text)
         return self.known

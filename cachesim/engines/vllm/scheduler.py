@@ -128,8 +128,7 @@ class Scheduler(Tables):
         return at
 
     def put_back(self, row: Row, drop: bool) -> None:
-        """Take the blocks of a preempted request; it waits before all others. ``drop``: its tokens in flight are
-        not delivered."""
+        """Take the blocks of a preempted request; it waits first. ``drop``: its tokens in flight are not delivered."""
         self.emit(ev.Preempted(row.id, row.computed))
         self.free_row(row)
         row.drop_stale = drop or (row.drop_stale and row.stale > 0)

@@ -102,8 +102,7 @@ class Server(Worker):
         return row
 
     def work(self) -> None:
-        """Schedule and evaluate a step, and process the oldest one not processed. With asynchronous scheduling a second
-        step is scheduled first."""
+        """Schedule and evaluate a step, and process the oldest one; a second is scheduled first if steps overlap."""
         step = self.schedule()
         self.evaluate(step)
         self.points.computed()

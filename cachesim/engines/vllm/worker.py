@@ -133,8 +133,7 @@ class StepStore(CellStep):
         return self.contents.state_in(layer, row.columns[group], row.running_column[group], row.accepted - 1)
 
     def finish(self, run: int) -> None:
-        """Write the states of a span: the convolution at the chunk's end before the state inside the chunk, and that
-        before the matrix at the end."""
+        """Write the states of a span: first the convolution at the end of the chunk, last the matrix there."""
         memory, span = self.contents, self.spans[run]
         for layer, group in memory.state_home.items():
             columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]

@@ -27,8 +27,7 @@ class Access:
     rank: int = 0
 
     def in_order(self) -> list[Key]:
-        """Return the keys from the start of the prompt to its end, the groups one after the other if a position is
-        unknown."""
+        """Return the keys in the order of the prompt, by groups if a position is unknown."""
         at, known = self.positions, {group: True for _, group in self.seen}
         for key in self.seen:
             known[key[1]] &= key in at
@@ -186,8 +185,7 @@ class Offload:
             self.users[key] -= 1
 
     def store(self, keys: Collection[Key], access: Access) -> tuple[list[Key], list[int], list[Key]] | None:
-        """Begin to store the offered chunks that are missing, all or none; return their keys, their places, and the
-        evicted keys, None = no room."""
+        """Begin to store the missing chunks, all or none; return their keys and places, and the evicted keys."""
         if self.threshold > 1:
             self._count(keys)
         ready = [key for key in keys if self.look_up(key) == HIT]
