@@ -20,9 +20,8 @@ from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
 from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
-from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import Group
-from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.row import DraftRowsWrong, Row
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
 from cachesim.model import LayerState, Rows, Spec

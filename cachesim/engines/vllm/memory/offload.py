@@ -85,10 +85,11 @@ class Oldest(Policy):
 
     def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
         """Remove the idle chunks of the lowest rank; None = there are too few."""
-        gone = [key for _, key in sorted((self.ranks[key], key) for key in idle)[:n]]
-        for key in gone if len(gone) == n else ():
-            del self.ranks[key]
-        return gone if len(gone) == n else None
+        if len(idle) < n:
+            return None
+        gone = sorted(idle, key=lambda key: (self.ranks[key], key))[:n]
+        self.ranks = {key: rank for key, rank in self.ranks.items() if key not in gone}
+        return gone
 
 
 class Adaptive(Policy):

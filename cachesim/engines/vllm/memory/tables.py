@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
-from cachesim.engines.vllm.row import ABSENT, Row, Table
+from cachesim.engines.vllm.row import ABSENT, Asked, Died, Got, LookedUp, Refused, Row, Table
 from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
@@ -56,7 +55,7 @@ class Tables(Publication):
         try:
             return kind.find(ask)
         except IndexError:
-            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
+            raise Died("IndexError: list index out of range", "find_longest_cache_hit") from None
 
     def look_up(self, row: Row) -> Cached:
         """Return the cached prefix of a request."""
@@ -72,7 +71,7 @@ class Tables(Publication):
             found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
             self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
                                  reconcile.rule), row)  # fmt: skip
-        self.emit(ev.LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
+        self.emit(LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
         return found
 
     # Allocation.
@@ -118,7 +117,7 @@ class Tables(Publication):
     def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
         blocks of each group, None if too few are free."""
-        self.emit(ev.Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
+        self.emit(Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
         pool, found, whole, need, main, tokens = self.pool, hit or self.nothing, 0, 0, 0, 0
         start = row.computed + found.n
         total = min(start, self.longest)
@@ -132,7 +131,7 @@ class Tables(Publication):
             need = self.needed(row, tokens, found, start, main, admission=False)
         admitted = hit is None or self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)
         if not admitted or need + mark > len(pool.free):
-            self.emit(ev.Refused())
+            self.emit(Refused())
             self.short = need + mark
             return None
         if any(found.tables):
@@ -140,7 +139,7 @@ class Tables(Publication):
         made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
-        self.emit(ev.Got(made))
+        self.emit(Got(made))
         return made
 
     def _attach(self, row: Row, found: Cached) -> None:
