@@ -117,7 +117,7 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     judge = Judge(server.model)
     assert all(judge.stored(one).holds for one in map(server.stored, server.kept()))
     hurt = server.stored(server.kept()[1])
-    at = server.pool.blocks[hurt.owner - 1].id * 4 + 2
+    at = hurt.owner * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
     write_rows(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
     kept = [server.stored(key) for key in server.kept()]
@@ -127,30 +127,30 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
 
 def test_looking_changes_nothing_and_a_fork_goes_its_own_way(engine):
     server = served(engine, range(30), model="GA")
-    queue, told = list(server.pool.queue), len(server.log.events)
+    queue, told = list(server.pool.free), len(server.log.events)
     assert server.kept() and server.checkpoints(0) == [28]
-    assert (list(server.pool.queue), len(server.log.events)) == (queue, told)
+    assert (list(server.pool.free), len(server.log.events)) == (queue, told)
     twin = server.fork()
     twin.complete(Request(tuple(range(40))))
-    assert list(server.pool.queue) == queue and server.n_slots == 1 and twin.n_slots == 2
+    assert list(server.pool.free) == queue and server.n_slots == 1 and twin.n_slots == 2
     twin.check()
 
 
 def test_what_can_be_found_is_used_again_last_and_of_a_prompt_its_end_first(engine):
     server = served(engine, range(9), num_gpu_blocks=8)
-    assert [server.pool.queue[i].place and server.pool.queue[i].place.end for i in server.pool.queue] == [
+    assert [server.pool.tokens[i] if server.pool.keys(i) else None for i in server.pool.free] == [
         None, None, None, None, None, 8, 4,
     ]  # fmt: skip
     everywhere = replace(engine.rules(NEW), name="blockpool@back", side=lambda hashed: "back")
     server = served(engine, range(9), num_gpu_blocks=8, rules=everywhere)
-    assert [bool(one.key) for one in server.pool.queue.values()] == [False] * 5 + [True] * 2
+    assert [bool(server.pool.keys(i)) for i in server.pool.free] == [False] * 5 + [True] * 2
 
 
 def test_a_count_that_is_wrong_is_noticed(engine):
     from cachesim.base.errors import Crash
 
     server = served(engine, range(9))
-    server.pool.blocks[0].refs += 1
+    server.pool.refs[1] += 1
     with pytest.raises(Crash):
         server.check()
 

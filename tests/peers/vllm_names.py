@@ -21,10 +21,9 @@ from cachesim.engines.shared.block_pool import BlockPool as Pool
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.shared.request_queue import ReceivedRequest
 from cachesim.engines.vllm import recordings, serve
-from cachesim.engines.vllm.events import Died
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.row import Row, Table
+from cachesim.engines.vllm.row import Died, Row, Table
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.events import Log
 

@@ -6,6 +6,7 @@ block without users keeps its keys until it is taken again.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import Crash
@@ -176,9 +177,7 @@ class BlockPool:
 
     def check(self, used: Iterable[int]) -> None:
         """Raise Crash unless the users of each block agree with the tables of all requests."""
-        counts = [0] * self.n
-        for block in (*used, *self.free):
-            counts[block] += 1
+        counts, free = Counter(used), set(self.free)
         for block in range(1, self.n):
-            if counts[block] != max(1, self.refs[block]):
-                raise Crash(f"block {block} has {self.refs[block]} users and is listed {counts[block]} times")
+            if counts[block] != self.refs[block] or (block in free) is (self.refs[block] > 0):
+                raise Crash(f"block {block} has {self.refs[block]} users and is listed in {counts[block]} tables")

@@ -56,18 +56,15 @@ class Layout(NamedTuple):
 
 def stated_groups(text: str, spec: Spec) -> list[Group]:
     """Read the option ``kv_groups``. Raises BadInput for a bad word, and for layers without a group."""
-    left = layers_by_kind(spec)
-    groups = []
-    for i, word in enumerate(text.split()):
+    left, words, groups = layers_by_kind(spec), text.split(), list[Group]()
+    for i, word in enumerate(words):
         found = _WORD.fullmatch(word)
         if found is None:
             raise BadInput(f"kv_groups: {quoted(word)} is not a group", hint="for example A/16 W8/16 S/64e")
         letter, size, block, eagle = found.groups()
         kind = "A" if letter == "R" else letter
         mine = left.get((kind, 0 if letter == "R" else int(size or 0)), [])
-        same = sum(_WORD.fullmatch(other) is not None and other.partition("/")[0] == word.partition("/")[0]
-                   for other in text.split()[i:])  # fmt: skip
-        take = -(-len(mine) // same)
+        take = -(-len(mine) // [other.partition("/")[0] for other in words[i:]].count(word.partition("/")[0]))
         layers, mine[:take] = tuple(mine[:take]), []
         groups.append(Group(i, KINDS[letter], int(block), int(size or 0), bool(eagle), layers))
     if not groups or any(left.values()) or not all(group.layers for group in groups):
@@ -93,9 +90,8 @@ def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
     kinds, words = layers_by_kind(spec), list[str]()
     per = min(map(len, kinds.values()))
     for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
-        block = opts.block_size
-        if letter == "S":
-            block = (opts.mamba_block_size or block) if opts.enable_prefix_caching else endless
+        states = (opts.mamba_block_size or opts.block_size) if opts.enable_prefix_caching else endless
+        block = states if letter == "S" else opts.block_size
         words += [f"{letter}{size or ''}/{block}"] * -(-len(layers) // per)
     return " ".join([words[0] + "e" * eagle, *words[1:]])
 
@@ -121,24 +117,23 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     states = [one.block for one in groups if one.kind == "mamba" and aligned]
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]
     partial = caching and len(groups) > 1 and rules.partial_hits(states, windows, unit, ranks > 1)
-    drops = {one.number for one in groups if one.eagle} or set(range(len(groups))) if drafts.drop else set()
-    eagle = drops | {one.number for one in groups if one.eagle}
+    eagle = {one.number for one in groups if one.eagle}
+    drops = (eagle or set(range(len(groups)))) if drafts.drop else set()
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     kinds = sorted_kinds(rules, groups, drops, caching)
     dropping = {group for kind in kinds if kind.drop for group in kind.groups}
     groups = [one._replace(drop=one.number in dropping, align=one.kind == "mamba" and aligned,
                            cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
     late = max(0, drafts.ahead - 1)
-    shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle) and partial and not late
-    check_sizes(opts, groups, step, drafts.ahead if eagle else 0)
+    shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and not late
+    check_sizes(opts, groups, step, drafts.ahead if eagle | drops else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
                   most, drafts, late, shared, any(one.align for one in groups))
 
 
 def longest(opts: Options, spec: Spec) -> int:
-    """Return the length of the longest request that fits beside the null block and its states [tokens]. Raises BadInput
-    if none fits."""
+    """Return the most tokens that fit beside the null block and the states. Raises BadInput if no request fits."""
     kinds = layers_by_kind(spec)
     per = min(map(len, kinds.values()))
     groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}

@@ -52,10 +52,10 @@ LINES = (
            "per request: {concurrency}x") for device in ("GPU", "GPU + host", "CPU", "XPU")),
     Line("start_capacity", "GPU KV cache size: {tokens,} tokens"),
     Line("start_capacity", "Maximum concurrency for {length,} tokens per request: {concurrency}x"),
-    Line("start_block_size", "Setting attention block size to {block_size} tokens to ensure that {}"),
-    Line("start_block_size", "Setting attention block size to {block_size} tokens so the quantized {}"),
-    Line("start_block_size", "Setting kv cache block size to {block_size} for {}"),
-    Line("start_block_size", "kv lcm block sizes {block_size}"),
+    *(Line("start_block_size", text) for text in (
+        "Setting attention block size to {block_size} tokens to ensure that {}", "kv lcm block sizes {block_size}",
+        "Setting attention block size to {block_size} tokens so the quantized {}",
+        "Setting kv cache block size to {block_size} for {}")),
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' for {} by default when prefix caching is enabled"),
     Line("start_mamba_mode", "Mamba cache mode is set to '{mode}' when prefix caching is disabled"),
     Line("start_mamba_mode", "Warning: Prefix caching in Mamba cache '{mode}' mode {}"),
@@ -90,8 +90,7 @@ MEANINGS: Mapping[str, Meaning] = {
         causes=("prompts that share no complete block with an earlier prompt",
                 "cached blocks were evicted: other requests needed them",
                 "a model with recurrent layers or windows: states are kept at few positions, see the block size"),
-        flags=(_ON, "--block-size", *_MEMORY), rules=("V-LOOK", "V-POOL"),
-    ),
+        flags=(_ON, "--block-size", *_MEMORY), rules=("V-LOOK", "V-POOL")),
     "iteration": Meaning("a step of the engine: prompt_n prompt tokens of prefills requests were evaluated"),
     "start_engine": Meaning("the engine starts; version and configuration", flags=(_ON,)),
     "start_capacity": Meaning("size of the KV cache [tokens], and how many requests of the maximum length fit",
@@ -99,8 +98,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "start_block_size": Meaning(
         "tokens of a block, often raised so that the pages of all groups have one size. Only complete blocks are "
         "reused: a common prefix that is shorter than a block is evaluated again", flags=("--block-size",),
-        rules=("V-SIZE",),
-    ),
+        rules=("V-SIZE",)),
     "start_mamba_mode": Meaning(
         "which recurrent states are cached: align = at block boundaries where a step ends, all = at every block (0.15 "
         "to 0.31), none = none", flags=("--mamba-cache-mode", _ON)),

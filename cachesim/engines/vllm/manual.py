@@ -23,10 +23,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     server: dict[str, Any] = {
         "block_size": block, "num_gpu_blocks": blocks,
         "max_num_batched_tokens": rng.one((2048, 2048, 64, 4 * block, block)),
-        "max_num_seqs": rng.one((128, 128, 2, 1)),
-        "scheduling_policy": rng.one((FCFS, FCFS, PRIORITY)), "watermark": rng.one((0.0, 0.0, 0.1)),
-        "scheduler_reserve_full_isl": rng.chance(70),
-    }  # fmt: skip
+        "max_num_seqs": rng.one((128, 128, 2, 1)), "scheduling_policy": rng.one((FCFS, FCFS, PRIORITY)),
+        "watermark": rng.one((0.0, 0.0, 0.1)), "scheduler_reserve_full_isl": rng.chance(70)}
     if rng.chance(20):
         server["long_prefill_token_threshold"] = rng.one((block, 2 * block + 1))
     step = block
@@ -58,15 +56,9 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MANUAL = Manual(
-    flags=FLAGS,
-    models=(),
-    drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
-    draw=draw,
-    draw_fields=draw_fields,
+    flags=FLAGS, models=(), drawn=("A", "AA", "W8 A", "W8", "K8 A", "GA", "GGGA", "CA", "H", "S"),
+    draw=draw, draw_fields=draw_fields, slots=False, pool=True, refused=frozenset(),
     image_sizes=lambda server: ("2x2", "4x2", "1x6", "4x4") if server.get("multimodal") else (),
-    slots=False,
-    pool=True,
-    refused=frozenset(),
     takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else", IMAGES}),
     fields=(
         Field("cache_salt", "", "blocks are shared only with requests of the same salt", ("x", "y")),
@@ -74,6 +66,5 @@ MANUAL = Manual(
         Field("priority", 0, "the smallest is served first, with the priority policy", (0, 1)),
     ),
     tries=tries_of(FLAGS, lambda now, load: larger_values("num_gpu_blocks", now, 1024, 4096)),
-    plenty={"num_gpu_blocks": 2048},
-    headline=("block_size", "num_gpu_blocks"),
+    plenty={"num_gpu_blocks": 2048}, headline=("block_size", "num_gpu_blocks"),
 )  # fmt: skip

@@ -9,8 +9,8 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, RecordedEvent, answer_so_far
-from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import KINDS
+from cachesim.engines.vllm.row import DraftRowsWrong
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import PRIORITY
 from cachesim.engines.vllm.scheduler import Part

@@ -1,14 +1,22 @@
-"""Requests in progress: tokens, hashes, and a block table for each group."""
+"""Requests in progress: tokens, hashes, a block table for each group, and events.
+
+The server logs none of these events; recordings of its classes hold all. Blocks are numbered from 0, the null block.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Sequence
 
 import numpy as np
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import TokenList, Tokens
+from cachesim.engines.shared.block_pool import Blocks
+from cachesim.engines.shared.class_recording import RecordedEvent
 from cachesim.engines.shared.request_queue import RequestRow
+from cachesim.events import Event, frozen
 from cachesim.model.hash_mixing import MASK
 
 ABSENT = -1                  # published blocks of a table that nothing was entered into
@@ -57,8 +65,7 @@ class Row(RequestRow):
     known: Tokens = ()              # what `full_text` returned last
 
     def full_text(self) -> Tokens:
-        """Return the worker's text with the key that it was computed under. A shorter text that was returned before is
-        the beginning."""
+        """Return the worker's text with its key. A shorter text that was returned before is the beginning."""
         if len(self.known) != len(self.text):
             self.known = with_keys(tuple(self.text), ((0, self.key),)) if self.key else tuple(self.text)
         return self.known
@@ -78,3 +85,59 @@ class Row(RequestRow):
     def order(self) -> tuple[int, int]:
         """Priority and arrival."""
         return self.priority, self.id
+
+
+class Died(ProcessAborted):
+    """An exception left the engine's core: the process ends. ``kind``: the function that raised it."""
+
+
+@frozen
+class LookedUp(RecordedEvent, ev="lookup"):
+    """A request was looked up: ``hit`` tokens are cached. ``junction``: tokens that one group alone has, 0 = no more
+    than the hit. ``tables``: the blocks found for each group, 0 = the null block."""
+
+    request: int
+    hit: int
+    junction: int
+    tables: Sequence[Blocks]
+
+
+@frozen
+class Asked(RecordedEvent, ev="alloc"):
+    """A request asks for blocks: tokens computed, tokens found now, tokens to compute, tokens behind them."""
+
+    request: int
+    computed: int
+    hit: int
+    new: int
+    lookahead: int
+
+
+@frozen
+class Got(RecordedEvent, ev="got"):
+    """The blocks that the request got, for each group."""
+
+    blocks: Sequence[Blocks]
+
+
+@frozen
+class Refused(RecordedEvent, ev="no"):
+    """The request got no blocks: too few are free."""
+
+
+@frozen
+class Preempted(RecordedEvent, ev="preempt"):
+    """A running request with so many computed tokens was preempted."""
+
+    request: int
+    computed: int
+
+
+@frozen
+class DraftRowsWrong(Event, ev="draft_rows_wrong", logged=False):
+    """The drafter of a request reads a row that was written before another token: only its drafts suffer."""
+
+    request: int
+    group: int
+    position: int
+    block: int

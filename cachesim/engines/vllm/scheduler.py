@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from cachesim.engines.base import Output
-from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.memory.tables import Tables
-from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.row import Preempted, Row
 from cachesim.engines.vllm.rules.schedule import Split
 
 
@@ -128,9 +127,8 @@ class Scheduler(Tables):
         return at
 
     def put_back(self, row: Row, drop: bool) -> None:
-        """Take the blocks of a preempted request; it waits before all others. ``drop``: its tokens in flight are
-        not delivered."""
-        self.emit(ev.Preempted(row.id, row.computed))
+        """Take the blocks of a preempted request; it waits first. ``drop``: its tokens in flight are not delivered."""
+        self.emit(Preempted(row.id, row.computed))
         self.free_row(row)
         row.drop_stale = drop or (row.drop_stale and row.stale > 0)
         row.running, row.computed, row.stale, row.pending, row.drafts = False, 0, row.in_flight, 0, []

@@ -24,11 +24,10 @@ from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
 from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
-from cachesim.engines.vllm.events import Asked, Got
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, layout
 from cachesim.engines.vllm.profiles import Rules
-from cachesim.engines.vllm.row import Row, Table
+from cachesim.engines.vllm.row import Asked, Got, Row, Table
 from cachesim.engines.vllm.rules.sizes import EVERY
 from cachesim.engines.vllm.worker import Worker
 from cachesim.model import LayerState, Model, Spec
@@ -102,8 +101,7 @@ class Server(Worker):
         return row
 
     def work(self) -> None:
-        """Schedule and evaluate a step, and process the oldest one not processed. With asynchronous scheduling a second
-        step is scheduled first."""
+        """Schedule and evaluate a step, and process the oldest one; a second is scheduled first if steps overlap."""
         step = self.schedule()
         self.evaluate(step)
         self.points.computed()

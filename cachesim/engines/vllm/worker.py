@@ -20,9 +20,8 @@ from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
 from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
-from cachesim.engines.vllm.events import DraftRowsWrong
 from cachesim.engines.vllm.layout import Group
-from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.row import DraftRowsWrong, Row
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
 from cachesim.model import LayerState, Rows, Spec
@@ -133,8 +132,7 @@ class StepStore(CellStep):
         return self.contents.state_in(layer, row.columns[group], row.running_column[group], row.accepted - 1)
 
     def finish(self, run: int) -> None:
-        """Write the states of a span: the convolution at the chunk's end before the state inside the chunk, and that
-        before the matrix at the end."""
+        """Write the states of a span: first the convolution at the end of the chunk, last the matrix there."""
         memory, span = self.contents, self.spans[run]
         for layer, group in memory.state_home.items():
             columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]

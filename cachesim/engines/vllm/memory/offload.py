@@ -27,13 +27,10 @@ class Access:
     rank: int = 0
 
     def in_order(self) -> list[Key]:
-        """Return the keys from the start of the prompt to its end, the groups one after the other if a position is
-        unknown."""
-        at, known = self.positions, {group: True for _, group in self.seen}
-        for key in self.seen:
-            known[key[1]] &= key in at
-        keys = sorted(self.seen, key=lambda key: (key[1], at[key] if known[key[1]] else 0))
-        return sorted(keys, key=at.__getitem__) if all(known.values()) else keys
+        """Return the keys in the order of the prompt, by groups if a position is unknown."""
+        at, unknown = self.positions, {group for key in self.seen if key not in self.positions for group in key[1:]}
+        keys = sorted(self.seen, key=lambda key: (key[1], 0 if key[1] in unknown else at[key]))
+        return keys if unknown else sorted(keys, key=at.__getitem__)
 
 
 class Policy:
@@ -57,19 +54,18 @@ class Oldest(Policy):
         super().__init__(capacity)
         self.ranks, self.last = dict[Key, tuple[int, int]](), 0
 
-    def _rank(self, access: Access | None = None) -> int:
-        """Return the rank of a request; None = a new one."""
-        if access is not None and access.rank:
-            return access.rank
+    def _next(self) -> int:
         self.last += 1
-        if access is not None:
-            access.rank = self.last
         return self.last
+
+    def _rank(self, access: Access) -> int:
+        access.rank = access.rank or self._next()
+        return access.rank
 
     def insert(self, key: Key, access: Access) -> None:
         """Add a chunk."""
         at = access.positions.get(key)
-        self.ranks[key] = (self._rank(), 0) if at is None else (self._rank(access), -at)
+        self.ranks[key] = (self._next(), 0) if at is None else (self._rank(access), -at)
 
     def remove(self, key: Key) -> None:
         """Forget a chunk that was not written."""
@@ -82,14 +78,16 @@ class Oldest(Policy):
 
     def finished(self, access: Access) -> None:
         """Rank the chunks of a request, its end first."""
-        self.ranks |= {key: (self._rank(), 0) for key in reversed(access.in_order()) if key in self.ranks}
+        self.ranks |= {key: (self._next(), 0) for key in reversed(access.in_order()) if key in self.ranks}
 
     def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
         """Remove the idle chunks of the lowest rank; None = there are too few."""
-        gone = [key for _, key in sorted((self.ranks[key], key) for key in idle)[:n]]
-        for key in gone if len(gone) == n else ():
+        if len(idle) < n:
+            return None
+        gone = sorted(idle, key=lambda key: (self.ranks[key], key))[:n]
+        for key in gone:
             del self.ranks[key]
-        return gone if len(gone) == n else None
+        return gone
 
 
 class Adaptive(Policy):
@@ -125,11 +123,10 @@ class Adaptive(Policy):
         """Order the chunks of a request, its end first; those that it reused move to the second list."""
         recent, frequent = self.lists
         for key in reversed(access.in_order()):
-            if (reused := key in access.reused) or key in access.inserted:
-                held = recent if key in recent else frequent
-                if key in held:
-                    del held[key]
-                    (frequent if reused else held)[key] = None
+            held = recent if key in recent else frequent
+            if key in held and key in access.reused | access.inserted:
+                del held[key]
+                (frequent if key in access.reused else held)[key] = None
 
     def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
         """Remove idle chunks, of the first list while it exceeds its target; None = there are too few."""
@@ -166,7 +163,8 @@ class Offload:
     def reset(self) -> None:
         """Forget all chunks."""
         self.policy = POLICIES[self.policy_name](self.capacity)
-        self.places, self.users, self.free, self.fresh = dict[Key, int](), dict[Key, int](), list[int](), 0
+        self.places, self.users, self.free = dict[Key, int](), dict[Key, int](), list[int]()
+        self.fresh = [*reversed(range(self.capacity))]
 
     def look_up(self, key: Key) -> str:
         """Return whether a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
@@ -186,8 +184,7 @@ class Offload:
             self.users[key] -= 1
 
     def store(self, keys: Collection[Key], access: Access) -> tuple[list[Key], list[int], list[Key]] | None:
-        """Begin to store the offered chunks that are missing, all or none; return their keys, their places, and the
-        evicted keys, None = no room."""
+        """Begin to store the missing chunks, all or none; return their keys and places, and the evicted keys."""
         if self.threshold > 1:
             self._count(keys)
         ready = [key for key in keys if self.look_up(key) == HIT]
@@ -199,38 +196,30 @@ class Offload:
         wanted = {*missing, *ready}
         self._record([key for key in keys if key in wanted], access)
         access.reused.update(key for key in ready if key not in access.inserted)
-        short, gone = len(missing) - len(self.free) - self.capacity + self.fresh, list[Key]()
-        if short > 0:
-            found = self.policy.evict(short, {key for key, n in self.users.items() if not n} - set(keys))
-            if found is None:
-                return None
-            gone = found
-        self.free += map(self._drop, gone)
-        places = [self._place() for _ in missing]
-        for key, place in zip(missing, places, strict=True):
-            self.places[key], self.users[key] = place, WRITING
+        short = max(0, len(missing) - len(self.free) - len(self.fresh))
+        gone = self.policy.evict(short, {key for key, n in self.users.items() if not n} - set(keys))
+        if gone is None:
+            return None
+        for key in gone:
+            self._drop(key)
+        for key in missing:
+            self.places[key], self.users[key] = (self.fresh or self.free).pop(), WRITING
             self.policy.insert(key, access)
         access.inserted.update(missing)
-        return missing, places, gone
+        return missing, [self.places[key] for key in missing], gone
 
-    def _drop(self, key: Key) -> int:
+    def _drop(self, key: Key) -> None:
         del self.users[key]
-        return self.places.pop(key)
-
-    def _place(self) -> int:
-        if self.fresh == self.capacity:
-            return self.free.pop()
-        self.fresh += 1
-        return self.fresh - 1
+        self.free.append(self.places.pop(key))
 
     def stored(self, keys: Iterable[Key], success: bool) -> None:
         """End a store: the chunks can be loaded, or are forgotten."""
         for key in keys:
-            if self.users.get(key) == WRITING and success:
+            if self.users.get(key) == WRITING:
                 self.users[key] = 0
-            elif self.users.get(key) == WRITING:
-                self.policy.remove(key)
-                self.free.append(self._drop(key))
+                if not success:
+                    self.policy.remove(key)
+                    self._drop(key)
 
     def finish(self, access: Access) -> None:
         """End a request."""
@@ -244,12 +233,10 @@ class Offload:
     def _count(self, keys: Collection[Key]) -> None:
         """Count an offer; the keys offered longest ago make room, except those of this offer."""
         known = [key for key in keys if key in self.offers]
-        for key in known:
-            self.offers[key] = self.offers.pop(key) + 1
+        self.offers |= {key: self.offers.pop(key) + 1 for key in known}
         for key in keys:
             if key not in self.offers and len(self.offers) >= self.tracked:
-                oldest = next(iter(self.offers))
-                if oldest in known or oldest in keys:
+                if (oldest := next(iter(self.offers))) in keys:
                     break
                 del self.offers[oldest]
             self.offers.setdefault(key, 1)

@@ -11,10 +11,9 @@ from cachesim.engines.shared.block_keys import UNKEYED
 from cachesim.engines.shared.block_pool import ERASED, REPLACED, BlockPool
 from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.request_queue import RequestQueue
-from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
-from cachesim.engines.vllm.row import Row, Table
+from cachesim.engines.vllm.row import Died, Row, Table
 from cachesim.engines.vllm.rules.blocks import Mask
 from cachesim.events import Declined
 
@@ -87,11 +86,10 @@ class Publication(RequestQueue):
 
     def _name(self, group: Group, row: Row, blocks: list[int], ends: list[int]) -> None:
         """Let blocks be found as the ends of prefixes of a request."""
-        unit, number, groups = self.layout.unit, group.number, self.pool.groups
-        hashes = [row.hashes[end // unit - 1] for end in ends]
-        self.pool.add_keys(number, blocks, hashes, ends)
+        hashes = [row.hashes[end // self.layout.unit - 1] for end in ends]
+        self.pool.add_keys(group.number, blocks, hashes, ends)
         if self.reports:
-            self.points.enter([digest * groups + number for digest in hashes], blocks, row, ends)
+            self.points.enter([digest * self.pool.groups + group.number for digest in hashes], blocks, row, ends)
 
     def _publish_part(self, group: Group, row: Row, block: int, end: int, replace: bool = False) -> None:
         """Publish a block for a prefix that ends inside it, unless it is the null block."""
@@ -99,7 +97,7 @@ class Publication(RequestQueue):
         if not block:
             return
         if not 0 < end // unit <= len(row.hashes):
-            raise ev.Died("AssertionError: ", "_get_partial_block_hash")
+            raise Died("AssertionError: ", "_get_partial_block_hash")
         key = row.hashes[end // unit - 1] * pool.groups + group.number
         if replace or (pool.key[block] != UNKEYED and pool.tokens[block] < end and not pool.named.has(block, key)):
             pool.drop_keys(block, REPLACED)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm import events as ev
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
-from cachesim.engines.vllm.row import ABSENT, Row, Table
+from cachesim.engines.vllm.row import ABSENT, Asked, Died, Got, LookedUp, Refused, Row, Table
 from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
@@ -56,7 +55,7 @@ class Tables(Publication):
         try:
             return kind.find(ask)
         except IndexError:
-            raise ev.Died("IndexError: list index out of range", "find_longest_cache_hit") from None
+            raise Died("IndexError: list index out of range", "find_longest_cache_hit") from None
 
     def look_up(self, row: Row) -> Cached:
         """Return the cached prefix of a request."""
@@ -72,7 +71,7 @@ class Tables(Publication):
             found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
             self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
                                  reconcile.rule), row)  # fmt: skip
-        self.emit(ev.LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
+        self.emit(LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
         return found
 
     # Allocation.
@@ -80,29 +79,25 @@ class Tables(Publication):
     def needed(self, row: Row, tokens: int, hit: Cached, computed: int, main: int, admission: bool) -> int:
         """Return the free blocks that a request takes for storage of so many tokens; ``computed``: tokens before the
         chunk, ``main``: tokens without those behind the chunk. More than there are = it waits for a state."""
-        local = row.computed + hit.n
-        return sum(self._needed(group, row, tokens, hit.tables[group.number], (computed, local), main, admission)
-                   for group in self.groups)
+        return sum(self._needed(group, row, tokens, hit, computed, main, admission) for group in self.groups)
 
-    def _needed(self, group: Group, row: Row, tokens: int, found: list[int], computed: tuple[int, int], main: int,
+    def _needed(self, group: Group, row: Row, tokens: int, hit: Cached, computed: int, main: int,
                 admission: bool) -> int:
-        table, pool, block = row.tables[group.number], self.pool, group.block
-        partial, keys = bool(found) and computed[1] % block != 0, pool.keys(found[-1]) if found else ()
+        table, pool, block, found = row.tables[group.number], self.pool, group.block, hit.tables[group.number]
+        partial, keys = bool(found) and (row.computed + hit.n) % block != 0, pool.keys(found[-1]) if found else ()
         if keys and not self.promised.isdisjoint(keys) and not self.decide(
                 self.rules.wait_for_state(group.kind, partial, keys[0] in self.promised), row):
             return pool.n + 1
-        first, skip, cut = table.published == ABSENT, 0, found
+        first = table.published == ABSENT
+        skip = self.rules.skipped(group.kind, group.size, computed) // block if first and not group.align else 0
         if not group.align:
-            if first:
-                skip = self.rules.skipped(group.kind, group.size, computed[0]) // block
-                cut = found[max(0, skip - len(table.blocks)):]
             tokens += block * self.scratch if group.kind == "mamba" else 0
-        idle = sum(not pool.refs[one] for one in cut if one)
+        idle = sum(not pool.refs[one] for one in found[max(0, skip - len(table.blocks)):] if one)
         ask = Need(main if group.align else tokens, block, len(table.blocks), len(found), idle, skip, first,
                    partial or (group.align and table.partial is not None), group.cap if admission else 0)
         if not group.align:
             return int(self.rules.needed(ask))
-        inside = self._inside(group, row, computed[0], main)
+        inside = self._inside(group, row, computed, main)
         if not admission:
             table.inside = inside
         return int(self.rules.states_needed(ask, self.scratch, table.begun, inside is not None))
@@ -122,22 +117,21 @@ class Tables(Publication):
     def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
         blocks of each group, None if too few are free."""
-        self.emit(ev.Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
-        pool, found, whole, need = self.pool, hit or self.nothing, 0, 0
+        self.emit(Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
+        pool, found, whole, need, main, tokens = self.pool, hit or self.nothing, 0, 0, 0, 0
         start = row.computed + found.n
-        total, main, tokens = min(start, self.longest), 0, 0
+        total = min(start, self.longest)
         mark = self.rules.reserve(self.opts.watermark, pool.n, hit is not None, others)
         if hit is not None and self.opts.scheduler_reserve_full_isl:
             full = min(len(row.all), self.longest)
             whole = self.needed(row, full, found, total, full, admission=True)
         if whole + mark <= len(pool.free):
             self.remove_skipped(row, max(0, total - row.in_flight))
-            main = total + new
-            tokens = min(main + lookahead, self.longest)
+            main, tokens = total + new, min(total + new + lookahead, self.longest)
             need = self.needed(row, tokens, found, start, main, admission=False)
-        if (hit is not None and not self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)) or (
-                need + mark > len(pool.free)):
-            self.emit(ev.Refused())
+        admitted = hit is None or self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)
+        if not admitted or need + mark > len(pool.free):
+            self.emit(Refused())
             self.short = need + mark
             return None
         if any(found.tables):
@@ -145,7 +139,7 @@ class Tables(Publication):
         made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
-        self.emit(ev.Got(made))
+        self.emit(Got(made))
         return made
 
     def _attach(self, row: Row, found: Cached) -> None:
@@ -165,12 +159,10 @@ class Tables(Publication):
         if group.align:
             return self._extend_states(group, table, main)
         copies = self._copy(group, table, self.pool.take(1)[0]) if table.partial is not None else []
-        tokens += group.block * self.scratch if group.kind == "mamba" else 0
-        new = self.pool.take(max(0, -(-tokens // group.block) - len(table.blocks)))
+        states = group.kind == "mamba"
+        new = self.pool.take(max(0, -(-tokens // group.block) + states * self.scratch - len(table.blocks)))
         table.blocks += new
-        self.zeroed[group.number] += copies
-        if group.kind != "mamba":
-            self.zeroed[group.number] += new
+        self.zeroed[group.number] += copies if states else copies + new
         return copies + new
 
     def _copy(self, group: Group, table: Table, copy: int) -> list[int]:
@@ -178,8 +170,7 @@ class Tables(Publication):
         writes its own part of a block: the keys move to the copy. Another replaces a shared block by the copy, which is
         returned."""
         assert table.partial is not None
-        at, source = table.partial
-        table.partial = None
+        (at, source), table.partial = table.partial, None
         self.copies[group.number].append((source, copy))
         if table.begun:
             self.pool.move_keys(source, copy)

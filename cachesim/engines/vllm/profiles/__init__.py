@@ -14,10 +14,7 @@ __all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "TIMELINE", "V0_33_0", "Rule
 V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
 V0_32_0 = replace(
-    V0_33_0,
-    name="vllm@0.32.0",
-    build="2026-10-18",
-    source="vLLM 0.32.0 (PyPI)",
+    V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
     speculation=others.speculation_drops,
     junction_ends=others.junction_only,
     publish_again=others.publish_overlapped,
@@ -27,10 +24,7 @@ V0_32_0 = replace(
 )
 
 V0_31_0 = replace(
-    V0_32_0,
-    name="vllm@0.31.0",
-    build="2026-10-05",
-    source="vLLM 0.31.0 (PyPI)",
+    V0_32_0, name="vllm@0.31.0", build="2026-10-05", source="vLLM 0.31.0 (PyPI)",
     states_align=sizes.states_at_blocks,
     reach=others.reach_prompt,
     partial_rows=others.partial_rows_end,
@@ -44,10 +38,7 @@ V0_31_0 = replace(
 )
 
 V0_30_0 = replace(
-    V0_31_0,
-    name="vllm@0.30.0",
-    build="2026-09-22",
-    source="vLLM 0.30.0 (PyPI)",
+    V0_31_0, name="vllm@0.30.0", build="2026-09-22", source="vLLM 0.30.0 (PyPI)",
     prefill_cap=others.prefill_cap_always,
     reserves_inside=others.reserve_every,
     keeps_inside=others.keep_end,
@@ -56,15 +47,13 @@ V0_30_0 = replace(
 )
 
 SPLIT_0_23_0 = replace(
-    V0_30_0,
-    name="vllm@0.23.0-split-on-0.30.0",
+    V0_30_0, name="vllm@0.23.0-split-on-0.30.0",
     source="vLLM 0.30.0 with the chunks of 0.23.0 (PyPI), which do not end where prompts part",
     split=others.split_alone,
 )
 
 REPAIRED = replace(
-    V0_33_0,
-    name="vllm@0.33.0-repaired",
+    V0_33_0, name="vllm@0.33.0-repaired",
     source="vLLM 0.33.0 without its known faults, proposed by cachesim",
     look_at=others.look_at_known,
     wait_for_state=others.wait_for_copy,

@@ -22,8 +22,7 @@ def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hasha
 
 @rule("V-POOL-5", Role.DROP, at.pool("get_new_blocks _maybe_evict_cached_block"))
 def evict(block: int, tokens: int) -> Decision:
-    """A block taken from the front of the free list loses its keys. Returns its number; ``tokens``: the prefix that
-    ended there."""
+    """A block taken from the front of the free list loses its keys, of a prefix of ``tokens``. Returns its number."""
     return Decision(block, {"tokens": tokens})
 
 
@@ -102,8 +101,7 @@ def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
 
 @rule("V-MAM-8.END", Role.PLAN, at.interface("get_mamba_prefill_checkpoint_position"))
 def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Last multiple of ``unit`` in a prompt whose state the prompt finds again: before its last token, or with the drop
-    a unit earlier."""
+    """Last multiple of ``unit`` at which a prompt resumes: before its last token, with the drop a unit earlier."""
     return max(tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit, 0)
 
 

@@ -202,8 +202,7 @@ def find_chunk(ask: Find) -> Found:
 
 @rule("V-MAM-1", Role.PREFIX, groups("MambaManager.find_longest_cache_hit"))
 def find_state(ask: Find) -> Found:
-    """States: the first one from the right that ends at a multiple of the alignment, a part of a block if hits may end
-    inside it."""
+    """States: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block
     n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit
     for i in range(n - 1, -1, -1):

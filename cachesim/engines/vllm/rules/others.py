@@ -21,15 +21,13 @@ def instead_of(released: Callable[..., Any]) -> Source:
 
 @rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
 def look_at_known(most: int, known: int) -> int:
-    """Tokens that a group looks at: only those with hashes, so that a drafter that reads several tokens ahead does not
-    end the process."""
+    """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
     return min(most, known)
 
 
 @rule("V-MAM-6.COPY", Role.CONSULT, instead_of(wait_for_state))
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request waits for the next step if it needs a state, or a copy of a block, that this step computes. Returns
-    whether it can start now."""
+    """A request waits if it needs a state, or a copy of a block, that this step computes. Returns whether it starts."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
 
 
@@ -51,8 +49,7 @@ def split_in_block(ask: Split) -> Decision:
 
 @rule("V-MAM-8.RESERVE.PROMPT", Role.PLAN, instead_of(reserve_last))
 def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
-    """Whether a chunk keeps a state inside: like `V-MAM-8.RESERVE`, but not in a step with drafted tokens, whose
-    hashes do not exist yet."""
+    """Like `V-MAM-8.RESERVE`, but not in a step with drafted tokens, whose hashes do not exist yet."""
     return end <= prefill_end and bool(reserve_last(end, prefill_end, interval))
 
 
@@ -133,15 +130,13 @@ def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> i
 
 @rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.31.0"))
 def keep_own(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
-    """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt, and where
-    the prompt or a sibling resumes."""
+    """Whether the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
     return interval != 0 or ended or own or junction
 
 
 @rule("V-MAM-7.END", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.31.0"))
 def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
-    """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, with the drop
-    one earlier, or at the junction."""
+    """Whether the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
     return block != unit and tokens % block != 0 and (tokens == end or junction)
 
 
@@ -160,8 +155,7 @@ def left_behind_alone(columns: int, inside: bool) -> int:
 
 @rule("V-WORK-3.SMALLEST", Role.MEMORY, at.runner("MambaHybridModelState.add_request", "0.31.0"))
 def start_column_smallest(computed: int, block: int, smallest: int) -> int:
-    """Column of the state from which a request starts, in the smallest blocks of all groups, although the table has
-    larger ones."""
+    """Column of the state from which a request starts, in the smallest blocks, although the table has larger ones."""
     return (computed - 1) // smallest
 
 
@@ -189,15 +183,13 @@ def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: b
 
 @rule("V-MAM-7.OWN", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.30.0"))
 def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
-    """Whether the state inside a block at the end of a chunk can be found: at the prompt's last hash, one earlier if
-    the drafter's layers are in this group."""
+    """Like `V-MAM-7.END`; the last hash is one earlier only for the group of the drafter's layers."""
     return block != unit and tokens % block != 0 and (tokens == own_end or junction)
 
 
 @rule("V-MAM-2.SET", Role.NEED, at.groups("MambaManager.get_num_blocks_to_allocate", "0.30.0"))
 def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
-    """Free blocks for states: if any, one, a copy, a state inside the chunk, and scratch blocks at the start, even if
-    fewer are missing."""
+    """Free blocks for states: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
     if new > 0 and not (checkpoint and begun):
         new = 1 + ask.partial + checkpoint + (0 if begun else scratch)
@@ -209,8 +201,7 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
 
 @rule("V-SPLIT-1.ALONE", Role.PLAN, at.scheduler("_mamba_block_aligned_split", "0.23.0"))
 def split_alone(ask: Split) -> Decision:
-    """Chunks of a prompt end at blocks and at the last complete block, wherever earlier prompts parted from it. Returns
-    the tokens of the chunk."""
+    """Chunks end at blocks and at the last complete one, wherever prompts parted. Returns the tokens of the chunk."""
     start, end, block, last = ask.start, ask.end, ask.block, ask.last
     if start < ask.prefill:
         end = start + (end - start) // block * block if end < last else last if start < last else end

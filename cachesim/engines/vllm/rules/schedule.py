@@ -85,8 +85,7 @@ class Split(NamedTuple):
 
 @rule("V-SPLIT-1", Role.PLAN, scheduler("_mamba_block_aligned_split"))
 def split_states(ask: Split) -> Decision:
-    """Chunks of a prompt end where a state should be kept: at blocks, at the last boundary and at the junction.
-    Returns the tokens of the chunk."""
+    """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Returns their tokens."""
     start, end, block, junction = ask.start, ask.end, ask.block, ask.junction
     if start >= ask.prefill:
         return Decision(end - start, {"start": start, "end": end})

@@ -14,8 +14,7 @@ ALIGN, EVERY = "align", "all"
 
 @rule("V-SIZE-8", Role.SETUP, file("vllm/config/cache.py")("mamba_cache_mode"))
 def states_at_ends(mode: str) -> bool | None:
-    """Whether states are kept where chunks end, so that chunks end where a state should be kept; None = the server
-    does not start."""
+    """Whether states are kept where chunks end, which are chosen for it; None = the server does not start."""
     return True if mode == ALIGN else None
 
 

@@ -21,13 +21,11 @@ class Inspected(Tables):
             n = row.computed
             state = self.memory.state(row.states[-1] if row.states else None, n)
             return Stored("slot", owner, (), n, self.memory.part(row.rows, n) if n else (), state)
-        block = self.pool.blocks[owner - 1]
-        assert block.place is not None
-        tokens, end = block.place
+        tokens, end = self.places[owner]
         if kind == "state":
-            return Stored(kind, owner, tokens, end, (), self.memory.state(block, end))
+            return Stored(kind, owner, tokens, end, (), self.memory.state(owner, end))
         first = end - self.block
-        return Stored(kind, owner, tokens, end, self.memory.part([block], end, first), None, first)
+        return Stored(kind, owner, tokens, end, self.memory.part([owner], end, first), None, first)
 
     def kept(self) -> list[Key]:
         """Return every computed block that can be found."""

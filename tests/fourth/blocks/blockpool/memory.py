@@ -6,7 +6,6 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from blockpool.pool import Block
 from blockpool.row import Row
 from cachesim.engines.inspection import RowsPart, StatePart
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
@@ -32,13 +31,13 @@ class Memory:
         self.states: dict[int, dict[int, LayerState]] = {}
         self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.recurrence]
 
-    def cells(self, blocks: Sequence[Block], start: int, stop: int) -> np.ndarray:
+    def cells(self, blocks: Sequence[int], start: int, stop: int) -> np.ndarray:
         """Return the cells of positions start .. stop-1 of a table of blocks."""
         pos = np.arange(start, stop)
-        ids = np.array([block.id for block in blocks], np.int64)
+        ids = np.array(blocks, np.int64)
         return ids[pos // self.block] * self.block + pos % self.block
 
-    def part(self, blocks: Sequence[Block], stop: int, start: int = 0) -> tuple[RowsPart, ...]:
+    def part(self, blocks: Sequence[int], stop: int, start: int = 0) -> tuple[RowsPart, ...]:
         """Return the rows of the positions in these blocks, the first block beginning at ``start``; () without
         attention."""
         if not self.rows:
@@ -47,11 +46,11 @@ class Memory:
         rows = {layer: read_rows(kept, cells) for layer, kept in self.rows.items()}
         return (RowsPart(0, np.arange(start, stop), rows),)
 
-    def state(self, block: Block | None, stop: int) -> StatePart | None:
+    def state(self, block: int | None, stop: int) -> StatePart | None:
         """Return the state after ``stop`` tokens, None for a model without states."""
         if not self.recurrent:
             return None
-        held = {} if block is None else self.states.get(block.id, {})
+        held = {} if block is None else self.states.get(block, {})
         return StatePart(stop - 1, {layer: held.get(layer) for layer in self.recurrent})
 
 
@@ -89,12 +88,12 @@ class Step(ByPosition):
         row, _, stop = self.chunks[run]
         block = row.states[self._column(stop)]
         assert block is not None
-        self.memory.states.setdefault(block.id, {})[layer] = state
+        self.memory.states.setdefault(block, {})[layer] = state
 
     def _state(self, row: Row, end: int) -> dict[int, LayerState]:
         """Return a copy of the column in which the last chunk ended."""
         block = row.states[self._column(end)] if end and row.states else None
-        return {} if block is None else dict(self.memory.states.get(block.id, {}))
+        return {} if block is None else dict(self.memory.states.get(block, {}))
 
     def _column(self, end: int) -> int:
         return -(-end // self.memory.block) - 1

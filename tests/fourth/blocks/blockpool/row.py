@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from blockpool.pool import Block
 from cachesim.engines.base import Answer, Request
 
 
@@ -27,8 +26,8 @@ class Row:
     task: Task
     all: list[int]
     computed: int = 0
-    rows: list[Block] = field(default_factory=list)
-    states: list[Block | None] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    states: list[int | None] = field(default_factory=list)
     chain: list[bytes] = field(default_factory=list)
     named: int = 0
     superseded: int | None = None
@@ -54,6 +53,6 @@ class Row:
         self.superseded = None
         self.rows, self.states = [], []
 
-    def used(self) -> list[list[Block]]:
+    def used(self) -> list[list[int]]:
         """Return its blocks by group, the last block first."""
         return [self.rows[::-1], [block for block in self.states[::-1] if block is not None]]

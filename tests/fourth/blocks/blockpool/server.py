@@ -73,7 +73,7 @@ class Server(Inspected):
                 i += 1
                 continue
             self.release(row)
-            while row in self.running and self.needed(row, stop) > self.pool.free:
+            while row in self.running and self.needed(row, stop) > len(self.pool.free):
                 short = True
                 self._preempt(self.needed(row, stop))
             if row not in self.running:
@@ -107,11 +107,11 @@ class Server(Inspected):
         """Admit the first waiting request if there are blocks for it; return it with the end of its first chunk."""
         row = self.waiting[self.decide(self.rules.queue(len(self.waiting)), None)]
         hit = self.look_up(row)
-        fresh = hit.state is not None and hit.state.id in self.promised
+        fresh = hit.state is not None and hit.state in self.promised
         if not self.decide(self.rules.guard(fresh), row):
             return None
         stop = self._stop(row, hit.n, budget, hit.junction)
-        if stop <= hit.n or self.needed(row, stop, hit) > self.pool.free:
+        if stop <= hit.n or self.needed(row, stop, hit) > len(self.pool.free):
             return None
         self.waiting.remove(row)
         self.running.append(row)
@@ -124,7 +124,7 @@ class Server(Inspected):
 
     def _preempt(self, needed: int) -> None:
         """Preempt a running request; it precedes all waiting requests."""
-        at = self.decide(self.rules.short(len(self.running), needed, self.pool.free), None)
+        at = self.decide(self.rules.short(len(self.running), needed, len(self.pool.free)), None)
         row = self.running.pop(at)
         self.emit(Preempted(row.id, row.task.id, row.computed))
         self.free_row(row)

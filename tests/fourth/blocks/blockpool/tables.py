@@ -7,23 +7,32 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from blockpool.events import Evicted
 from blockpool.flags import Options, longest
 from blockpool.memory import Memory
-from blockpool.pool import ROWS, STATE, Block, Key, Place, Pool
 from blockpool.profiles import Rules
 from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
 from cachesim.base.tokens import Tokens
+from cachesim.engines.shared.block_keys import UNKEYED
 from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
+from cachesim.engines.shared.block_pool import BlockPool
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
-NOUNS = {ROWS: "block", STATE: "state"}
+ROWS, STATE = 0, 1                       # groups of layers
+NOUNS = "block", "state"
+
+
+class Place(NamedTuple):
+    """Position of a block in a prompt: all tokens known when it was published, and the end of the block."""
+
+    tokens: Tokens
+    end: int
 
 
 @dataclass(slots=True)
@@ -31,8 +40,8 @@ class Hit:
     """Lookup result of a request: ``n`` tokens in these blocks."""
 
     n: int
-    rows: list[Block]
-    state: Block | None
+    rows: list[int]
+    state: int | None
     junction: int
 
 
@@ -48,7 +57,9 @@ class Tables(Driver):
         self.most = opts.max_model_len or longest(opts)
         self.memory = Memory(spec, self.block)
         self.has_rows, self.has_states = bool(self.memory.rows), bool(self.memory.recurrent)
-        self.pool = Pool(opts.num_gpu_blocks, rules.side, self._evicted)
+        self.pool = BlockPool(opts.num_gpu_blocks, len(NOUNS), True, rules.side, log.emit, self._evicted)
+        self.places: dict[int, Place] = {}      # by block
+        self.numbers: dict[bytes, int] = {}     # of hashes
         self.sampler = CountingSampler(sampler, log)
         self.slots: list[Row] = []
         self.queue: deque[Task] = deque()
@@ -57,7 +68,7 @@ class Tables(Driver):
         self.promised: set[int] = set()         # blocks whose states this step computes
         self.evictions = 0
         self.points = BlockPoints(log, self.has_rows, self.has_states)
-        self.published: list[tuple[Block, Key, Chain]] = []     # in this step, not computed yet
+        self.published: list[tuple[int, int, Chain]] = []     # in this step, not computed yet
 
     def busy(self) -> list[int]:
         """Return the requests in progress."""
@@ -67,12 +78,18 @@ class Tables(Driver):
         """Return the requests in progress: a finished request leaves only blocks that others can find."""
         return self.busy()
 
-    def _evicted(self, block: Block, key: Key, place: Place) -> None:
-        decision = self.rules.evict(block.id, place.end)
+    def _evicted(self, block: int, keys: Sequence[int], cause: str) -> None:
+        noun, place = NOUNS[keys[0] % len(NOUNS)], self.places.pop(block)
+        decision = self.rules.evict(block, place.end)
         self.decide(decision, None)
-        self.emit(Evicted(key.group, place.end))
+        self.emit(Evicted(noun, place.end))
         self.evictions += 1
-        self.points.lost((NOUNS[key.group], block.id, 0), "evicted", decision.rule)
+        self.points.lost((noun, block, 0), cause, decision.rule)
+
+    def _find(self, digest: bytes, group: int) -> int | None:
+        """Return the block of a group for a hash, None without one."""
+        found = self.pool.find(self.numbers.get(digest, UNKEYED), (group,))
+        return found[0] if found else None
 
     def _chain(self, row: Row, n: int) -> list[bytes]:
         """Return the hashes of the first n complete blocks of a request."""
@@ -88,14 +105,14 @@ class Tables(Driver):
         if not (self.opts.enable_prefix_caching and row.task.request.cache_prompt):
             return Hit(0, [], None, 0)
         chain = self._chain(row, len(row.all) // self.block)
-        rows: list[Block] = []
+        rows: list[int] = []
         for digest in chain if self.has_rows else ():
-            block = self.pool.find(Key(digest, ROWS))
+            block = self._find(digest, ROWS)
             if block is None:
                 break
             rows.append(block)
         states = {(i + 1) * self.block: block for i, digest in enumerate(chain if self.has_states else ())
-                  if (block := self.pool.find(Key(digest, STATE))) is not None}
+                  if (block := self._find(digest, STATE)) is not None}
         decision = self.rules.find(Lookup(
             len(row.all), self.block, len(rows) if self.has_rows else None,
             sorted(states) if self.has_states else None, self.opts.use_eagle,
@@ -116,12 +133,11 @@ class Tables(Driver):
         if hit and self.has_states and not self.has_rows:
             states = int(columns > hit.n // self.block)
         found = [*hit.rows, *([hit.state] if hit.state else [])] if hit else []
-        return rows + states + sum(not block.refs for block in found)
+        return rows + states + sum(not self.pool.refs[block] for block in found)
 
     def attach(self, row: Row, hit: Hit) -> None:
         """Add the found blocks to a request."""
-        for block in (*hit.rows, *([hit.state] if hit.state else [])):
-            self.pool.touch(block)
+        self.pool.touch([*hit.rows, *([hit.state] if hit.state else [])])
         row.rows, row.named, row.computed, row.junction = list(hit.rows), hit.n // self.block, hit.n, hit.junction
         if self.has_states and hit.n:
             row.states = [*[None] * (hit.n // self.block - 1), hit.state]
@@ -146,11 +162,11 @@ class Tables(Driver):
         be found at once."""
         columns = -(-stop // self.block)
         if self.has_rows:
-            row.rows += [self.pool.take() for _ in range(columns - len(row.rows))]
+            row.rows += self.pool.take(columns - len(row.rows))
         if self.has_states and columns > len(row.states):
             if row.states and row.states[-1] is not None:
                 row.superseded = len(row.states) - 1
-            row.states += [*[None] * (columns - len(row.states) - 1), self.pool.take()]
+            row.states += [*[None] * (columns - len(row.states) - 1), *self.pool.take(1)]
         if self.opts.enable_prefix_caching:
             self._publish(row, stop)
 
@@ -161,7 +177,7 @@ class Tables(Driver):
             chain = self._chain(row, n)
             known = tuple(row.all)
             for i in range(row.named, n if self.has_rows else 0):
-                self._name(row.rows[i], Key(chain[i], ROWS), chain, i, known)
+                self._name(row.rows[i], ROWS, chain, i, known)
             row.named = n
         if self.has_states and stop % self.block == 0 and stop <= len(row.all):
             self._promise(row, stop)
@@ -172,25 +188,29 @@ class Tables(Driver):
         block = row.states[at]
         assert block is not None
         if self.capture(self.rules.retain(ask), row):
-            self._name(block, Key(row.chain[at], STATE), self._chain(row, at + 1), at, tuple(row.all))
-            self.promised.add(block.id)
+            self._name(block, STATE, self._chain(row, at + 1), at, tuple(row.all))
+            self.promised.add(block)
 
-    def _name(self, block: Block, key: Key, chain: Sequence[bytes], i: int, known: Tokens) -> None:
-        """Publish a block."""
+    def _name(self, block: int, group: int, chain: Sequence[bytes], i: int, known: Tokens) -> None:
+        """Publish a block, unless it can be found already."""
         start, end = i * self.block, (i + 1) * self.block
-        self.pool.name(block, key, Place(known, end))
-        self.published.append((block, key, Chain(key.hash, chain[i - 1] if i else None, known[start:end], end)))
+        number = self.numbers.setdefault(chain[i], len(self.numbers))
+        if self.pool.key[block] == UNKEYED:
+            self.pool.add_keys(group, [block], [number], [end])
+            self.places[block] = Place(known, end)
+        key = number * len(NOUNS) + group
+        self.published.append((block, key, Chain(chain[i], chain[i - 1] if i else None, known[start:end], end)))
 
     def computed(self) -> None:
         """Report the blocks published in this step as computed."""
         for block, key, chain in self.published:
-            if block.key != key or block.place is None:
+            if self.pool.key[block] != key:
                 continue
-            name = NOUNS[key.group], block.id, 0
-            if key.group == ROWS:
-                self.points.rows(name, chain)
+            group = key % len(NOUNS)
+            if group == ROWS:
+                self.points.rows((NOUNS[group], block, 0), chain)
             else:
-                self.points.state(name, chain, block.place.tokens[: chain.end])
+                self.points.state((NOUNS[group], block, 0), chain, self.places[block].tokens[: chain.end])
         self.published.clear()
 
     def free_row(self, row: Row) -> None:
