@@ -74,7 +74,8 @@ FLAGS = flags_of(Options)
 
 IGNORED: Mapping[str, int] = {
     "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
-    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
+    "--disable-overlap-schedule": 0, "--trust-remote-code": 0, "--hicache-ratio": 1, "--hicache-size": 1,
+    "--hicache-write-policy": 1,
 }  # fmt: skip
 """Flags without influence on the modelled decisions, and the number of values that follow each."""
 
