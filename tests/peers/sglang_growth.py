@@ -2,17 +2,21 @@
 
     python -m tests.peers.sglang_growth FOLDER [--nodes 1000 10000 100000] [--parts F FSM]
 
-FOLDER: an unpacked wheel of sglang, beside the package msgspec. The two trees take turns. A second run holds the
-garbage collector, whose full collections visit all nodes.
+FOLDER: an unpacked wheel of sglang, beside the package msgspec. Each tree performs its operations in one go, slots
+included: an eviction of the released tree visits all leaves, and would leave the other cold caches. A second run stops
+the garbage collector, whose full collections visit all nodes.
 """
 
 import argparse
 import gc
 import random
+import time
+from array import array
 from pathlib import Path
 
+from cachesim.engines.sglang.memory.tree import Insertion
 from tests.peers import sglang_source as source
-from tests.peers.sglang_tree import SECONDS, Trees
+from tests.peers.sglang_tree import Trees
 
 TOKENS = 8                      # of a prompt
 TRIED = 500                     # operations of each kind
@@ -24,32 +28,60 @@ def prompt(number, draw):
     return (number // 16, number // 4, number // 2, 0, number, draw.randrange(9), 0, 0)
 
 
-def grow(trees, n, draw):
-    """Insert prompts until both trees have n nodes."""
+def ours(trees, kind, tokens):
+    """Perform an operation on our tree."""
+    tree = trees.tree
+    if kind == "match":
+        tree.match(tokens, None, TOKENS)
+    elif kind == "insert":
+        state = trees.pool.take() if 2 in trees.parts else None
+        tree.insert(Insertion(tokens, None, TOKENS, trees.kv.extend(-1, 0, TOKENS), 0, 0, 0, 0, state, tokens))
+    else:
+        tree.evict((TOKENS, 0, 0))
+    for changes in (tree.changes, tree.touched, tree.lost):
+        changes.clear()
+
+
+def released(trees, kind, tokens):
+    """Perform an operation on the released tree."""
+    params, key = trees.real.params, trees.real.key(array("q", tokens), None)
+    if kind == "match":
+        trees.cache.match_prefix(params.MatchPrefixParams(key=key))
+    elif kind == "insert":
+        state = trees.states.alloc(1) if 2 in trees.parts else None
+        trees.cache.insert(params.InsertParams(key=key, value=trees.slots.take(TOKENS), priority=0, mamba_value=state,
+                                               inserted_len=0))  # fmt: skip
+    else:
+        trees.cache.evict_for_alloc(params.EvictParams(num_tokens=TOKENS, swa_num_tokens=0, mamba_num=0))
+
+
+def seconds(operation, trees, kind, tokens):
+    """Return the CPU time of an operation on each of these prompts."""
+    began = time.process_time()
+    for one in tokens:
+        operation(trees, kind, one)
+    return time.process_time() - began
+
+
+def measure(real, letters, nodes):
+    """Print the CPU time of each kind of operation at this size."""
+    parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * TRIED)
+    trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * TRIED, "lru", -1, 1)
     number = 0
-    while len(trees.tree.arena) < n:
-        trees.insert(prompt(number, draw), 0, None, 0, 0, False)
-        trees.tree.changes.clear()
+    while len(trees.tree.arena) < nodes:
+        fresh = prompt(number, draw)
+        ours(trees, "insert", fresh)
+        released(trees, "insert", fresh)
         number += 1
-    return number
-
-
-def measured(trees, number, draw):
-    """Return the CPU time of operations of each kind, by kind and tree."""
-    found = {}
-    for kind in ("match", "insert", "evict"):
-        SECONDS.clear()
-        for k in range(TRIED):
-            if kind == "match":
-                tokens = prompt(draw.randrange(number), draw)
-                trees.match(tokens, TOKENS, None)
-            elif kind == "insert":
-                trees.insert(prompt(number + k, draw), 0, None, 0, 0, False)
-            else:
-                trees.evict(TOKENS, 0, 0)
-            trees.tree.changes.clear()
-        found[kind] = dict(SECONDS)
-    return found
+    for collected in (True, False):
+        (gc.enable if collected else gc.disable)()
+        for kind in ("match", "insert", "evict"):
+            fresh = [prompt(draw.randrange(number) if kind == "match" else number + k, draw) for k in range(TRIED)]
+            one, other = (1e6 * seconds(operation, trees, kind, fresh) / TRIED for operation in (released, ours))
+            print(f"{letters:4}{nodes:8} {kind:7}{one:10.1f}{other:16.1f}{other / one:16.2f}"
+                  f"{'' if collected else '   without collections'}", flush=True)  # fmt: skip
+        number += TRIED
+    gc.enable()
 
 
 def main():
@@ -62,18 +94,7 @@ def main():
     print("us CPU per operation       released            ours           ratio")
     for letters in args.parts:
         for nodes in args.nodes:
-            parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * TRIED)
-            trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * TRIED, "lru", -1, 1)
-            number = grow(trees, nodes, draw)
-            for collected in (True, False):
-                (gc.enable if collected else gc.disable)()
-                for kind, seconds in measured(trees, number, draw).items():
-                    theirs, ours = (1e6 * seconds[name] / TRIED for name in ("released", "ours"))
-                    print(f"{letters:4}{nodes:8} {kind:7}{theirs:10.1f}{ours:16.1f}{ours / theirs:16.2f}"
-                          f"{'' if collected else '   without collections'}", flush=True)  # fmt: skip
-                number += TRIED
-            gc.enable()
-            del trees
+            measure(real, letters, nodes)
             gc.collect()
 
 
