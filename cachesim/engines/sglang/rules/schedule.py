@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.rules import POLICY, source
+from cachesim.engines.sglang.rules import OLD, POLICY, source
 
 CLIP = 4096                  # most tokens of an answer that admission reserves
 CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
@@ -127,6 +127,12 @@ def stays_full(windows: bool) -> bool:
     """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
     with windows is tried in each step. Returns whether the server stays full."""
     return not windows
+
+
+@rule("S-FULL.ALWAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD))
+def stays_always(windows: bool) -> bool:
+    """As S-FULL.STAYS, with windows, too."""
+    return True
 
 
 @rule("S-FULL.TRIES", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))

@@ -10,6 +10,7 @@ from cachesim.engines.sglang.rules.schedule import (
     chunk_share,
     next_chunk,
     queue_order,
+    stays_always,
     stays_full,
     tries_each_step,
     window_need,
@@ -59,4 +60,5 @@ def test_a_chunk_leaves_room_for_shorter_prompts(policy, left, chunk, share):
 
 
 def test_only_a_server_with_windows_tries_again_at_once():
-    assert [stays_full(False), stays_full(True), tries_each_step(False)] == [True, False, False]
+    assert [rule(windows) for rule in (stays_full, stays_always, tries_each_step) for windows in (False, True)] == [
+        True, False, True, True, False, False]  # fmt: skip
