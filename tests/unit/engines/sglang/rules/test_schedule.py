@@ -3,7 +3,6 @@
 import pytest
 
 from cachesim.engines.sglang.rules.schedule import (
-    SHORTEST,
     Candidate,
     Waiting,
     admission,
@@ -50,13 +49,12 @@ def test_a_started_prompt_continues_without_room_unless_it_has_windows():
     assert next_chunk(16, 30, 9, 4) == 5
 
 
-@pytest.mark.parametrize(("policy", "left", "chunk", "share"), [
-    (SHORTEST, 30, 16, 8), (SHORTEST, 6, 16, 16), (SHORTEST, 30, 7, 7), (SHORTEST, 30, 40, 16), (SHORTEST, 12, 40, 32),
-    ("lpm", 30, 16, 16),
+@pytest.mark.parametrize(("left", "chunk", "share"), [
+    (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32),
 ])  # fmt: skip
-def test_a_chunk_leaves_room_for_shorter_prompts(policy, left, chunk, share):
+def test_a_chunk_leaves_room_for_shorter_prompts(left, chunk, share):
     waiting = [Waiting(9, 3, 5, False, 2), Waiting(20, 8, 9, False, 0), Waiting(12, 12, 1, True, 1)]
-    assert chunk_share(policy, left, waiting, chunk, 4) == share
+    assert chunk_share(left, waiting, chunk, 4) == share
 
 
 def test_only_a_server_with_windows_tries_again_at_once():
