@@ -191,7 +191,7 @@ $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0
 	@touch $@
 
-# SGLang's tree, queue policy and admission need no torch: tests/peers/sglang_source.py replaces it.
+# SGLang's tree, requests, scheduler and states need no torch: tests/peers/sglang_source.py replaces it.
 peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)

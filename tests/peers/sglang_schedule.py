@@ -48,9 +48,9 @@ def compare(theirs, ours):
     """Compare pools, trees, and what requests have in their rows."""
     core, tree = theirs.cache.tree_core, ours.tree
     names = [theirs.real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-    assert theirs.slots.full == list(ours.kv.full.free)
-    assert 1 not in ours.parts or theirs.slots.swa == list(ours.kv.window.free)
-    assert 2 not in ours.parts or theirs.states.slots == list(ours.states.free)
+    assert theirs.slots.full == ours.kv.full.free
+    assert 1 not in ours.parts or theirs.slots.swa == ours.kv.window.free
+    assert 2 not in ours.parts or theirs.states.slots == ours.states.free
     for part in ours.parts:
         assert (core.component_evictable_size_[names[part]], core.component_protected_size_[names[part]]) == (
             tree.evictable[part], tree.protected[part])  # fmt: skip

@@ -3,6 +3,7 @@
 Free lists are first in, first out.
 """
 
+from collections import deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,8 +39,8 @@ class Allocator:
 
     def __init__(self, size, page, window_size=0):
         self.page_size, self.size, self.size_swa = page, size, window_size
-        self.full, self.peer = list(range(1, size // page + 1)), {0: 0}
-        self.swa = list(range(1, window_size // page + 1))
+        self.full, self.peer = deque(range(1, size // page + 1)), {0: 0}
+        self.swa = deque(range(1, window_size // page + 1))
         self.full_attn_allocator = SimpleNamespace(free_segment=self.free_full_segment)
 
     def take(self, n, last=0, start=0):
@@ -49,7 +50,7 @@ class Allocator:
             if at % page:
                 full, swa = out[-1] + 1, self.peer[out[-1]] + self.windows
             else:
-                full, swa = self.full.pop(0) * page, self.swa.pop(0) * page if self.windows else 0
+                full, swa = self.full.popleft() * page, self.swa.popleft() * page if self.windows else 0
             out.append(full)
             self.peer[full] = swa
         return tensor(out[1:])
@@ -157,7 +158,7 @@ class StateSlots:
     """Slots of states."""
 
     def __init__(self, size):
-        self.slots = list(range(1, size + 1))
+        self.slots = deque(range(1, size + 1))
 
     def available_size(self):
         return len(self.slots)
@@ -165,7 +166,7 @@ class StateSlots:
     schedulable_available_size = available_size
 
     def alloc(self, n):
-        return tensor([self.slots.pop(0) for _ in range(n)]).view(StateTensor) if len(self.slots) >= n else None
+        return tensor([self.slots.popleft() for _ in range(n)]).view(StateTensor) if len(self.slots) >= n else None
 
     def alloc_group_begin(self, n):
         pass

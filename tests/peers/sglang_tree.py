@@ -150,8 +150,8 @@ class Trees:
             name = self.names[part]
             assert core.component_evictable_size_[name] == tree.evictable[part]
             assert core.component_protected_size_[name] == tree.protected[part]
-        assert self.slots.full == list(self.kv.full.free) and self.states.slots == list(self.pool.free)
-        assert 1 not in self.parts or self.slots.swa == list(self.kv.window.free)
+        assert self.slots.full == self.kv.full.free and self.states.slots == self.pool.free
+        assert 1 not in self.parts or self.slots.swa == self.kv.window.free
         assert len(core.evictable_device_leaves) == len(tree.leaves)
         todo = [(core.root_node, tree.root)]
         while todo:

@@ -31,8 +31,7 @@ class Options:
         help="Slots of recurrent states.")
     max_running_requests: int = flag(8, "--max-running-requests", least=1, help="Requests that run at a time.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="S-CHUNK",
-        tries=(512, 2048, 8192),
-        help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
+        tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
         help="Most tokens of prompts that one step evaluates.")
     schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="S-QUEUE",
@@ -45,8 +44,7 @@ class Options:
         choices=("no_buffer", "extra_buffer"), governs="S-GIVE S-TRACK", tries=("no_buffer", "extra_buffer"),
         help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
     mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="S-TRACK",
-        tries=(64, 256),
-        help="Distance of the states that a generating request tracks, with extra_buffer.")
+        tries=(64, 256), help="Distance of the states that a generating request tracks, with extra_buffer.")
     mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="S-PATH",
         help="Most states on a path of the tree; -1 = any number.")
     state_grid: int = flag(64, least=1, tokens=True, affects="S-BRANCH",
@@ -74,7 +72,8 @@ FLAGS = flags_of(Options)
 
 IGNORED: Mapping[str, int] = {
     "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
-    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
+    "--disable-overlap-schedule": 0, "--trust-remote-code": 0, "--hicache-ratio": 1, "--hicache-size": 1,
+    "--hicache-write-policy": 1,
 }  # fmt: skip
 """Flags without influence on the modelled decisions, and the number of values that follow each."""
 

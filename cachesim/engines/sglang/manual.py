@@ -51,14 +51,12 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 MANUAL = Manual(
     flags=FLAGS, models=("llama", "gemma3", "qwen3_next", "falcon_h1"),
     drawn=("A", "AA", "W8 A", "W6 A", "GA", "GGGA", "W8 A G", "CA", "H"), draw=draw, draw_fields=draw_fields,
-    slots=False, pool=True,
-    takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
+    slots=False, pool=True, takes=frozenset({"cache_prompt", "cancel_at", "eog", "drafts", "draft_else"}),
     fields=(
         Field("cache_salt", "", "prefixes are shared only with requests of the same salt", ("x", "y")),
         Field("extra_key", "", "prefixes are shared only with requests of the same key, such as an adapter", ("k",)),
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
-    silent=IGNORED,
-    plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
+    silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
     headline=("page_size", "max_total_tokens"), tries=TRIES,
 )  # fmt: skip

@@ -82,8 +82,7 @@ class Publication(RequestQueue):
 
     def allocate(self, row: Row, stop: int) -> None:
         """Allocate the slots of a request up to ``stop``; the caller has made room."""
-        if (stop - row.allocated > self.kv.available) if self.page == 1 else (
-                -(-stop // self.page) - -(-row.allocated // self.page) > self.kv.available // self.page):  # fmt: skip
+        if -(-stop // self.page) - -(-row.allocated // self.page) > self.kv.available // self.page:
             raise ProcessAborted("Out of memory. Try to lower your batch size.", "out-of-slots")
         last = int(row.buffer[row.allocated - 1]) if row.allocated else -1
         row.append(self.kv.extend(last, row.allocated, stop))

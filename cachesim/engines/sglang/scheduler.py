@@ -149,7 +149,8 @@ class Scheduler(Publication):
         if not fits:
             return
         left = len(row.all) - row.prefix
-        fits = min(fits, self.rules.chunk_share(self.opts.schedule_policy, left, self.facts, budget.chunk, self.page))
+        if self.opts.schedule_policy == s.SHORTEST:
+            fits = min(fits, self.rules.chunk_share(left, self.facts, budget.chunk, self.page))
         chosen.append(row)
         self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
         self.chunked = row if left > fits else None

@@ -20,8 +20,7 @@ V0_5_23 = Rules(
     copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
     taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
     reserved_ahead=r.reserved_ahead, owned_tokens=reported.owned_prompt, keeps_stopped=r.keeps_stopped,
-    give_at_end=r.give_at_end,
-    insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
+    give_at_end=r.give_at_end, insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
     window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
     revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
     keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
@@ -39,8 +38,7 @@ V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
-    owned_tokens=reported.owned_run,
-    inferred=("admission", "next_chunk", "retract_order"),
+    owned_tokens=reported.owned_run, inferred=("admission", "next_chunk", "retract_order"),
 )  # fmt: skip
 
 V0_5_9 = replace(
@@ -48,7 +46,7 @@ V0_5_9 = replace(
     recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
-    owned_tokens=reported.owned_all,
+    owned_tokens=reported.owned_all, stays_full=s.stays_always,
     inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
 )  # fmt: skip
 

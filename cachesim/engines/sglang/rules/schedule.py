@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.sglang.rules import POLICY, source
+from cachesim.engines.sglang.rules import OLD, POLICY, source
 
 CLIP = 4096                  # most tokens of an answer that admission reserves
 CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
@@ -101,24 +101,22 @@ def admission(ask: Candidate) -> Decision:
             limit = min(limit, cap)
     if limit is None:
         return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
-    if needed <= limit:
-        return Decision(ask.n, because)
-    if ask.chunked:
-        return Decision(0, because)
+    if needed <= limit or ask.chunked:
+        return Decision(ask.n if needed <= limit else 0, because)
     end = (ask.hit + limit // ask.page * ask.page) // ask.page * ask.page
     return Decision(max(0, end - ask.hit), because)
 
 
 @rule("S-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit"))
-def chunk_share(policy: str, left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
+def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
     """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
     request has left, and at least a page for itself. Returns the most tokens."""
     shared = 0
-    for one in waiting if policy == SHORTEST and chunk >= 2 * page else ():
+    for one in waiting if chunk >= 2 * page else ():
         work = max(1, one.n - one.hit)
-        if work >= left or shared + ceil(work, page) > chunk - page:
+        if work >= left or shared + (pages := ceil(work, page)) > chunk - page:
             break
-        shared += ceil(work, page)
+        shared += pages
     return (chunk - shared) // page * page if shared else chunk
 
 
@@ -127,6 +125,12 @@ def stays_full(windows: bool) -> bool:
     """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
     with windows is tried in each step. Returns whether the server stays full."""
     return not windows
+
+
+@rule("S-FULL.ALWAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD))
+def stays_always(windows: bool) -> bool:
+    """As S-FULL.STAYS, with windows, too."""
+    return True
 
 
 @rule("S-FULL.TRIES", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))

@@ -1,7 +1,9 @@
 """Slots are taken from the front and freed to the end, in pages; window slots follow their slots."""
 
 import numpy as np
+import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.shared.page_pool import KvPools, PagePool, StatePool
 
 
@@ -41,3 +43,12 @@ def test_a_freed_state_slot_is_taken_last():
     states = StatePool(2)
     states.put_back(states.take())
     assert [states.take(), states.take(), states.take()] == [2, 1, None] and states.available == 0
+
+
+def test_a_page_is_free_or_in_use():
+    pool = PagePool(12, 4)
+    slots = pool.extend(-1, 0, 6)
+    pool.check(np.append(slots, 0))
+    for used in (slots[:4], np.append(slots, 12)):
+        with pytest.raises(Crash, match="pages are free or in use, of 3"):
+            pool.check(used)

@@ -59,3 +59,19 @@ def test_before_0_5_23_the_frontier_can_leave_less_than_a_window_before_the_end_
     ask = r.Window(10, 0, 0, None, 6, 4, 1)
     assert (r.window_frontier(ask), r.unrounded_frontier(ask)) == ((0, 0), (0, 4))
     assert r.unrounded_frontier(ask._replace(interval=5)) == (0, 0)
+
+
+def test_the_chunk_of_a_cut_prompt_is_inserted_last():
+    assert r.settle_chunk_last([False, True, False]) == [0, 2, 1]
+    assert list(r.settle_in_place([False, True, False])) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("buffered", "parts", "own", "kept"), [
+    (False, (0, 2), 27, False), (False, (0, 2), 28, True), (True, (0, 2), 27, True), (False, (0, 1), 27, True),
+])  # fmt: skip
+def test_a_live_state_beyond_the_answer_is_not_given(buffered, parts, own, kept):
+    assert r.keeps_stopped(own, 28, buffered, parts) == kept
+
+
+def test_drafts_reserve_two_steps():
+    assert [r.reserved_ahead(k) for k in (0, 1, 3)] == [1, 4, 8]
