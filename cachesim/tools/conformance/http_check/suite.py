@@ -83,7 +83,7 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport
     early = list(faults.look(stage, most)) if faults.repeats(stage) and known else []
     stages = ServerStages(stage)
     plan = HistoryPlan("any", wanted.histories, wanted.examples, 6, most, (*wanted.near, *server.sizes), server.tokens,
-                       wanted.only, drafts=server.drafts)  # fmt: skip
+                       wanted.only, keyed={}, drafts=server.drafts)  # fmt: skip
     bounds = bounds_of(server, wanted.at_once, plan.near)
     measured = _noise(stages, wanted, sections, bounds)
     tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
