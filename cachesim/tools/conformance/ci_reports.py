@@ -36,7 +36,8 @@ def _families(report: Report, section: str) -> Iterator[Result]:
 def _case(suite: Element, result: Result, strict: bool) -> None:
     case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
     if tag := _tag(result, strict):
-        found = SubElement(case, tag, message=xml_text(_why(result) if tag == "failure" else f"{result.state}: {_why(result)}"))
+        state = "" if tag == "failure" else f"{result.state}: "
+        found = SubElement(case, tag, message=xml_text(f"{state}{_why(result)}"))
         if said is not None:
             found.text = xml_text("\n".join(_lines(said)))
 

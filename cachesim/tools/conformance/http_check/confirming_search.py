@@ -57,9 +57,9 @@ class UnrepeatedAnswer(NamedTuple):
     check: Check
 
 
-def _either(one: Same, two: Same) -> Same:
+def _either(first: Same, second: Same) -> Same:
     """Return the comparison that holds if one of two does."""
-    return lambda a, b: one(a, b) or two(a, b)
+    return lambda a, b: first(a, b) or second(a, b)
 
 
 class ConfirmingSearch(HistorySearch):

@@ -85,7 +85,7 @@ def _joined(requests: Sequence[str]) -> str:
 
 
 @dataclass(slots=True)
-class Conversation:
+class InterruptedTalk:
     """A conversation so far. ``text``: its words; ``known``: words whose length was stated."""
 
     name: str
@@ -98,7 +98,7 @@ def interleaved(number: int, bounds: ParallelBounds) -> str:
     rng = Rng(number, "parallel")
     system = "S" if rng.chance(50) else ""
     lengths = {"S": _length(rng, bounds) // 2 + 1} if system else {}
-    talks = [Conversation(name, [system] if system else []) for name in "ABCD"[:CONVERSATIONS]]
+    talks = [InterruptedTalk(name, [system] if system else []) for name in "ABCD"[:CONVERSATIONS]]
     steps: list[str] = []
     for turn in range(len(STOPS)):
         order = sorted(talks, key=lambda talk: (rng.below(1_000), talk.name))
@@ -108,7 +108,7 @@ def interleaved(number: int, bounds: ParallelBounds) -> str:
     return "/".join(steps)
 
 
-def _turn(rng: Rng, talk: Conversation, turn: int, lengths: dict[str, int], bounds: ParallelBounds,
+def _turn(rng: Rng, talk: InterruptedTalk, turn: int, lengths: dict[str, int], bounds: ParallelBounds,
           together: str) -> str:  # fmt: skip
     """Return the next request of a conversation, and add it to its text."""
     word, answer = (chr(ord(letter) + CONVERSATIONS * turn) for letter in (talk.name, talk.name.lower()))
