@@ -147,7 +147,7 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
     """Run the suite; return its report with the result on repeatability."""
     only = set(plan.only)
     shared = ["same"] if {"known", "drawn", "parallel"} & only else []           # properties of their histories
-    shared += ["isolation"] if "parallel" in only and plan.keyed else []
+    shared += ["isolation", "faults"] if "parallel" in only else []
     plan = replace(plan, only=(*plan.only, *shared))
     report = make_report(plan, Abilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages))
     results = [_with_number(search.controlled(one), at_once) for one in report.results]
