@@ -8,7 +8,8 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance import conform, junit
+from cachesim.tools.conformance import Finding, Report, Result, conform, junit
+from cachesim.tools.conformance.ci_reports import summary
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.properties import PROPERTIES
@@ -31,7 +32,7 @@ def test_every_property_has_its_section_in_the_order_of_the_report():
 def test_the_basic_histories_are_longer_than_two_blocks(near):
     space = DrawBounds(6, 256, near, frozenset(ABILITIES))
     lines = [*basic_lines(ALL, space), *floor_lines(space).values()]
-    assert len(lines) == 13
+    assert len(lines) == 14
     assert all(len(parse_history(line).scenario.steps[0].request.prompt) > 2 * max(near, default=0) for line in lines)
 
 
@@ -57,7 +58,7 @@ def test_a_section_is_as_good_as_what_fails_in_its_histories():
     report = conform(NaiveCache, corpus="any", max_examples=40, check=False)
     assert {name: report.section(name) for name in SECTIONS} == {
         "noise": "ok", "same": "failed", "known": "failed", "drawn": "failed", "reuse": "missed", "isolation": "ok",
-        "books": "ok", "faults": "ok",
+        "books": "ok", "faults": "ok", "parallel": "unsupported",
     }  # fmt: skip
     assert report.counts["known"].names == ("repeat",) and report.counts["known"].histories > 80
 
@@ -95,7 +96,7 @@ def test_the_text():
     text = str(conform(NaiveCache, max_examples=80, check=False))
     assert "\n2 same        FAILED       7 histories\n" in text.replace(", 1 failed: repeat", "")
     assert '\n      again: histories=["A1>a2/A.a[:1]"]\n' in text
-    assert text.splitlines()[-1] == "FAILED: 2 failed, 1 missed, 13 ok, 2 unsupported; 87 histories"
+    assert text.splitlines()[-1] == "FAILED: 2 failed, 1 missed, 13 ok, 3 unsupported; 87 histories"
 
 
 def test_the_data():
@@ -109,9 +110,30 @@ def test_the_xml():
     report = conform(NaiveCache, max_examples=80, check=False)
     root = fromstring(junit(report).partition("\n")[2])
     assert [one.get("name") for one in root] == [f"{number} {name}" for number, name in enumerate(SECTIONS, 1)]
-    assert sum(int(one.get("failures")) for one in root) == len(root.findall(".//failure")) == 2
+    assert sum(int(one.get("failures")) for one in root) == len(root.findall(".//failure")) == 3
     assert root.find(".//testcase[@name='repeat']/failure").text.startswith("A2/A\nrequest 1: expected ")
-    assert len(root.findall(".//testcase")) == len({*PROPERTIES} - {"key", "adapter", "base", "image"})  # no keys
+    drawn = root.find(".//testcase[@name='histories'][@classname='cachesim.drawn']/failure").get("message")
+    assert drawn.endswith("of 80 histories failed: prefix, repeat")
+    properties = {*PROPERTIES} - {"key", "adapter", "base", "image", "drafts"}            # no keys, no server
+    assert {one.get("name") for one in root.iter("testcase")} == {*properties, "histories"}
+
+
+def test_undecided_is_skipped_in_the_xml_with_its_reason():
+    results = (Result("burst", "parallel", "a sentence", "undecided", why="too little"),)
+    root = fromstring(junit(Report(results)).partition("\n")[2])
+    assert root.find(".//testcase[@name='burst']/skipped").get("message") == "undecided: too little"
+    assert root.find(".//testsuite[@name='9 parallel']").get("skipped") == "1"
+
+
+@pytest.mark.parametrize("state, shown", [("failed", True), ("undecided", True), ("ok", True), ("skipped", False)])
+def test_the_summary_has_a_row_for_each_judged_property(state, shown):
+    finding = Finding("A5/A", 1, "tokens 1", "tokens 2\n# x", notes=("a note",)) if state == "failed" else None
+    text = summary(Report((Result("burst", "parallel", "s", state, 3, why="<b>|*", finding=finding),)), "OK", "u_r")
+    lines = text.splitlines()
+    assert lines[0] == "### cachesim check u\\_r: OK" and lines[2].startswith("| section |")
+    assert ((f"| parallel | burst | {state} | 3 checks; &lt;b>\\|\\* |") in lines) is shown
+    assert ("    A5/A" in lines and "    got tokens 2\\n# x" in lines) is (state == "failed")
+    assert all(not line.startswith("#") for line in lines[1:])
 
 
 def test_the_xml_is_well_formed_for_any_text():

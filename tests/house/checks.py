@@ -192,7 +192,7 @@ def names_engines(module: Module) -> list[str]:
 REQUESTS_SAY = frozenset({"cache_prompt"})
 """An option that is called like a field of requests, whose default it is."""
 STEPS_ARE = frozenset({"parallel"})
-"""An option that is called like an operation of recordings: requests that are sent together."""
+"""An option that is called like an operation of recordings, and a section of the check: requests sent together."""
 BODIES_SAY = frozenset({"thinking", "template"})
 """Options of our mlx-lm that are called like fields of request bodies and of a tokenizer's configuration."""
 TRACES_SAY = frozenset({"block_size"})
@@ -207,7 +207,7 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     """Above the engines: names of server options in code. An engine's manual answers what they mean."""
     if module.level <= LEVEL["engines"] or module.parts[:3] in MAY_KNOW_AN_ENGINE:
         return []
-    told = REQUESTS_SAY | (STEPS_ARE if "replay" in module.parts or "live" in module.parts else frozenset())
+    told = REQUESTS_SAY | (STEPS_ARE if {"replay", "live", "conformance"} & {*module.parts} else frozenset())
     told |= BODIES_SAY if "request_bodies" in module.parts else frozenset()
     told |= TRACES_SAY if "workload" in module.parts else frozenset()
     told |= MODELS_SAY if "http_check" in module.parts else frozenset()

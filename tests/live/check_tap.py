@@ -50,9 +50,9 @@ class Watched(ServerRunner):
 
     first = 0
 
-    def _play(self, history, spare):
+    def _play(self, history, spare, serve):
         self.first = len(self.http.all)
-        return super()._play(history, spare)
+        return super()._play(history, spare, serve)
 
     def pair(self, played, number):
         """Return the places of a request and of its cold run among the sent requests."""

@@ -44,10 +44,11 @@ Arguments of ``conform``, all but the first by name:
 block manager, which itself has only block numbers.
 """
 
+from cachesim.tools.conformance.ci_reports import junit
 from cachesim.tools.conformance.fingerprint import identical, near
 from cachesim.tools.conformance.protocol import Reply
 from cachesim.tools.conformance.reference_model import Memory, PagedMemory, Toy
-from cachesim.tools.conformance.report import Finding, Nonconforming, Report, Result, junit
+from cachesim.tools.conformance.report import Finding, Nonconforming, Report, Result
 from cachesim.tools.conformance.suite import conform
 
 __all__ = [

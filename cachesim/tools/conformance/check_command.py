@@ -45,16 +45,17 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="send no images, also where the model takes them")  # fmt: skip
     parser.add_argument("--dryrun", action="store_true", help="list the sections that would run; send nothing")
     parser.add_argument("--junit", metavar="FILE", default="", help="JUnit XML report to write")
+    parser.add_argument("--summary", metavar="FILE", default="",
+                        help="Markdown file to write, a summary for CI")  # fmt: skip
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
     from cachesim.base.console import complain, say, say_json
-    from cachesim.base.files import write_whole
     from cachesim.tools.conformance.http_check.dialect import identify_server
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
     from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-    from cachesim.tools.conformance.report import SECTIONS, chosen, junit
+    from cachesim.tools.conformance.report import SECTIONS, chosen
 
     sections = chosen(args.only, True)
     if not args.timeout:
@@ -80,14 +81,24 @@ def run(args: Namespace) -> int:
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
     finally:
         http.close()
-    if args.junit:
-        write_whole(Path(args.junit), junit(found.report, args.url).encode())
+    _write_files(args, found)
     if args.json:
         say_json(_data(found))
     else:
         say(_text(found, args.url))
     states = {one.state for one in found.report.results}
     return exits.BROKEN if "failed" in states else exits.UNDECIDED if "undecided" in states else exits.HOLDS
+
+
+def _write_files(args: Namespace, found: ServerReport) -> None:
+    """Write the reports for CI. Raises Unwritable."""
+    from cachesim.base.files import write_whole
+    from cachesim.tools.conformance.ci_reports import junit, summary
+
+    if args.junit:
+        write_whole(Path(args.junit), junit(found.report, args.url).encode())
+    if args.summary:
+        write_whole(Path(args.summary), summary(found.report, _verdict(found), args.url).encode())
 
 
 def _data(found: ServerReport) -> dict[str, object]:
@@ -103,11 +114,7 @@ def _text(found: ServerReport, url: str) -> str:
     from cachesim.tools.conformance.properties import SERVED
 
     failed = [one for one in found.report.results if one.state == "failed"]
-    wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
-    verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
-    verdict = "SERVER DIED" if found.died else verdict
-    about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
-    lines = [f"{verdict}  ({about})", *(f"found after {sent} requests: {line}" for line, sent in found.early)]
+    lines = [_verdict(found), *(f"found after {sent} requests: {line}" for line, sent in found.early)]
     lines.append(str(found.report))
     for one in failed:
         if one.finding is not None:
@@ -116,3 +123,12 @@ def _text(found: ServerReport, url: str) -> str:
             lines.append(f"{one.name}: cachesim check {shell_word(url)} --only {section} --history {history}")
             lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
     return "\n".join(lines)
+
+
+def _verdict(found: ServerReport) -> str:
+    """Return the verdict with the numbers behind it."""
+    failed = sum(one.state == "failed" for one in found.report.results)
+    wrong = f"WRONG: {counted(failed, 'property', 'properties')} failed"
+    verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
+    about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
+    return f"{'SERVER DIED' if found.died else verdict}  ({about})"

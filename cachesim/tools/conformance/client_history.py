@@ -121,8 +121,8 @@ class History:
 
     @property
     def uncached(self) -> History:
-        """The history with the cache switched off in every request: without named slots, and with a request that arrives
-        together with the others in place of each further completion."""
+        """The history with the cache switched off in every request and without named slots. A request that arrives
+        together with the others takes the place of each further completion."""
         off = tuple(one._replace(cache_prompt=False, id_slot=-1, n_cmpl=1, together=one.together or number > 0)
                     for one in self.asked for number in range(one.n_cmpl))  # fmt: skip
         return history_from_tree(ScenarioLine(self.scenario.words, off))

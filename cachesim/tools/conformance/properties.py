@@ -186,7 +186,7 @@ def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], sa
         for i, warm, cold in group:
             answer = cold if equal(warm, cold, same) else warm
             if not any(equal(answer, one, same) for one in distinct):
-                where = i if distinct else where
+                where = i if len(distinct) == 1 else where
                 distinct.append(answer)
         got = f"{len(distinct)} distinct answers to {len(group)} identical prompts"
         yield Check("identical", len(distinct) == 1, where, "1 distinct answer", got)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.base.escaping import printable_line, xml_text
+from cachesim.base.escaping import printable_line
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -264,34 +263,3 @@ def _finding(found: Finding, common: str) -> Iterator[str]:
     yield from (f"      {'':<{len(str(found.request)) + 8}}  {note}" for note in found.notes)
     yield from [f"      {common}"] if common else ()
     yield f"      again: {found.again}"
-
-
-# JUnit XML: a test suite per section, a test case per property.
-
-def junit(report: Report, name: str = "cachesim") -> str:
-    """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, undecided
-    properties errors; all other states except "ok" become skipped."""
-    root = Element("testsuites", name=xml_text(name))
-    for number, section in enumerate(SECTIONS, 1):
-        mine = [one for one in report.results if one.section == section]
-        suite = SubElement(root, "testsuite", name=f"{number} {section}", tests=str(len(mine)))
-        for tag, key in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-            suite.set(key, str(sum(_tag(one, report.strict) == tag for one in mine)))
-        for one in mine:
-            _case(suite, one, report.strict)
-    indent(root)
-    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _case(suite: Element, result: Result, strict: bool) -> None:
-    case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
-    if tag := _tag(result, strict):
-        found = SubElement(case, tag, message=xml_text(result.why or result.fault or result.sentence))
-        if said is not None:
-            lines = [said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}", *said.notes]
-            found.text = xml_text("\n".join([*lines, f"again: {said.again}"]))
-
-
-def _tag(result: Result, strict: bool) -> str:
-    tags = {"failed": "failure", "undecided": "error", "ok": "", "missed": "failure" if strict else "skipped"}
-    return tags.get(result.state, "skipped")

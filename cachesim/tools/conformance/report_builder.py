@@ -246,7 +246,7 @@ def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally
     if not result.checked:
         return replace(result, state="undecided", why=gap or "no request of this kind was completed")
     nothing = "unseen" in tallies and not any(one.reused for one in tallies.values())
-    if name in VERSUS_COLD and nothing:
+    if name in VERSUS_COLD and name != "drafts" and nothing:
         return replace(result, state="undecided", why=NEVER)
     return result
 

@@ -42,7 +42,7 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     n = min(bounds.most, 2 * max(bounds.near, default=FIRST) + 2)
     yield from burst_lines(n, bounds.at_once)
     if server.dialect == "native":
-        yield BUSY.format(n=min(bounds.most, LONG))
+        yield from (BUSY.format(n=min(bounds.most, LONG), a=answer) for answer in (64, 128, 256))
     if server.dialect == "native" and server.slots > 1:
         full = server.n_ctx * 3 // 5
         yield from [WAITING.format(n=full)] if full <= LONG else []
@@ -54,7 +54,7 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     yield from (interleaved(number, bounds) for number in range(seed * rounds, (seed + 1) * rounds))
 
 
-BUSY = ("B40>r4@0/A{n}>64@0/C9>4{{together}}/D9>4{{together}}/E9>4{{together}}/"
+BUSY = ("B40>r4@0/A{n}>{a}@0/C9>4{{together}}/D9>4{{together}}/E9>4{{together}}/"
         "B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}")  # fmt: skip
 """Requests for the slot that generates another conversation's answer; three others make them arrive late enough."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
@@ -85,7 +85,7 @@ def _joined(requests: Sequence[str]) -> str:
 
 
 @dataclass(slots=True)
-class Conversation:
+class InterruptedTalk:
     """A conversation so far. ``text``: its words; ``known``: words whose length was stated."""
 
     name: str
@@ -98,7 +98,7 @@ def interleaved(number: int, bounds: ParallelBounds) -> str:
     rng = Rng(number, "parallel")
     system = "S" if rng.chance(50) else ""
     lengths = {"S": _length(rng, bounds) // 2 + 1} if system else {}
-    talks = [Conversation(name, [system] if system else []) for name in "ABCD"[:CONVERSATIONS]]
+    talks = [InterruptedTalk(name, [system] if system else []) for name in "ABCD"[:CONVERSATIONS]]
     steps: list[str] = []
     for turn in range(len(STOPS)):
         order = sorted(talks, key=lambda talk: (rng.below(1_000), talk.name))
@@ -108,7 +108,7 @@ def interleaved(number: int, bounds: ParallelBounds) -> str:
     return "/".join(steps)
 
 
-def _turn(rng: Rng, talk: Conversation, turn: int, lengths: dict[str, int], bounds: ParallelBounds,
+def _turn(rng: Rng, talk: InterruptedTalk, turn: int, lengths: dict[str, int], bounds: ParallelBounds,
           together: str) -> str:  # fmt: skip
     """Return the next request of a conversation, and add it to its text."""
     word, answer = (chr(ord(letter) + CONVERSATIONS * turn) for letter in (talk.name, talk.name.lower()))

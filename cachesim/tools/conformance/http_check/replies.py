@@ -71,7 +71,7 @@ def ranked(place: Place) -> list[float]:
 
 def _first(a: ScoredAnswer, b: ScoredAnswer) -> tuple[float, str]:
     """Return the largest difference, and a description of its place. At a place where a single answer lists likely
-    tokens, its tokens decide. ``b`` may have tokens without their text."""
+    tokens, its tokens decide. Answers may have tokens without their text."""
     largest, text = 0.0, "no difference"
     for number, (one, two) in enumerate(zip(a.places, b.places, strict=False)):
         size = _apart(one, two)
@@ -86,7 +86,8 @@ def _first(a: ScoredAnswer, b: ScoredAnswer) -> tuple[float, str]:
         return (largest, text) if a.text == b.text else (inf, "the texts differ")
     if a.tokens != b.tokens:
         return inf, "the tokens differ"
-    return (largest, text) if a.text == b.text or not b.text else (inf, "the texts differ, the tokens do not")
+    alike = a.text == b.text or not (a.text and b.text)
+    return (largest, text) if alike else (inf, "the texts differ, the tokens do not")
 
 
 def _differing(a: Sequence[Any] | None, b: Sequence[Any] | None, number: int) -> tuple[Any, Any] | None:
@@ -169,9 +170,9 @@ def place(found: Any) -> Place:
     if isinstance(found, Mapping | list) and len(found) > LIKELIEST:
         raise Failed(f"{len(found):,} log-probabilities at a place of an answer")
     if isinstance(found, Mapping):
-        listed = found.get("top_logprobs") or found.get("top_probs") or found.get("probs")
-        if isinstance(listed, Mapping | list):
-            return place(listed)
+        for key in ("top_logprobs", "top_probs", "probs"):
+            if isinstance(found.get(key), Mapping | list):
+                return place(found[key])             # empty for a drafted token
         return {key: float(one) for key, one in found.items() if _number(one) and key != "logprob"}
     kept = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
     likely = {name(one, -number): _logprob(one) for number, one in enumerate(kept, 1)}

@@ -83,7 +83,7 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport
     early = list(faults.look(stage, most)) if faults.repeats(stage) and known else []
     stages = ServerStages(stage)
     plan = HistoryPlan("any", wanted.histories, wanted.examples, 6, most, (*wanted.near, *server.sizes), server.tokens,
-                       wanted.only, drafts=server.drafts)  # fmt: skip
+                       wanted.only, keyed={}, drafts=server.drafts)  # fmt: skip
     bounds = bounds_of(server, wanted.at_once, plan.near)
     measured = _noise(stages, wanted, sections, bounds)
     tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
@@ -147,7 +147,7 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
     """Run the suite; return its report with the result on repeatability."""
     only = set(plan.only)
     shared = ["same"] if {"known", "drawn", "parallel"} & only else []           # properties of their histories
-    shared += ["isolation"] if "parallel" in only and plan.keyed else []
+    shared += ["isolation", "faults"] if "parallel" in only else []
     plan = replace(plan, only=(*plan.only, *shared))
     report = make_report(plan, Abilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages))
     results = [_with_number(search.controlled(one), at_once) for one in report.results]

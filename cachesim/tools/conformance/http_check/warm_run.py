@@ -10,7 +10,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
@@ -40,6 +40,15 @@ FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
 def _is_bare(prompt: Tokens) -> bool:
     """True if an image is not between texts of the prompt."""
     return any(map(is_item, (*prompt[:BEFORE], *prompt[-1:])))
+
+
+def _burst_sizes(history: History) -> Iterator[int]:
+    """Yield the tokens of all requests that arrive together: slots may share a context, so that more are refused."""
+    steps, asked = history.scenario.steps, history.asked
+    for group in at_once(step.together for step in steps):
+        if len(group) > 1 or asked[group[0]].n_cmpl > 1:
+            requests = [(steps[number].request, asked[number].n_cmpl) for number in group]
+            yield sum(len(one.prompt) + one.n_predict * times for one, times in requests)
 
 
 class ServerDeath(NamedTuple):
@@ -85,10 +94,13 @@ class ServerRunner:
         if any(_is_bare(step.request.prompt) for step in history.scenario.steps):
             played.gap = BARE
             return played
+        if any(size > self.server.n_ctx - WASH for size in _burst_sizes(history)):
+            played.gap = f"not sent: requests at once that exceed a context of {self.server.n_ctx} tokens"
+            return played
         dictionary = Dictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
         played.groups = at_once(step.together for step in history.scenario.steps)
         try:
-            self._wash(sent.vocabulary, self._slot(played.groups))
+            self._wash(sent.vocabulary, self._slot(history))
             self._warm(played, dictionary, serve)
             self._look_alive(played)
             self._cold(played, spare)
@@ -107,7 +119,7 @@ class ServerRunner:
                                  key=adapter_key(self.server.adapters, text),
                                  fields={**adapter_fields(self.server.adapters, text), **self._placed(asked[number])})
                     for number, one, text in zip(group, requests, lists, strict=True)]  # fmt: skip
-            said = self._send(asks, self._slot(played.groups), serve)
+            said = self._send(asks, self._slot(played.history), serve)
             played.asks += asks
             played.warm += said
             for request, one in zip(requests, said, strict=True):
@@ -154,7 +166,7 @@ class ServerRunner:
 
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply to a request."""
-        return self._one(ask, self._slot([]), partial(one_by_one, cold) if self.server.drafts else cold)
+        return self._one(ask, self._slot(None), partial(one_by_one, cold) if self.server.drafts else cold)
 
     def _cold(self, played: HistoryRun, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
@@ -181,9 +193,10 @@ class ServerRunner:
         except Failed as failed:
             return failed
 
-    def _slot(self, groups: Sequence[Sequence[int]]) -> int:
-        """Return the slot of a history. Without concurrent requests it is slot 0: several slots would hide reuse."""
-        several = any(len(group) > 1 for group in groups)
+    def _slot(self, history: History | None) -> int:
+        """Return the slot of a history, or of cold requests: slot 0, since several slots would hide reuse. The server
+        chooses if requests arrive together or name slots."""
+        several = history is not None and (history.has_bursts or any(one.id_slot >= 0 for one in history.asked))
         return 0 if self.server.dialect == "native" and self.server.slots > 1 and not several else -1
 
     def _vocabulary(self) -> list[int]:

@@ -1,0 +1,84 @@
+"""Reports for CI: JUnit XML, and a summary in Markdown."""
+
+from __future__ import annotations
+
+from typing import Iterator
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from cachesim.base.escaping import printable_line, xml_text
+from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report, Result, SectionCount
+
+# JUnit XML: a test suite per section, a test case per property, or for all histories of a section without properties.
+
+def junit(report: Report, name: str = "cachesim") -> str:
+    """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, all other
+    states except "ok" become skipped, with the reason as the message."""
+    root = Element("testsuites", name=xml_text(name))
+    for number, section in enumerate(SECTIONS, 1):
+        mine = [*(one for one in report.results if one.section == section), *_families(report, section)]
+        suite = SubElement(root, "testsuite", name=f"{number} {section}", tests=str(len(mine)), errors="0")
+        for tag, key in (("failure", "failures"), ("skipped", "skipped")):
+            suite.set(key, str(sum(_tag(one, report.strict) == tag for one in mine)))
+        for one in mine:
+            _case(suite, one, report.strict)
+    indent(root)
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _families(report: Report, section: str) -> Iterator[Result]:
+    """Yield a result for the histories of a section that has no properties of its own."""
+    count = report.counts.get(section, SectionCount())
+    if not MEMBERS[section] and count.histories:
+        why = f"{count.failed} of {count.histories} histories failed: {', '.join(count.names)}" if count.failed else ""
+        yield Result("histories", section, SECTIONS[section], "failed" if count.failed else "ok", why=why)
+
+
+def _case(suite: Element, result: Result, strict: bool) -> None:
+    case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
+    if tag := _tag(result, strict):
+        state = "" if tag == "failure" else f"{result.state}: "
+        found = SubElement(case, tag, message=xml_text(f"{state}{_why(result)}"))
+        if said is not None:
+            found.text = xml_text("\n".join(_lines(said)))
+
+
+def _tag(result: Result, strict: bool) -> str:
+    tags = {"failed": "failure", "ok": "", "missed": "failure" if strict else "skipped"}
+    return tags.get(result.state, "skipped")
+
+
+def _why(result: Result) -> str:
+    return result.why or result.fault or result.sentence
+
+
+def _lines(said: Finding) -> list[str]:
+    return [said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}", *said.notes,
+            f"again: {said.again}"]  # fmt: skip
+
+
+# Markdown: the verdict, a row per property that was judged, the failures in full.
+
+def summary(report: Report, verdict: str, name: str) -> str:
+    """Return the report as Markdown, for the summary of a CI job. ``verdict``: a line; ``name``: of the server."""
+    shown = [one for one in report.results if one.state not in ("skipped", "unsupported")]
+    rows = [f"| {one.section} | {one.name} | {one.state} | {_cell(_number(one))} |" for one in shown]
+    lines = [f"### cachesim check {_cell(name)}: {_cell(verdict)}", "",
+             "| section | property | state | |", "| --- | --- | --- | --- |", *rows]  # fmt: skip
+    for one in shown:
+        if one.state == "failed" and one.finding is not None:
+            lines += ["", f"**{one.name}**: {_cell(_why(one))}", ""]
+            lines += [f"    {printable_line(text)}" for text in _lines(one.finding)]
+    return "\n".join(lines) + "\n"
+
+
+def _number(result: Result) -> str:
+    """Return the number of checks, or the reason for the state."""
+    checked = f"{result.checked} checks" if result.checked else ""
+    return "; ".join(filter(None, [checked, _why(result) if result.state != "ok" else result.why]))
+
+
+def _cell(text: str) -> str:
+    """Return a text in which Markdown and HTML have no effect."""
+    plain = printable_line(text).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]()#|!~" else sign for sign in plain)
+

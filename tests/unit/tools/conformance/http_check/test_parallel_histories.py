@@ -1,0 +1,162 @@
+"""Tests of the histories whose requests arrive together, and of their checks on servers in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.corpus import line_history
+from cachesim.tools.conformance.fingerprint import identical
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check.dialect import identify_server
+from cachesim.tools.conformance.http_check.parallel_histories import (
+    ParallelBounds,
+    bounds_of,
+    interleaved,
+    parallel_lines,
+)
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check
+from cachesim.tools.conformance.http_check.warm_run import _burst_sizes
+from cachesim.tools.conformance.properties import checks
+from cachesim.tools.conformance.protocol import CacheRequest, Reply
+from tests.unit.tools.conformance.http_check.in_process import NATIVE, PROPS, InProcess, Toy, stage_of
+
+BOUNDS = ParallelBounds(4, 300, (16, 64))
+QUICK = CheckOptions(("parallel",), examples=1, tolerance=0.005, rounds=2)
+
+
+def server_of(slots=4, n_ctx=4096, **facts):
+    props = {**PROPS, "total_slots": slots, "default_generation_settings": {"n_ctx": n_ctx}}
+    return replace(identify_server(InProcess(None, {**NATIVE, "/props": props})), **facts)
+
+
+@pytest.mark.parametrize("slots, at_once, wanted", [(4, 0, 4), (1, 0, 2), (64, 0, 16), (4, 6, 6)])
+def test_as_many_requests_arrive_together_as_the_server_has_slots(slots, at_once, wanted):
+    server = server_of(slots)
+    lines = list(parallel_lines(server, bounds_of(server, at_once, (16,)), 0, 0))
+    first = parse_history(lines[0]).scenario.steps
+    assert len(first) == wanted and len({step.request.prompt for step in first}) == 1
+
+
+@pytest.mark.parametrize("n_ctx", [256, 512, 4096])
+@pytest.mark.parametrize("slots, drafts", [(1, False), (2, True), (4, False)])
+def test_all_lines_are_histories_that_fit_into_one_context(slots, drafts, n_ctx):
+    server = server_of(slots, n_ctx, drafts=drafts)
+    lines = list(parallel_lines(server, bounds_of(server, 0, (16, 64)), 40, 1))
+    small = [line for line in lines if all(size <= n_ctx - 5 for size in _burst_sizes(line_history(line, True)))]
+    assert len(set(lines)) == len(lines) and len(small) >= len(lines) - 4
+    assert all(("n_cmpl" in "".join(lines)) is (slots > 1 and not drafts) for _ in lines)
+
+
+def test_four_conversations_are_interleaved_and_some_clients_disconnect():
+    histories = [line_history(interleaved(number, BOUNDS), True) for number in range(60)]
+    assert len({history.line for history in histories}) == 60
+    assert interleaved(7, BOUNDS) == interleaved(7, BOUNDS)
+    for history in histories:
+        asked = history.asked
+        assert len(asked) == 12 and all(one.cancel_after is None for one in asked[-4:])
+        assert sum(one.together for one in asked) >= 3
+        last = [step.request.prompt for step in history.scenario.steps[-4:]]
+        assert len(set(last)) == 4
+    stopped = [sum(one.cancel_after is not None for one in history.asked) for history in histories]
+    assert min(stopped) == 0 and max(stopped) >= 3
+
+
+def runs(*answers, cold="c"):
+    """Return a run in which identical prompts that arrive together get these answers."""
+    count = len(answers)
+    asks = [CacheRequest((1, 2)) for _ in range(count)]
+    replies = [[Reply(fingerprint=one) for one in said] for said in (answers, cold * count)]
+    line = "A2" + "/A{together}" * (count - 1)
+    return HistoryRun(parse_history(line), asks, replies[1], [None] * count, replies[0], [range(count)])
+
+
+@pytest.mark.parametrize("answers, number, where", [("ccc", 1, 0), ("cxc", 2, 1), ("xyz", 3, 1),
+                                                    ("ccx", 2, 2), ("xxx", 1, 0)])  # fmt: skip
+def test_the_distinct_answers_to_identical_prompts_are_counted(answers, number, where):
+    found = [one for one in checks(runs(*answers), identical) if one.name == "identical"]
+    assert [(one.ok, one.request) for one in found] == [(number == 1, where)]
+    assert found[0].got == f"{number} distinct answers to 3 identical prompts"
+
+
+def test_two_small_differences_from_the_cold_answer_are_one_answer():
+    found = [one for one in checks(runs(4, 6, cold=[5]), lambda a, b: abs(a - b) <= 1) if one.name == "identical"]
+    assert [one.ok for one in found] == [True]
+
+
+def checked(complete, slots=2, wanted=QUICK, most=4_000):
+    pages = {**NATIVE, "/props": {**PROPS, "total_slots": slots}}
+    http = InProcess(complete, pages, most)
+    return check(http, identify_server(http), wanted)
+
+
+def states(found):
+    return {one.name: one.state for one in found.report.results if one.state != "skipped"}
+
+
+def test_a_sound_server_gets_no_alarm_and_the_number_of_answers_is_reported():
+    found = checked(Toy(keeps=8))
+    assert "failed" not in states(found).values() and states(found)["identical"] == "ok"
+    why = next(one.why for one in found.report.results if one.name == "identical")
+    assert why == "1 distinct answer to 2 identical prompts at once"
+    assert found.report.counts["parallel"].histories >= 10
+
+
+class Busy(Toy):
+    """Answers a request for a named slot wrong while ``when`` holds for its body."""
+
+    def __init__(self, when):
+        super().__init__(keeps=8)
+        self.when = when
+
+    def __call__(self, body):
+        wrong = self.when(body)
+        status, said = super().__call__(body)
+        if wrong:
+            said["tokens"] = [token + 1 for token in said["tokens"]]
+            said["completion_probabilities"][0]["top_logprobs"][0]["logprob"] -= 3.0
+        return status, said
+
+
+def test_an_answer_that_is_wrong_for_a_busy_slot_is_found_and_shrunk():
+    def busy(body):
+        named.append(body.get("id_slot"))
+        return body["cache_prompt"] and named[-2:] == [None, 0]
+
+    named = []
+    found = checked(Busy(busy))
+    lines = [one.finding.line for one in found.report.results if one.state == "failed" and one.finding]
+    assert lines and all("@0" in line for line in lines)
+
+
+def test_further_completions_are_compared_with_the_first():
+    def complete(body):
+        status, said = toy({key: value for key, value in body.items() if key != "n_cmpl"})
+        if body.get("n_cmpl", 1) == 1:
+            return status, said
+        other = {**said, "tokens": [token + 1 for token in said["tokens"]], "completion_probabilities": []}
+        return status, [said, other][: body["n_cmpl"]]
+
+    toy = Toy(keeps=8)
+    stage = stage_of(complete, slots=2)
+    played = stage.play(parse_history("A9>4{n_cmpl=2}"))
+    assert played.warm[0].tokens != played.cold[0].tokens and "n_cmpl" not in stage.http.asked[-1][1]
+
+
+def test_a_history_that_names_slots_uses_them_and_others_use_slot_0():
+    stage = stage_of(Toy(keeps=8), slots=2)
+    stage.twice = 0
+    stage.play(parse_history("A9@1/B5@7/A.C2"))
+    assert [body.get("id_slot") for _, body in stage.http.asked] == [None, 1, None, None, 0, 0, 0]
+    stage.play(parse_history("A9/B5"))
+    assert [body.get("id_slot") for _, body in stage.http.asked[7:]] == [0] * 5
+
+
+def test_requests_at_once_that_exceed_a_context_are_not_sent():
+    stage = stage_of(Toy())
+    sent = stage.http.sent
+    played = stage.play(parse_history("A3000/B2000{together}"))
+    assert played.gap == "not sent: requests at once that exceed a context of 4096 tokens" and stage.http.sent == sent
+    assert not stage.play(parse_history("A3000/B2000")).gap
