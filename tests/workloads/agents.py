@@ -42,12 +42,12 @@ def every() -> Iterator[AgentCell]:
     yield from (AgentCell(kind, clients, gib) for kind in MODELS for clients in CLIENTS for gib in MEMORY)
 
 
-def run_cell(one: AgentCell, known: dict[object, AgentCost]) -> dict[str, Any]:
+def run_cell(cell: AgentCell, known: dict[object, AgentCost]) -> dict[str, Any]:
     """Return the line of a cell. ``known``: costs of earlier cells."""
-    load = recorded_workload(shipped_sessions(), "recorded sessions", one.clients, LONGEST)
-    search = AgentSearch(PROFILE, MODELS[one.kind], one.gib * GIB, one.clients, load, known)
-    data = agents_data(search, search.advice(), MODELS[one.kind], one.gib * GIB, None)
-    return {"kind": one.kind, "clients": one.clients, "gib": one.gib, **data}
+    load = recorded_workload(shipped_sessions(), "recorded sessions", cell.clients, LONGEST)
+    search = AgentSearch(PROFILE, MODELS[cell.kind], cell.gib * GIB, cell.clients, load, known)
+    data = agents_data(search, search.advice(), MODELS[cell.kind], cell.gib * GIB, None)
+    return {"kind": cell.kind, "clients": cell.clients, "gib": cell.gib, **data}
 
 
 def read(path: Path) -> dict[AgentCell, dict[str, Any]]:
@@ -112,9 +112,9 @@ def percent(cost: Mapping[str, Any]) -> str:
 
 def waiting_free(line: Mapping[str, Any]) -> str:
     """Return the best setting in which no request waits, if it is another one."""
-    if line["best"]["parallel"]:
+    if not line["best"]["waits"]:
         return "the same"
-    found = next((one for one in line["next"] if one["parallel"]), None)
+    found = next((one for one in line["next"] if not one["waits"]), None)
     return "none fits" if found is None else f"{percent(found)}: `{found['flags']}`"
 
 

@@ -35,16 +35,15 @@ def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int
     }  # fmt: skip
 
 
-def _setting(one: CostlySetting, search: AgentSearch, word: str) -> Data:
-    setting = one.setting
+def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
+    setting = costly.setting
     words = [text for flag in flags_of(setting.options, search) for text in flag.split()]
     model = word if "/" in word or "." in word else "MODEL"
     return {
         "command": shell_command([*search.agents.program, model, *words]), "flags": shell_command(words),
         "options": [{"name": name, "value": value} for name, value in setting.options.items()],
         "bytes": setting.total, "less_precise": setting.imprecise,
-        "parallel": search.serves_all(one),
-        **_cost(one.cost),
+        "waits": not search.serves_all(costly), **_cost(costly.cost),
     }  # fmt: skip
 
 
@@ -155,9 +154,9 @@ def _shown(cost: Mapping[str, Any]) -> str:
     return f"{100 * cost['share']:.2f} %{lost}"
 
 
-def _notes(one: Mapping[str, Any]) -> str:
-    waiting = "" if one["parallel"] else ", requests wait for a slot"
-    return waiting + (", less precise rows" if one["less_precise"] else "")
+def _notes(setting: Mapping[str, Any]) -> str:
+    waiting = ", requests wait for a slot" if setting["waits"] else ""
+    return waiting + (", less precise rows" if setting["less_precise"] else "")
 
 
 def _cost_line(unscaled: Data, best: Data) -> str:

@@ -127,10 +127,10 @@ class AgentSearch:
                 or self.judged([one for one in self.first if self.serves_all(one)], 1)[0])  # fmt: skip
         return [*best[: SHOWN - len(more[:1])], *more[:1]]
 
-    def serves_all(self, one: CostlySetting) -> bool:
+    def serves_all(self, costly: CostlySetting) -> bool:
         """True if a request never waits for another client's."""
         manual = self.engine.manual
-        return not manual.slots or manual.slot_count({**manual.defaults, **one.setting.options}) >= self.clients
+        return not manual.slots or manual.slot_count({**manual.defaults, **costly.setting.options}) >= self.clients
 
     def _leaves_much(self, cost: AgentCost) -> bool:
         return bool(cost.unanswered) or (cost.evaluated - cost.least) * WORTH > cost.prompt
@@ -157,9 +157,8 @@ class AgentSearch:
         return found
 
     def judged(self, first: Sequence[CostlySetting], most: int) -> tuple[list[CostlySetting], list[CostlySetting]]:
-        """Return the best settings with correct answers, at least ``most`` of them if there are as many, and those with
-        wrong answers that were tried before. Of settings that cost as much in the first comparison, those with more
-        memory come last."""
+        """Return the best settings with correct answers, ``most`` of them if there are as many, and those with wrong
+        answers that were tried before. Settings of a new cost are tried before settings of a cost that was tried."""
         best, wrong, ordered = list[CostlySetting](), list[CostlySetting](), _unlike_first(first)
         for one in progress(ordered, len(ordered), "judging the best"):
             found = one._replace(cost=self._judged(one.setting))

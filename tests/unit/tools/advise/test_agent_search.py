@@ -14,8 +14,9 @@ PROFILE = "llama_cpp@b11549"
 
 def conversation(name, turns, each=128, size=64, start=0.0):
     """Return a session whose prompts grow by ``each`` blocks."""
-    requests = [RecordedRequest(start + 10 * i, start + 10 * i + 1, each * size * i + 5, 3, tuple(range(1, each * i + 1)))
-                for i in range(1, turns + 1)]  # fmt: skip
+    times = [start + 10 * i for i in range(turns)]
+    requests = [RecordedRequest(at, at + 1, each * size * n + 5, 3, tuple(range(1, each * n + 1)))
+                for n, at in enumerate(times, 1)]  # fmt: skip
     return WorkloadSession(name, "test", size, tuple(requests))
 
 
@@ -51,7 +52,7 @@ def test_settings_that_do_not_fit_are_left_out():
 
 
 def test_too_little_memory_is_refused():
-    with pytest.raises(BadInput, match="no setting fits: the smallest takes 0.3 GiB"):
+    with pytest.raises(BadInput, match=r"no setting fits: the smallest takes 0\.3 GiB"):
         alternating(room=0.1).advice()
 
 

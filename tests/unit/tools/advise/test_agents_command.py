@@ -1,4 +1,4 @@
-"""Tests of ``cachesim advise --for agents``: the command line comes first, errors are one line, JSON has every number."""
+"""Tests of ``cachesim advise --for agents``: the command line comes first, errors are a line, JSON has every number."""
 
 import json
 import shlex
