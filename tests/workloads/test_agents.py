@@ -49,12 +49,13 @@ def test_cells_that_are_there_are_not_run_again(tmp_path, monkeypatch):
     lines.write_text("".join(whole[:-1]) + whole[-1][:40] + "\n", "utf-8")
     missing = AgentCell(*(json.loads(whole[-1])[name] for name in ("kind", "clients", "gib")))
     monkeypatch.setattr(agents, "run_cell", lambda one, known: ran.append(one) or json.loads(whole[-1]))
-    main(["--lines", str(lines), "--page", str(target)])
+    which = ["--only", missing.kind, "--clients", str(missing.clients)]
+    main(["--lines", str(lines), "--page", str(target), *which])
     assert ran == [missing]
     assert target.read_text("utf-8") == PAGE.read_text("utf-8")
 
 
 def test_a_missing_cell_is_marked():
     lines = read(LINES)
-    del lines[AgentCell("window", 3, 64)]
-    assert "| 3 | 64 | not run |  |  |  |" in page(lines)
+    del lines[AgentCell("window", 1, 64)]
+    assert "## Window (gpt-oss)" in page(lines) and page(lines).count("| 1 | 64 | not run |  |  |  |") == 1
