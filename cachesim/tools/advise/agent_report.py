@@ -96,6 +96,8 @@ def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search:
         if each < longest:
             return f"the largest context that fits: {each:,} tokens for a slot; the longest request has {longest:,}"
         return f"each slot holds the longest request ({longest:,} tokens)"
+    if name in search.agents.filled:
+        return "as many as fit into the memory"
     if rival is None:
         return "no other value was tried"
     value = rival.setting.options.get(name, _default(name, search))
@@ -111,9 +113,8 @@ def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search:
 
 
 def _than(mine: CostlySetting, rival: CostlySetting) -> str:
-    if mine.setting.total < rival.setting.total:
-        return f"but takes more memory ({_gib(rival.setting.total)} instead of {_gib(mine.setting.total)})"
-    return "in as much memory"
+    less, more = _gib(mine.setting.total), _gib(rival.setting.total)
+    return "in as much memory" if less == more else f"but takes more memory ({more} instead of {less})"
 
 
 def _percent(cost: AgentCost) -> str:

@@ -94,7 +94,7 @@ class AgentSearch:
         self.engine: Engine = engine_of(profile)
         self.profile, self.model, self.room, self.clients, self.load = profile, real_model(word), room, clients, load
         self.forms, self.agents = agent_forms(self.engine)
-        self.sizes, self.scale = sizes_of(word), load.scale(self.model.window)
+        self.sizes, self.scale = sizes_of(word), load.scale(self.model.window, self.agents.unit)
         self.excluded: list[FittedSetting] = []
         self.first: list[CostlySetting] = []
         self.suspects = set[int]()

@@ -37,9 +37,9 @@ class AgentWorkload(NamedTuple):
         found = self.servers[server]
         return played_within(found, scale) if isinstance(found, WorkloadSession) else found
 
-    def scale(self, window: int) -> int:
-        """Return how many tokens run as one, for a model with windows of this size (0 = none)."""
-        return gcd(SCALE, self.block_size, window)
+    def scale(self, *units: int) -> int:
+        """Return how many tokens run as one, a divisor of these units (0 = none)."""
+        return gcd(SCALE, self.block_size, *units)
 
 
 def longest_request(session: WorkloadSession) -> int:

@@ -1,9 +1,12 @@
 """Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch
+from cachesim.engines.registry import engine_of
+from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch, agent_forms
 from cachesim.tools.advise.agent_workload import recorded_workload
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
@@ -91,5 +94,6 @@ def test_a_known_cost_is_not_computed_again():
 
 
 def test_an_engine_without_settings_is_refused():
-    with pytest.raises(BadInput, match="no settings for agents are known for sglang"):
-        alternating(profile="sglang@0.5.23")
+    engine = replace(engine_of(PROFILE), memory=lambda: None)
+    with pytest.raises(BadInput, match="no settings for agents are known for llama_cpp"):
+        agent_forms(engine)

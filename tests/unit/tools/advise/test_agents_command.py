@@ -56,6 +56,10 @@ def test_other_servers_have_their_own_flags(capsys):
     assert out.startswith("mlx_lm.server --model MODEL --prompt-cache-size ")
     _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "ik_llama@main")
     assert out.startswith("llama-server -m MODEL -np ")
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "vllm")
+    assert out.startswith("vllm serve MODEL --block-size ")
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "sglang")
+    assert out.startswith("python3 -m sglang.launch_server --model-path MODEL --max-total-tokens ")
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -65,7 +69,7 @@ def test_other_servers_have_their_own_flags(capsys):
     ((*AGENTS, "-np", "2"), "--set cannot be combined with --for agents"),
     ((*AGENTS, "-p", "mlx_lm", "-p", "ik_llama"), "--for agents takes one rule set"),
     ((*AGENTS, "-p", "xyz"), "unknown profile"),
-    ((*AGENTS, "-p", "vllm"), "no settings for agents are known for vllm"),
+    ((*AGENTS[:2], "--model", "mamba-2", *AGENTS[4:], "-p", "vllm"), "blocks of models with recurrent layers"),
     ((*AGENTS[:5], "0GiB"), "expected a size such as 32GiB, found '0GiB'"),
     ((*AGENTS[:5], "-3"), "--memory"), ((*AGENTS[:5], "9" * 400), "expected a size"),
     ((*AGENTS, "--clients", "0"), "must be 1 to 64"), ((*AGENTS, "--clients", "65"), "must be 1 to 64"),
