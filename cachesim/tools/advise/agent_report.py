@@ -38,7 +38,7 @@ def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int
 def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
     setting = costly.setting
     words = [text for flag in flags_of(setting.options, search) for text in flag.split()]
-    model = word if "/" in word or "." in word else "MODEL"
+    model = word if word.endswith(".gguf") else "MODEL"
     return {
         "command": shell_command([*search.agents.program, model, *words]), "flags": shell_command(words),
         "options": [{"name": name, "value": value} for name, value in setting.options.items()],

@@ -2,11 +2,13 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import read_flags
+from tests.unit.engines.test_model_sizes import QWEN_KEYS, gguf
 
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
 SESSION = "tests/workloads/data/chat.jsonl"
@@ -49,6 +51,15 @@ def test_weights_are_subtracted(capsys):
     assert data["room"] == 1 << 29 and data["best"]["bytes"] <= 1 << 29
     _, out, _ = told(capsys, *AGENTS, SESSION, "--weights", "11.5")
     assert "11.5 GiB of them for weights" in " ".join(out.split())
+
+
+def test_a_gguf_has_its_weights_and_its_name(capsys, tmp_path):
+    file = tmp_path / "a model.gguf"
+    Path(gguf(tmp_path, "qwen3next", QWEN_KEYS, b"x" * 1000)).rename(file)
+    _, text, _ = told(capsys, "--for", "agents", "--model", str(file), "--memory", "3", SESSION, "--json")
+    data = json.loads(text)["agents"]
+    assert data["weights"] == file.stat().st_size == data["memory"] - data["room"]
+    assert shlex.split(data["best"]["command"])[:3] == ["llama-server", "-m", str(file)]
 
 
 def test_other_servers_have_their_own_flags(capsys):
