@@ -129,8 +129,8 @@ class AgentSearch:
 
     def serves_all(self, costly: CostlySetting) -> bool:
         """True if a request never waits for another client's."""
-        manual = self.engine.manual
-        return not manual.slots or manual.slot_count({**manual.defaults, **costly.setting.options}) >= self.clients
+        width = self.agents.width
+        return not width or int(costly.setting.options[width]) >= self.clients
 
     def _leaves_much(self, cost: AgentCost) -> bool:
         return bool(cost.unanswered) or (cost.evaluated - cost.least) * WORTH > cost.prompt

@@ -45,7 +45,7 @@ def test_a_reason_names_the_best_of_other_values(rival, reason):
 def test_a_context_holds_the_longest_request_or_is_the_largest_that_fits():
     data, _ = told(costly(500, parallel=1), clients=1, tokens=1)
     assert "largest context that fits: 4,096 tokens for a slot; the longest request has 8,200" in str(data["reasons"])
-    data, _ = told(costly(500, parallel=1)._replace(setting=FittedSetting({"ctx_size": 8448}, GIB, 0, False)), tokens=1)
+    data, _ = told(costly(500, parallel=1)._replace(setting=FittedSetting({"ctx_size": 8448, "parallel": 1}, GIB, 0, False)), tokens=1)
     assert "each slot holds the longest request (8,200 tokens)" in str(data["reasons"])
 
 

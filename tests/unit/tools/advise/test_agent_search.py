@@ -80,9 +80,11 @@ def test_less_precise_rows_must_save_tokens():
     assert (best - found.best[0].cost.units) * WORTH >= 1
 
 
-def test_one_of_the_settings_serves_all_clients():
-    search = alternating("qwen3-next", 16)
-    assert any(search.serves_all(one) for one in search.advice().best)
+@pytest.mark.parametrize(("profile", "option"), [(PROFILE, "parallel"), ("mlx_lm@0.32.2", "decode_concurrency")])
+def test_one_of_the_settings_serves_all_clients(profile, option):
+    search = alternating("qwen3-next", 16, profile=profile)
+    assert [search.serves_all(one) for one in search.advice().best if one.setting.options[option] >= 2]
+    assert not any(search.serves_all(one) for one in search.first if one.setting.options[option] < 2)
 
 
 def test_a_known_cost_is_not_computed_again():
