@@ -85,8 +85,9 @@ The recorded sessions come with cachesim (callanjfox/kv-cache-tester, Apache-2.0
 {most} tokens are left out. As many sessions as there are agents use a server at the same time; they share no text. All
 settings of `{profile}` that fit run on the servers with the longest requests, with 64 tokens simulated as one. The best
 run on all servers, and their answers are compared with a cold run's. The best setting runs once more, unscaled: this is
-the number in the column *evaluated*; the last column has scaled numbers. Costs that differ by less than 0.1 % of the
-prompt tokens count as equal; among equals, the setting with the least memory is the best. Times are not simulated.
+the number in the column *evaluated*. If another setting is better then, that one runs unscaled, too. Costs that differ
+by less than 0.1 % of the prompt tokens count as equal; among equals, the setting with the least memory is the best.
+Times are not simulated.
 """
 HEAD = ("agents", "GiB", "flags", "evaluated", "takes", "no request waits")
 TITLES = {"attention": "Attention", "window": "Window", "hybrid": "Hybrid"}
@@ -100,8 +101,8 @@ def rows(kind: str, lines: Mapping[AgentCell, Mapping[str, Any]]) -> Iterator[li
         if line is None or line["best"] is None:
             yield [*head, "not run" if line is None else "wrong answers only", "", "", ""]
             continue
-        best, cost = line["best"], line["unscaled"]
-        yield [*head, f"`{best['flags']}`", percent(cost), f"{best['bytes'] / GIB:.1f}", waiting_free(line)]
+        best = line["best"]
+        yield [*head, f"`{best['flags']}`", percent(best), f"{best['bytes'] / GIB:.1f}", waiting_free(line)]
 
 
 def percent(cost: Mapping[str, Any]) -> str:
@@ -121,7 +122,7 @@ def waiting_free(line: Mapping[str, Any]) -> str:
 def page(lines: Mapping[AgentCell, Mapping[str, Any]]) -> str:
     """Return the page."""
     first = next(iter(lines.values()))
-    cost, load = first["unscaled"], first["workload"]
+    cost, load = first["best"], first["workload"]
     tables = "".join(f"## {TITLES[kind]} ({MODELS[kind]})\n\n{table(HEAD, rows(kind, lines))}\n" for kind in MODELS)
     return TEXT.format(
         sessions=load["sessions"], requests=cost["requests"], tokens=f"{cost['prompt_tokens'] / 1e6:.1f}",

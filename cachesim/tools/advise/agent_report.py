@@ -29,7 +29,6 @@ def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int
         "scale": search.scale, "tried": len(advice.first), "excluded": len(advice.excluded),
         "smallest_excluded": min((one.total for one in advice.excluded), default=None),
         "best": shown[0] if shown else None, "next": shown[1:],
-        "unscaled": _cost(advice.unscaled) if advice.unscaled else None,
         "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
         "reasons": list(_reasons(search, advice)) if shown else [],
     }  # fmt: skip
@@ -49,7 +48,8 @@ def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
 
 def _cost(cost: AgentCost) -> Data:
     return {"prompt_tokens": cost.prompt, "evaluated": cost.evaluated, "share": _share(cost), "bound": cost.least,
-            "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong}  # fmt: skip
+            "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong,
+            "scale": cost.scale}  # fmt: skip
 
 
 def _share(cost: AgentCost) -> float:
@@ -134,7 +134,7 @@ def agents_report(data: Data) -> Iterator[RenderableType]:
         yield Text(f"every setting gives wrong answers ({data['wrong_settings']} tried)", "bold red")
     else:
         yield as_typed(data["best"]["command"], "bold cyan")
-        yield indented(_cost_line(data["unscaled"], data["best"]), "bold")
+        yield indented(_cost_line(data["best"]), "bold")
         if data["best"]["unanswered"]:
             yield indented(_unanswered(data["best"]), "bold red")
         yield indented(f"at most {_gib(data['best']['bytes'])} for caches, {_room(data)}")
@@ -160,10 +160,10 @@ def _notes(setting: Mapping[str, Any]) -> str:
     return waiting + (", less precise rows" if setting["less_precise"] else "")
 
 
-def _cost_line(unscaled: Data, best: Data) -> str:
-    bound = 100 * unscaled["bound"] / max(1, unscaled["prompt_tokens"])
-    return (f"{100 * unscaled['share']:.2f} % of the prompt tokens evaluated ({unscaled['evaluated']:,} of "
-            f"{unscaled['prompt_tokens']:,}); any server: at least {bound:.2f} %{_notes(best)}")  # fmt: skip
+def _cost_line(best: Data) -> str:
+    bound = 100 * best["bound"] / max(1, best["prompt_tokens"])
+    return (f"{100 * best['share']:.2f} % of the prompt tokens evaluated ({best['evaluated']:,} of "
+            f"{best['prompt_tokens']:,}); any server: at least {bound:.2f} %{_notes(best)}")  # fmt: skip
 
 
 def _unanswered(cost: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Search for the server settings of a workload of agents in a given memory.
 
 All settings run on the servers with the longest requests. The best of them run on all servers, and their answers are
-judged. Tokens are scaled there; the winner runs again unscaled. Less precise rows are tried if the best setting without
-them leaves much to gain.
+judged. Tokens are scaled there. The winner runs again unscaled; if another setting is better then, that one runs
+unscaled, too. Less precise rows are tried if the best setting without them leaves much to gain.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class AgentCost(NamedTuple):
     requests: int
     unanswered: int
     wrong: int | None = None        # answers, None = not judged
+    scale: int = 1                  # tokens that ran as one
 
     @property
     def units(self) -> int:
@@ -71,14 +72,12 @@ class CostlySetting(NamedTuple):
 
 
 class AgentAdvice(NamedTuple):
-    """Result of a search. ``best``: the best settings with correct answers; ``wrong``: settings that come before the
-    last of them in the first comparison and give wrong answers, with the cost up to the first server that does;
-    ``unscaled``: cost of the best; ``first``: all settings on a part of the servers; ``excluded``: settings that do not
-    fit."""
+    """Result of a search. ``best``: the best settings with correct answers, the first unscaled; ``wrong``: settings
+    with wrong answers that were tried before the last of them, with the cost up to the first server that gives them;
+    ``first``: all settings on a part of the servers; ``excluded``: settings that do not fit."""
 
     best: Sequence[CostlySetting]
     wrong: Sequence[CostlySetting]
-    unscaled: AgentCost | None
     first: Sequence[CostlySetting]
     excluded: Sequence[FittedSetting]
 
@@ -116,8 +115,18 @@ class AgentSearch:
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
-        unscaled = self.cost(best[0].setting, range(len(self.load.servers)), 1) if best else None
-        return AgentAdvice(self._shown(best), wrong, unscaled, self.first, self.excluded)
+        return AgentAdvice(self._shown(self.confirmed(best)), wrong, self.first, self.excluded)
+
+    def confirmed(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
+        """Return the settings by rank after runs without scaling, so many that the first of them has such a cost."""
+        found, run = list(best), set[str]()
+        while found and str(found[0].setting.options) not in run:
+            setting, cost = found[0]
+            run.add(str(setting.options))
+            whole = self.cost(setting, range(len(self.load.servers)), 1)
+            found[0] = CostlySetting(setting, whole._replace(wrong=cost.wrong))
+            found.sort(key=lambda one: one.rank)
+        return found
 
     def _shown(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
         """Return the best settings; the last of them with a slot for each client, if the others have fewer."""
@@ -176,7 +185,7 @@ class AgentSearch:
             if found[-1].wrong:
                 self.suspects.add(server)
                 break
-        return AgentCost(*map(sum, zip(*found, strict=True)))
+        return AgentCost(*map(sum, zip(*found, strict=True)))._replace(scale=self.scale)
 
     def cost(self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED) -> AgentCost:
         """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
@@ -229,4 +238,4 @@ def summed(cells: Iterable[Cell], scale: int) -> AgentCost:
     prompt, evaluated, least = (scale * sum(numbers) for numbers in zip(
         *((one.prompt, one.evaluated, one.least) for one in found), strict=True))  # fmt: skip
     return AgentCost(prompt, evaluated, least, sum(one.requests for one in found),
-                     sum(one.refused + one.died for one in found), sum(judged) if judged else None)  # fmt: skip
+                     sum(one.refused + one.died for one in found), sum(judged) if judged else None, scale)  # fmt: skip

@@ -22,7 +22,7 @@ def told(*tried, best=None, wrong=(), excluded=(), clients=2, tokens=4):
     load = recorded_workload([conversation("s", tokens)], "recorded sessions", clients, 0)
     search = AgentSearch("llama_cpp@b11549", "qwen3", 8 * GIB, clients, load)
     best = tried[:4] if best is None else best
-    advice = AgentAdvice(best, wrong, tried[0].cost if best else None, tried, excluded)
+    advice = AgentAdvice(best, wrong, tried, excluded)
     data = agents_data(search, advice, "qwen3", 8 * GIB, None)
     return data, " ".join(as_text(*agents_report(data)).split())
 
@@ -45,7 +45,8 @@ def test_a_reason_names_the_best_of_other_values(rival, reason):
 def test_a_context_holds_the_longest_request_or_is_the_largest_that_fits():
     data, _ = told(costly(500, parallel=1), clients=1, tokens=1)
     assert "largest context that fits: 4,096 tokens for a slot; the longest request has 8,200" in str(data["reasons"])
-    data, _ = told(costly(500, parallel=1)._replace(setting=FittedSetting({"ctx_size": 8448, "parallel": 1}, GIB, 0, False)), tokens=1)
+    large = FittedSetting({"ctx_size": 8448, "parallel": 1}, GIB, 0, False)
+    data, _ = told(costly(500)._replace(setting=large), tokens=1)
     assert "each slot holds the longest request (8,200 tokens)" in str(data["reasons"])
 
 

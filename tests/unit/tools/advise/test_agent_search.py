@@ -35,11 +35,25 @@ def test_no_setting_is_better_than_the_best(model):
     found = search.advice()
     every = [search.cost(one.setting, range(1), search.scale) for one in found.first]
     assert found.best[0].cost.unanswered == min(one.unanswered for one in every) == 0
-    assert found.best[0].cost.units == min(one.units for one in every)
+    assert found.best[0].cost.units <= min(one.units for one in every)
     assert [one.rank for one in found.best[:-1]] == sorted(one.rank for one in found.best[:-1])
     assert len(found.best) <= SHOWN and all(one.cost.wrong == 0 for one in found.best)
-    assert found.unscaled.evaluated < found.best[0].cost.evaluated * 1.05
-    assert found.unscaled.requests == 8
+    assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
+
+
+def test_a_setting_that_costs_more_without_scaling_is_not_the_best(monkeypatch):
+    search, whole = alternating("qwen3-next", 16), AgentSearch.cost
+    first, *others = search.confirmed(search.judged(search.compared(search.fitted({})), 5)[0])
+    assert [one.cost.scale for one in (first, *others)] == [1, *(len(others) * [64])]
+
+    def dearer(self, setting, servers, scale, how="counted"):
+        cost = whole(self, setting, servers, scale, how)
+        more = cost.prompt // 2 if scale == 1 and setting == first.setting else 0
+        return cost._replace(evaluated=cost.evaluated + more)
+
+    monkeypatch.setattr(AgentSearch, "cost", dearer)
+    found = search.advice().best
+    assert found[0].setting != first.setting and found[0].cost.scale == 1
 
 
 def test_of_settings_that_cost_as_much_the_smallest_is_best():

@@ -34,8 +34,8 @@ def test_the_best_command_line_comes_first_and_sets_the_best_options(capsys, fil
     options = {one["name"]: one["value"] for one in best["options"]}
     assert {name: read_flags(flags).options[name] for name in options} == options
     assert data["room"] == data["memory"] == 12 << 30 and data["weights"] is None
-    assert best["bytes"] <= data["room"] and data["unscaled"]["evaluated"] >= data["unscaled"]["bound"]
-    assert f"({data['unscaled']['evaluated']:,} of {data['unscaled']['prompt_tokens']:,})" in " ".join(out.split())
+    assert best["bytes"] <= data["room"] and best["evaluated"] >= best["bound"] and best["scale"] == 1
+    assert f"({best['evaluated']:,} of {best['prompt_tokens']:,})" in " ".join(out.split())
     assert [one["name"] for one in data["reasons"]] == list(options)
     assert len(data["next"]) <= 3 and all(one["command"] in " ".join(out.split()) for one in data["next"])
     assert "weights and compute buffers are not counted" in " ".join(out.split())
