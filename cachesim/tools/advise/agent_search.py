@@ -84,7 +84,7 @@ class AgentAdvice(NamedTuple):
 
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches with the same workload, to which new ones are added."""
+    searches, to which new ones are added."""
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
@@ -191,9 +191,9 @@ class AgentSearch:
         """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
         model = self.sizes._replace(row=setting.row) if setting.row else self.sizes
         given = {name: value for name, value in setting.options.items() if self.engine.manual.flag(name)}
-        key = self.profile, model, str(given), tuple(servers), scale, how
+        key = self.load.name, self.profile, model, str(given), tuple(servers), scale, how
         if key not in self.known:
-            self.known[key] = summed(self._cells(model, given, key[3], scale, how), scale)
+            self.known[key] = summed(self._cells(model, given, key[4], scale, how), scale)
         return self.known[key]
 
     def _cells(self, model: ModelSizes, given: Setting, servers: Iterable[int], scale: int, how: str) -> Iterator[Cell]:

@@ -32,6 +32,11 @@ class AgentWorkload(NamedTuple):
     block_size: int
     servers: Sequence[WorkloadSession | Requests]           # those with the longest requests come first
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        """Name of the workload in a process."""
+        return self.source, tuple(one.name if isinstance(one, WorkloadSession) else id(one) for one in self.servers)
+
     def requests(self, server: int, scale: int) -> Requests:
         """Return the requests of a server in tokens. Raise BadInput for more tokens than allowed."""
         found = self.servers[server]

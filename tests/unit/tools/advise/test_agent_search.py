@@ -109,6 +109,14 @@ def test_a_known_cost_is_not_computed_again():
     assert (again, len(known)) == (first, number)
 
 
+def test_costs_of_another_workload_are_not_known():
+    sessions, known = [conversation("a", 3), conversation("b", 4, start=1.0)], {}
+    for clients in (1, 2):
+        load = recorded_workload(sessions, "sessions", clients, 0)
+        found = AgentSearch(PROFILE, "qwen3", 5 * GIB, clients, load, known).advice()
+        assert found == AgentSearch(PROFILE, "qwen3", 5 * GIB, clients, load).advice()
+
+
 def test_an_engine_without_settings_is_refused():
     engine = replace(engine_of(PROFILE), memory=lambda: None)
     with pytest.raises(BadInput, match="no settings for agents are known for llama_cpp"):
