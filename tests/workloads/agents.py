@@ -86,8 +86,9 @@ The recorded sessions come with cachesim (callanjfox/kv-cache-tester, Apache-2.0
 settings of `{profile}` that fit run on the servers with the longest requests, with 64 tokens simulated as one. The best
 run on all servers, and their answers are compared with a cold run's. The best setting runs once more, unscaled: this is
 the number in the column *evaluated*. If another setting is better then, that one runs unscaled, too. Costs that differ
-by less than 0.1 % of the prompt tokens count as equal; among equals, the setting with the least memory is the best.
-Times are not simulated.
+by less than 0.1 % of the prompt tokens count as equal; among equals, the setting with the least memory is the best. Of
+settings that cost as much in the first comparison, few run on all servers, those with the least memory first: one with
+more memory that is better only there can be missed. Times are not simulated.
 """
 HEAD = ("agents", "GiB", "flags", "evaluated", "takes", "no request waits")
 TITLES = {"attention": "Attention", "window": "Window", "hybrid": "Hybrid"}
