@@ -30,6 +30,7 @@ from tests.hostile.words import bent_words
 from tests.hostile.written import flipped, to_json, to_toml
 from tests.shared import ROOT, TRACES
 
+ADVISED = 0.2                # share of recorded sessions that `advise` reads
 BYTES = 0.15                 # share of file mutants with changed bytes instead of changed values
 LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording to mutate, at most
@@ -132,6 +133,8 @@ def workload(rng, number):
         data = "\n".join(map(to_json, lines)).encode("utf-8", "surrogatepass")
     how = rng.choice(("counts", "answers", "causes"))
     argv = ["workload", "in.json", "--scale", rng.choice(("1", "16", "64")), "--detail", how]
+    if rng.random() < ADVISED:
+        argv = ["advise", "--for", "agents", "--model", "qwen3", "--memory", "8", "--clients", "2", "in.json"]
     return Mutant("workload", number, tame([*argv, "--limit", "workload=20000"]), {"in.json": data})
 
 

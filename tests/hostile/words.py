@@ -36,6 +36,8 @@ COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
     "memory qwen3-next --gib 8 -c 4096 -np 2 -ctk q8_0 --json",
     "memory in.gguf -p sglang --tokens 9",
     "workload in.json --scale 64 -np 2",
+    "advise --for agents --model qwen3 --memory 8GiB --clients 2 in.json",
+    "advise --for agents --model qwen3 --memory 9 --weights 8.5 --tokens 12000 -p mlx_lm --json",
     "replay in.json",
     "replay in.json --mode provenance --json",
     "replay . --in-scope -j 2",

@@ -15,6 +15,10 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "advise": ("advise llama-24143-entry-removed-hybrid", "advise llama-21831-reasoning-removed-hybrid",
     "advise llama-24055-spacing-without-effect-hybrid",
                "advise llama-24143-entry-removed-hybrid --sizes qwen3-next", f"advise {LOGS}/default_verbosity.log"),
+    "advise-agents": (
+        "advise --for agents --model qwen3-next --memory 4 --weights 1.5 --clients 2 tests/workloads/data/chat.jsonl",
+        "advise --for agents --model qwen3 --memory 8 tests/unit/tools/request_bodies/agent.jsonl",
+    ),
     "memory": ("memory qwen3-next", "memory qwen3-next --gib 8 -c 65536 -np 2 -kvu -ctk q8_0 --cache-ram -1",
                "memory llama-3 -c 8192 --gib 20", "memory gpt-oss -p vllm --gib 20", "memory qwen3 -p mlx_lm --gib 20"),
     "diff": ("diff S100.A40/S.B40 -p b9518 -p b10587",

@@ -42,12 +42,12 @@ def every() -> Iterator[AgentCell]:
     yield from (AgentCell(kind, clients, gib) for kind in MODELS for clients in CLIENTS for gib in MEMORY)
 
 
-def run_cell(one: AgentCell, known: dict[object, AgentCost]) -> dict[str, Any]:
+def run_cell(cell: AgentCell, known: dict[object, AgentCost]) -> dict[str, Any]:
     """Return the line of a cell. ``known``: costs of earlier cells."""
-    load = recorded_workload(shipped_sessions(), "recorded sessions", one.clients, LONGEST)
-    search = AgentSearch(PROFILE, MODELS[one.kind], one.gib * GIB, one.clients, load, known)
-    data = agents_data(search, search.advice(), MODELS[one.kind], one.gib * GIB, None)
-    return {"kind": one.kind, "clients": one.clients, "gib": one.gib, **data}
+    load = recorded_workload(shipped_sessions(), "recorded sessions", cell.clients, LONGEST)
+    search = AgentSearch(PROFILE, MODELS[cell.kind], cell.gib * GIB, cell.clients, load, known)
+    data = agents_data(search, search.advice(), MODELS[cell.kind], cell.gib * GIB, None)
+    return {"kind": cell.kind, "clients": cell.clients, "gib": cell.gib, **data}
 
 
 def read(path: Path) -> dict[AgentCell, dict[str, Any]]:
@@ -85,8 +85,10 @@ The recorded sessions come with cachesim (callanjfox/kv-cache-tester, Apache-2.0
 {most} tokens are left out. As many sessions as there are agents use a server at the same time; they share no text. All
 settings of `{profile}` that fit run on the servers with the longest requests, with 64 tokens simulated as one. The best
 run on all servers, and their answers are compared with a cold run's. The best setting runs once more, unscaled: this is
-the number in the column *evaluated*; the last column has scaled numbers. Costs that differ by less than 0.1 % of the
-prompt tokens count as equal; among equals, the setting with the least memory is the best. Times are not simulated.
+the number in the column *evaluated*. If another setting is better then, that one runs unscaled, too. Costs that differ
+by less than 0.1 % of the prompt tokens count as equal; among equals, the setting with the least memory is the best. Of
+settings that cost as much in the first comparison, few run on all servers, those with the least memory first: one with
+more memory that is better only there can be missed. Times are not simulated.
 """
 HEAD = ("agents", "GiB", "flags", "evaluated", "takes", "no request waits")
 TITLES = {"attention": "Attention", "window": "Window", "hybrid": "Hybrid"}
@@ -100,8 +102,8 @@ def rows(kind: str, lines: Mapping[AgentCell, Mapping[str, Any]]) -> Iterator[li
         if line is None or line["best"] is None:
             yield [*head, "not run" if line is None else "wrong answers only", "", "", ""]
             continue
-        best, cost = line["best"], line["unscaled"]
-        yield [*head, f"`{best['flags']}`", percent(cost), f"{best['bytes'] / GIB:.1f}", waiting_free(line)]
+        best = line["best"]
+        yield [*head, f"`{best['flags']}`", percent(best), f"{best['bytes'] / GIB:.1f}", waiting_free(line)]
 
 
 def percent(cost: Mapping[str, Any]) -> str:
@@ -112,16 +114,16 @@ def percent(cost: Mapping[str, Any]) -> str:
 
 def waiting_free(line: Mapping[str, Any]) -> str:
     """Return the best setting in which no request waits, if it is another one."""
-    if line["best"]["parallel"]:
+    if not line["best"]["waits"]:
         return "the same"
-    found = next((one for one in line["next"] if one["parallel"]), None)
+    found = next((one for one in line["next"] if not one["waits"]), None)
     return "none fits" if found is None else f"{percent(found)}: `{found['flags']}`"
 
 
 def page(lines: Mapping[AgentCell, Mapping[str, Any]]) -> str:
     """Return the page."""
     first = next(iter(lines.values()))
-    cost, load = first["unscaled"], first["workload"]
+    cost, load = first["best"], first["workload"]
     tables = "".join(f"## {TITLES[kind]} ({MODELS[kind]})\n\n{table(HEAD, rows(kind, lines))}\n" for kind in MODELS)
     return TEXT.format(
         sessions=load["sessions"], requests=cost["requests"], tokens=f"{cost['prompt_tokens'] / 1e6:.1f}",

@@ -90,6 +90,6 @@ def rows(layers: list[LayerSize], options: Any) -> int:
 
 AGENTS = AgentForms(
     ("llama-server", "-m"), partial(slot_settings, use, unified=False, checkpoints=(32, 128)),
-    {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
+    "parallel", {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
 )
 FORMS = MemoryForms(use, FLAGS, LOWER, AGENTS)

@@ -171,6 +171,6 @@ def use(ask: Ask) -> MemoryUse:
 
 AGENTS = AgentForms(
     ("llama-server", "-m"), partial(slot_settings, use, unified=True, checkpoints=(32, 8)),
-    {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
+    "parallel", {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
 )
 FORMS = MemoryForms(use, FLAGS, LOWER, AGENTS)

@@ -55,5 +55,5 @@ def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
             yield {"prompt_cache_size": kept, "prompt_cache_bytes": max(1, left), "decode_concurrency": running}
 
 
-AGENTS = AgentForms(("mlx_lm.server", "--model"), agent_settings)
+AGENTS = AgentForms(("mlx_lm.server", "--model"), agent_settings, "decode_concurrency")
 FORMS = MemoryForms(use, (), {"prompt_cache_size": (1, 1), "decode_concurrency": (1, 1)}, AGENTS)

@@ -6,11 +6,11 @@ configs/mamba_utils.py (0.5.23).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.capabilities import Flag
-from cachesim.engines.shared.memory_use import Ask, MemoryForms, MemoryPart, MemoryUse
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse
 from cachesim.engines.shared.size_formulas import F16, F32
 
 BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
@@ -20,6 +20,11 @@ FLAGS = (
     Flag("mamba_full_memory_ratio", 0.9, spellings=("--mamba-full-memory-ratio",),
          help="Memory of states per memory of rows."),
 )  # fmt: skip
+
+ROWS, WINDOWS, STATES = "slots of rows", "slots of windows", "slots of states"
+RATIOS, STRATEGIES = (0.9, 0.3, 3.0), ("no_buffer", "extra_buffer")
+WINDOW_RATIOS = (0.8, 0.2)
+"""For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
 
 class Slots(NamedTuple):
@@ -56,11 +61,28 @@ def use(ask: Ask) -> MemoryUse:
     given = Slots(tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
                   options["max_mamba_cache_size"])  # fmt: skip
     slots = slots_in(ask, full, window, state) if ask.room else given
-    found = (MemoryPart("slots of rows", full, slots.full, "slots"),
-             MemoryPart("slots of windows", window, slots.window, "slots"),
-             MemoryPart("slots of states", state, slots.states, "slots"))  # fmt: skip
+    found = (MemoryPart(ROWS, full, slots.full, "slots"), MemoryPart(WINDOWS, window, slots.window, "slots"),
+             MemoryPart(STATES, state, slots.states, "slots"))  # fmt: skip
     parts = tuple(part for part in found if part.each)
     return MemoryUse(full, window, state, 0, parts, {part.name: part.number for part in parts}, True)
 
 
-FORMS = MemoryForms(use, FLAGS, {"max_mamba_cache_size": (1, 4), "max_total_tokens": (1, 4)})
+def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+    """Yield what the layers of a model allow: shares of the memory for windows, or for states and where they come from;
+    with as many slots as fit."""
+    model = ask.model
+    shares: list[dict[str, Option]] = [{}]
+    if model.states:
+        shares = [{"mamba_full_memory_ratio": ratio, "mamba_scheduler_strategy": name}
+                  for ratio in RATIOS for name in STRATEGIES]  # fmt: skip
+    elif model.windows and model.full:
+        shares = [{"swa_full_tokens_ratio": ratio} for ratio in WINDOW_RATIOS]
+    for share in shares:
+        pool = use(ask._replace(options={**ask.options, **share})).pool
+        states = {"max_mamba_cache_size": pool[STATES]} if model.states else {}
+        yield {**share, "max_total_tokens": pool.get(ROWS, pool.get(WINDOWS, 0)), **states}
+
+
+AGENTS = AgentForms(("python3", "-m", "sglang.launch_server", "--model-path"), agent_settings, unit=16,
+                    filled=("max_total_tokens", "max_mamba_cache_size"))  # fmt: skip
+FORMS = MemoryForms(use, FLAGS, {"max_mamba_cache_size": (1, 4), "max_total_tokens": (1, 4)}, AGENTS)

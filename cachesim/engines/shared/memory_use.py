@@ -83,11 +83,16 @@ class MemoryForms:
 class AgentForms(NamedTuple):
     """How to start a server for agents. ``program``: words of a command line before the model; ``settings``: options
     that matter, given the memory (``Ask.room``), the longest request (``Ask.tokens``) and the number of clients;
-    ``smaller``: options with which rows take less memory and are less precise."""
+    ``width``: option with the number of requests that run at a time, "" = as many as there are clients; ``smaller``:
+    options with which rows take less memory and are less precise; ``unit``: most tokens that can run as one, 0 = any
+    number; ``filled``: options whose value is as large as fits."""
 
     program: tuple[str, ...]
     settings: Callable[[Ask, int], Iterator[dict[str, Option]]]
+    width: str = ""
     smaller: Mapping[str, Option] = {}
+    unit: int = 0
+    filled: tuple[str, ...] = ()
 
 
 def row_bytes(layer: LayerSize, key: str, value: str) -> int:

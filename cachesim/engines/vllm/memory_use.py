@@ -6,18 +6,23 @@ get_kv_cache_config_from_groups; kv_cache_utils.py get_kv_cache_capacity (0.33.0
 
 from __future__ import annotations
 
+from typing import Iterator
+
 from cachesim.base.errors import BadInput
-from cachesim.engines.capabilities import Flag
-from cachesim.engines.shared.memory_use import Ask, MemoryForms, MemoryPart, MemoryUse, context_of
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.shared.agent_settings import context_needed
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16
 from cachesim.engines.vllm.profiles import Rules
+from cachesim.engines.vllm.rules.blocks import DENSE
 
 BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
 FLAGS = (
     Flag("kv_cache_dtype", "auto", choices=tuple(BYTES), spellings=("--kv-cache-dtype",), help="Type of the rows."),
 )  # fmt: skip
+BLOCK_SIZES = (16, 32, 64)  # for agents
 FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer layers than this times the smallest
 
 
@@ -50,4 +55,16 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(full, window, 0, 0, (MemoryPart("blocks", block, blocks, "blocks"),), pool, True)
 
 
-FORMS = MemoryForms(use, FLAGS, {"num_gpu_blocks": (1, 2)})
+def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+    """Yield sizes of blocks and, for windows, distances between published blocks, with as many blocks as fit. A request
+    is at most as long as the pool."""
+    for size in BLOCK_SIZES:
+        pool = use(ask._replace(options={**ask.options, "block_size": size})).pool
+        longest = min(context_needed(ask), pool["tokens"] // size * size)
+        for distance in (0, DENSE) if ask.model.windows else (0,):
+            yield {"block_size": size, "num_gpu_blocks": pool["blocks"], "max_model_len": longest,
+                   "prefix_cache_retention_interval": distance}  # fmt: skip
+
+
+AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",))
+FORMS = MemoryForms(use, FLAGS, {"num_gpu_blocks": (1, 2)}, AGENTS)

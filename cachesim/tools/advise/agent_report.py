@@ -29,28 +29,27 @@ def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int
         "scale": search.scale, "tried": len(advice.first), "excluded": len(advice.excluded),
         "smallest_excluded": min((one.total for one in advice.excluded), default=None),
         "best": shown[0] if shown else None, "next": shown[1:],
-        "unscaled": _cost(advice.unscaled) if advice.unscaled else None,
         "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
         "reasons": list(_reasons(search, advice)) if shown else [],
     }  # fmt: skip
 
 
-def _setting(one: CostlySetting, search: AgentSearch, word: str) -> Data:
-    setting = one.setting
+def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
+    setting = costly.setting
     words = [text for flag in flags_of(setting.options, search) for text in flag.split()]
-    model = word if "/" in word or "." in word else "MODEL"
+    model = word if word.endswith(".gguf") else "MODEL"
     return {
         "command": shell_command([*search.agents.program, model, *words]), "flags": shell_command(words),
         "options": [{"name": name, "value": value} for name, value in setting.options.items()],
         "bytes": setting.total, "less_precise": setting.imprecise,
-        "parallel": search.serves_all(one),
-        **_cost(one.cost),
+        "waits": not search.serves_all(costly), **_cost(costly.cost),
     }  # fmt: skip
 
 
 def _cost(cost: AgentCost) -> Data:
     return {"prompt_tokens": cost.prompt, "evaluated": cost.evaluated, "share": _share(cost), "bound": cost.least,
-            "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong}  # fmt: skip
+            "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong,
+            "scale": cost.scale}  # fmt: skip
 
 
 def _share(cost: AgentCost) -> float:
@@ -97,6 +96,8 @@ def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search:
         if each < longest:
             return f"the largest context that fits: {each:,} tokens for a slot; the longest request has {longest:,}"
         return f"each slot holds the longest request ({longest:,} tokens)"
+    if name in search.agents.filled:
+        return "as many as fit into the memory"
     if rival is None:
         return "no other value was tried"
     value = rival.setting.options.get(name, _default(name, search))
@@ -112,9 +113,8 @@ def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search:
 
 
 def _than(mine: CostlySetting, rival: CostlySetting) -> str:
-    if mine.setting.total < rival.setting.total:
-        return f"but takes more memory ({_gib(rival.setting.total)} instead of {_gib(mine.setting.total)})"
-    return "in as much memory"
+    less, more = _gib(mine.setting.total), _gib(rival.setting.total)
+    return "in as much memory" if less == more else f"but takes more memory ({more} instead of {less})"
 
 
 def _percent(cost: AgentCost) -> str:
@@ -134,7 +134,7 @@ def agents_report(data: Data) -> Iterator[RenderableType]:
         yield Text(f"every setting gives wrong answers ({data['wrong_settings']} tried)", "bold red")
     else:
         yield as_typed(data["best"]["command"], "bold cyan")
-        yield indented(_cost_line(data["unscaled"], data["best"]), "bold")
+        yield indented(_cost_line(data["best"]), "bold")
         if data["best"]["unanswered"]:
             yield indented(_unanswered(data["best"]), "bold red")
         yield indented(f"at most {_gib(data['best']['bytes'])} for caches, {_room(data)}")
@@ -155,15 +155,15 @@ def _shown(cost: Mapping[str, Any]) -> str:
     return f"{100 * cost['share']:.2f} %{lost}"
 
 
-def _notes(one: Mapping[str, Any]) -> str:
-    waiting = "" if one["parallel"] else ", requests wait for a slot"
-    return waiting + (", less precise rows" if one["less_precise"] else "")
+def _notes(setting: Mapping[str, Any]) -> str:
+    waiting = ", requests wait for a slot" if setting["waits"] else ""
+    return waiting + (", less precise rows" if setting["less_precise"] else "")
 
 
-def _cost_line(unscaled: Data, best: Data) -> str:
-    bound = 100 * unscaled["bound"] / max(1, unscaled["prompt_tokens"])
-    return (f"{100 * unscaled['share']:.2f} % of the prompt tokens evaluated ({unscaled['evaluated']:,} of "
-            f"{unscaled['prompt_tokens']:,}); any server: at least {bound:.2f} %{_notes(best)}")  # fmt: skip
+def _cost_line(best: Data) -> str:
+    bound = 100 * best["bound"] / max(1, best["prompt_tokens"])
+    return (f"{100 * best['share']:.2f} % of the prompt tokens evaluated ({best['evaluated']:,} of "
+            f"{best['prompt_tokens']:,}); any server: at least {bound:.2f} %{_notes(best)}")  # fmt: skip
 
 
 def _unanswered(cost: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Search for the server settings of a workload of agents in a given memory.
 
 All settings run on the servers with the longest requests. The best of them run on all servers, and their answers are
-judged. Tokens are scaled there; the winner runs again unscaled. Less precise rows are tried if the best setting without
-them leaves much to gain.
+judged. Tokens are scaled there. The winner runs again unscaled; if another setting is better then, that one runs
+unscaled, too. Less precise rows are tried if the best setting without them leaves much to gain.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class AgentCost(NamedTuple):
     requests: int
     unanswered: int
     wrong: int | None = None        # answers, None = not judged
+    scale: int = 1                  # tokens that ran as one
 
     @property
     def units(self) -> int:
@@ -71,21 +72,19 @@ class CostlySetting(NamedTuple):
 
 
 class AgentAdvice(NamedTuple):
-    """Result of a search. ``best``: the best settings with correct answers; ``wrong``: settings that come before the
-    last of them in the first comparison and give wrong answers, with the cost up to the first server that does;
-    ``unscaled``: cost of the best; ``first``: all settings on a part of the servers; ``excluded``: settings that do not
-    fit."""
+    """Result of a search. ``best``: the best settings with correct answers, the first unscaled; ``wrong``: settings
+    with wrong answers that were tried before the last of them, with the cost up to the first server that gives them;
+    ``first``: all settings on a part of the servers; ``excluded``: settings that do not fit."""
 
     best: Sequence[CostlySetting]
     wrong: Sequence[CostlySetting]
-    unscaled: AgentCost | None
     first: Sequence[CostlySetting]
     excluded: Sequence[FittedSetting]
 
 
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches with the same workload, to which new ones are added."""
+    searches, to which new ones are added."""
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
@@ -94,7 +93,7 @@ class AgentSearch:
         self.engine: Engine = engine_of(profile)
         self.profile, self.model, self.room, self.clients, self.load = profile, real_model(word), room, clients, load
         self.forms, self.agents = agent_forms(self.engine)
-        self.sizes, self.scale = sizes_of(word), load.scale(self.model.window)
+        self.sizes, self.scale = sizes_of(word), load.scale(self.model.window, self.agents.unit)
         self.excluded: list[FittedSetting] = []
         self.first: list[CostlySetting] = []
         self.suspects = set[int]()
@@ -116,8 +115,18 @@ class AgentSearch:
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
-        unscaled = self.cost(best[0].setting, range(len(self.load.servers)), 1) if best else None
-        return AgentAdvice(self._shown(best), wrong, unscaled, self.first, self.excluded)
+        return AgentAdvice(self._shown(self.confirmed(best)), wrong, self.first, self.excluded)
+
+    def confirmed(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
+        """Return the settings by rank after runs without scaling, so many that the first of them has such a cost."""
+        found, run = list(best), set[str]()
+        while found and str(found[0].setting.options) not in run:
+            setting, cost = found[0]
+            run.add(str(setting.options))
+            whole = self.cost(setting, range(len(self.load.servers)), 1)
+            found[0] = CostlySetting(setting, whole._replace(wrong=cost.wrong))
+            found.sort(key=lambda one: one.rank)
+        return found
 
     def _shown(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
         """Return the best settings; the last of them with a slot for each client, if the others have fewer."""
@@ -127,10 +136,10 @@ class AgentSearch:
                 or self.judged([one for one in self.first if self.serves_all(one)], 1)[0])  # fmt: skip
         return [*best[: SHOWN - len(more[:1])], *more[:1]]
 
-    def serves_all(self, one: CostlySetting) -> bool:
+    def serves_all(self, costly: CostlySetting) -> bool:
         """True if a request never waits for another client's."""
-        manual = self.engine.manual
-        return not manual.slots or manual.slot_count({**manual.defaults, **one.setting.options}) >= self.clients
+        width = self.agents.width
+        return not width or int(costly.setting.options[width]) >= self.clients
 
     def _leaves_much(self, cost: AgentCost) -> bool:
         return bool(cost.unanswered) or (cost.evaluated - cost.least) * WORTH > cost.prompt
@@ -157,9 +166,8 @@ class AgentSearch:
         return found
 
     def judged(self, first: Sequence[CostlySetting], most: int) -> tuple[list[CostlySetting], list[CostlySetting]]:
-        """Return the best settings with correct answers, at least ``most`` of them if there are as many, and those with
-        wrong answers that were tried before. Of settings that cost as much in the first comparison, those with more
-        memory come last."""
+        """Return the best settings with correct answers, ``most`` of them if there are as many, and those with wrong
+        answers that were tried before. Settings of a new cost are tried before settings of a cost that was tried."""
         best, wrong, ordered = list[CostlySetting](), list[CostlySetting](), _unlike_first(first)
         for one in progress(ordered, len(ordered), "judging the best"):
             found = one._replace(cost=self._judged(one.setting))
@@ -177,15 +185,15 @@ class AgentSearch:
             if found[-1].wrong:
                 self.suspects.add(server)
                 break
-        return AgentCost(*map(sum, zip(*found, strict=True)))
+        return AgentCost(*map(sum, zip(*found, strict=True)))._replace(scale=self.scale)
 
     def cost(self, setting: FittedSetting, servers: Iterable[int], scale: int, how: str = COUNTED) -> AgentCost:
         """Return the cost of the requests of these servers. Raise BadInput for more tokens than allowed."""
         model = self.sizes._replace(row=setting.row) if setting.row else self.sizes
         given = {name: value for name, value in setting.options.items() if self.engine.manual.flag(name)}
-        key = self.profile, model, str(given), tuple(servers), scale, how
+        key = self.load.name, self.profile, model, str(given), tuple(servers), scale, how
         if key not in self.known:
-            self.known[key] = summed(self._cells(model, given, key[3], scale, how), scale)
+            self.known[key] = summed(self._cells(model, given, key[4], scale, how), scale)
         return self.known[key]
 
     def _cells(self, model: ModelSizes, given: Setting, servers: Iterable[int], scale: int, how: str) -> Iterator[Cell]:
@@ -230,4 +238,4 @@ def summed(cells: Iterable[Cell], scale: int) -> AgentCost:
     prompt, evaluated, least = (scale * sum(numbers) for numbers in zip(
         *((one.prompt, one.evaluated, one.least) for one in found), strict=True))  # fmt: skip
     return AgentCost(prompt, evaluated, least, sum(one.requests for one in found),
-                     sum(one.refused + one.died for one in found), sum(judged) if judged else None)  # fmt: skip
+                     sum(one.refused + one.died for one in found), sum(judged) if judged else None, scale)  # fmt: skip

@@ -32,14 +32,19 @@ class AgentWorkload(NamedTuple):
     block_size: int
     servers: Sequence[WorkloadSession | Requests]           # those with the longest requests come first
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        """Name of the workload in a process."""
+        return self.source, tuple(one.name if isinstance(one, WorkloadSession) else id(one) for one in self.servers)
+
     def requests(self, server: int, scale: int) -> Requests:
         """Return the requests of a server in tokens. Raise BadInput for more tokens than allowed."""
         found = self.servers[server]
         return played_within(found, scale) if isinstance(found, WorkloadSession) else found
 
-    def scale(self, window: int) -> int:
-        """Return how many tokens run as one, for a model with windows of this size (0 = none)."""
-        return gcd(SCALE, self.block_size, window)
+    def scale(self, *units: int) -> int:
+        """Return how many tokens run as one, a divisor of these units (0 = none)."""
+        return gcd(SCALE, self.block_size, *units)
 
 
 def longest_request(session: WorkloadSession) -> int:

@@ -86,7 +86,7 @@ def run(args: Namespace) -> int:
 def _profile(args: Namespace) -> str:
     """Return the rule set; the newest of the default engine without ``-p``. Raise BadInput for an argument that is
     missing, or that ``--for agents`` does not have."""
-    from cachesim.engines.registry import DEFAULT, ENGINES
+    from cachesim.engines.registry import DEFAULT
     from cachesim.scenarios.option_checks import check_has, check_profile
     from cachesim.tools.run.arguments import known_profiles
 
@@ -98,9 +98,7 @@ def _profile(args: Namespace) -> str:
             raise BadInput(f"--{option.replace('settings', 'set')} cannot be combined with --for agents")
     if len(args.profiles) > 1:
         raise BadInput("--for agents takes one rule set")
-    name: str = (args.profiles or [DEFAULT.name])[0]
-    if name in ENGINES:
-        return ENGINES[name].newest or ENGINES[name].line[-1]
+    name: str = (args.profiles or [DEFAULT.newest])[0]
     check_profile(name, name.partition("@")[0], known_profiles())
     check_has(args.model, name.partition("@")[0])
     return name

@@ -11,6 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
+from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import (
@@ -45,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="GGUF, config.json or name of the real model; memory and memory limits are in its MiB")
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
                         help=f"time limit [s] (default {SECONDS})")  # fmt: skip
-    add_limits(parser)
+    add_limits(parser, JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS)
     add_json(parser)
     add_pictures(parser)
 

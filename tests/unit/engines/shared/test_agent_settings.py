@@ -70,3 +70,16 @@ def test_running_conversations_leave_the_rest_to_stored_ones():
     forms, ask = asked("mlx_lm@0.32.2", "llama-3", 16)
     fits = [one["decode_concurrency"] for one in forms.agents.settings(ask, 2) if total(forms, ask, one) <= ask.room]
     assert set(fits) == {1}
+
+
+@pytest.mark.parametrize(("profile", "model", "number"), [
+    ("vllm@0.33.0", "llama-3", 3), ("vllm@0.33.0", "gpt-oss", 6), ("sglang@0.5.23", "llama-3", 1),
+    ("sglang@0.5.23", "gpt-oss", 2), ("sglang@0.5.23", "qwen3-next", 6),
+])  # fmt: skip
+def test_a_pool_fills_the_memory(profile, model, number):
+    forms, ask = asked(profile, model, 8)
+    found = list(forms.agents.settings(ask, 2))
+    assert len(found) == number and {*forms.agents.filled} & {*found[0]}
+    for one in found:
+        use = forms.use(ask._replace(room=0, options={**ask.options, **one}))
+        assert ask.room * 0.98 < use.total <= ask.room

@@ -1,9 +1,12 @@
 """Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch
+from cachesim.engines.registry import engine_of
+from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch, agent_forms
 from cachesim.tools.advise.agent_workload import recorded_workload
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
@@ -14,8 +17,9 @@ PROFILE = "llama_cpp@b11549"
 
 def conversation(name, turns, each=128, size=64, start=0.0):
     """Return a session whose prompts grow by ``each`` blocks."""
-    requests = [RecordedRequest(start + 10 * i, start + 10 * i + 1, each * size * i + 5, 3, tuple(range(1, each * i + 1)))
-                for i in range(1, turns + 1)]  # fmt: skip
+    times = [start + 10 * i for i in range(turns)]
+    requests = [RecordedRequest(at, at + 1, each * size * n + 5, 3, tuple(range(1, each * n + 1)))
+                for n, at in enumerate(times, 1)]  # fmt: skip
     return WorkloadSession(name, "test", size, tuple(requests))
 
 
@@ -31,11 +35,25 @@ def test_no_setting_is_better_than_the_best(model):
     found = search.advice()
     every = [search.cost(one.setting, range(1), search.scale) for one in found.first]
     assert found.best[0].cost.unanswered == min(one.unanswered for one in every) == 0
-    assert found.best[0].cost.units == min(one.units for one in every)
+    assert found.best[0].cost.units <= min(one.units for one in every)
     assert [one.rank for one in found.best[:-1]] == sorted(one.rank for one in found.best[:-1])
     assert len(found.best) <= SHOWN and all(one.cost.wrong == 0 for one in found.best)
-    assert found.unscaled.evaluated < found.best[0].cost.evaluated * 1.05
-    assert found.unscaled.requests == 8
+    assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
+
+
+def test_a_setting_that_costs_more_without_scaling_is_not_the_best(monkeypatch):
+    search, whole = alternating("qwen3-next", 16), AgentSearch.cost
+    first, *others = search.confirmed(search.judged(search.compared(search.fitted({})), 5)[0])
+    assert [one.cost.scale for one in (first, *others)] == [1, *(len(others) * [64])]
+
+    def dearer(self, setting, servers, scale, how="counted"):
+        cost = whole(self, setting, servers, scale, how)
+        more = cost.prompt // 2 if scale == 1 and setting == first.setting else 0
+        return cost._replace(evaluated=cost.evaluated + more)
+
+    monkeypatch.setattr(AgentSearch, "cost", dearer)
+    found = search.advice().best
+    assert found[0].setting != first.setting and found[0].cost.scale == 1
 
 
 def test_of_settings_that_cost_as_much_the_smallest_is_best():
@@ -51,7 +69,7 @@ def test_settings_that_do_not_fit_are_left_out():
 
 
 def test_too_little_memory_is_refused():
-    with pytest.raises(BadInput, match="no setting fits: the smallest takes 0.3 GiB"):
+    with pytest.raises(BadInput, match=r"no setting fits: the smallest takes 0\.3 GiB"):
         alternating(room=0.1).advice()
 
 
@@ -76,9 +94,11 @@ def test_less_precise_rows_must_save_tokens():
     assert (best - found.best[0].cost.units) * WORTH >= 1
 
 
-def test_one_of_the_settings_serves_all_clients():
-    search = alternating("qwen3-next", 16)
-    assert any(search.serves_all(one) for one in search.advice().best)
+@pytest.mark.parametrize(("profile", "option"), [(PROFILE, "parallel"), ("mlx_lm@0.32.2", "decode_concurrency")])
+def test_one_of_the_settings_serves_all_clients(profile, option):
+    search = alternating("qwen3-next", 16, profile=profile)
+    assert [search.serves_all(one) for one in search.advice().best if one.setting.options[option] >= 2]
+    assert not any(search.serves_all(one) for one in search.first if one.setting.options[option] < 2)
 
 
 def test_a_known_cost_is_not_computed_again():
@@ -89,6 +109,15 @@ def test_a_known_cost_is_not_computed_again():
     assert (again, len(known)) == (first, number)
 
 
+def test_costs_of_another_workload_are_not_known():
+    sessions, known = [conversation("a", 3), conversation("b", 4, start=1.0)], {}
+    for clients in (1, 2):
+        load = recorded_workload(sessions, "sessions", clients, 0)
+        found = AgentSearch(PROFILE, "qwen3", 5 * GIB, clients, load, known).advice()
+        assert found == AgentSearch(PROFILE, "qwen3", 5 * GIB, clients, load).advice()
+
+
 def test_an_engine_without_settings_is_refused():
-    with pytest.raises(BadInput, match="no settings for agents are known for sglang"):
-        alternating(profile="sglang@0.5.23")
+    engine = replace(engine_of(PROFILE), memory=lambda: None)
+    with pytest.raises(BadInput, match="no settings for agents are known for llama_cpp"):
+        agent_forms(engine)

@@ -1,12 +1,14 @@
-"""Tests of ``cachesim advise --for agents``: the command line comes first, errors are one line, JSON has every number."""
+"""Tests of ``cachesim advise --for agents``: the command line comes first, errors are a line, JSON has every number."""
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import read_flags
+from tests.unit.engines.test_model_sizes import QWEN_KEYS, gguf
 
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
 SESSION = "tests/workloads/data/chat.jsonl"
@@ -32,8 +34,8 @@ def test_the_best_command_line_comes_first_and_sets_the_best_options(capsys, fil
     options = {one["name"]: one["value"] for one in best["options"]}
     assert {name: read_flags(flags).options[name] for name in options} == options
     assert data["room"] == data["memory"] == 12 << 30 and data["weights"] is None
-    assert best["bytes"] <= data["room"] and data["unscaled"]["evaluated"] >= data["unscaled"]["bound"]
-    assert f"({data['unscaled']['evaluated']:,} of {data['unscaled']['prompt_tokens']:,})" in " ".join(out.split())
+    assert best["bytes"] <= data["room"] and best["evaluated"] >= best["bound"] and best["scale"] == 1
+    assert f"({best['evaluated']:,} of {best['prompt_tokens']:,})" in " ".join(out.split())
     assert [one["name"] for one in data["reasons"]] == list(options)
     assert len(data["next"]) <= 3 and all(one["command"] in " ".join(out.split()) for one in data["next"])
     assert "weights and compute buffers are not counted" in " ".join(out.split())
@@ -51,11 +53,24 @@ def test_weights_are_subtracted(capsys):
     assert "11.5 GiB of them for weights" in " ".join(out.split())
 
 
+def test_a_gguf_has_its_weights_and_its_name(capsys, tmp_path):
+    file = tmp_path / "a model.gguf"
+    Path(gguf(tmp_path, "qwen3next", QWEN_KEYS, b"x" * 1000)).rename(file)
+    _, text, _ = told(capsys, "--for", "agents", "--model", str(file), "--memory", "3", SESSION, "--json")
+    data = json.loads(text)["agents"]
+    assert data["weights"] == file.stat().st_size == data["memory"] - data["room"]
+    assert shlex.split(data["best"]["command"])[:3] == ["llama-server", "-m", str(file)]
+
+
 def test_other_servers_have_their_own_flags(capsys):
     _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "mlx_lm")
     assert out.startswith("mlx_lm.server --model MODEL --prompt-cache-size ")
     _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "ik_llama@main")
     assert out.startswith("llama-server -m MODEL -np ")
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "vllm")
+    assert out.startswith("vllm serve MODEL --block-size ")
+    _, out, _ = told(capsys, *AGENTS, SESSION, "-p", "sglang")
+    assert out.startswith("python3 -m sglang.launch_server --model-path MODEL --max-total-tokens ")
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -65,7 +80,7 @@ def test_other_servers_have_their_own_flags(capsys):
     ((*AGENTS, "-np", "2"), "--set cannot be combined with --for agents"),
     ((*AGENTS, "-p", "mlx_lm", "-p", "ik_llama"), "--for agents takes one rule set"),
     ((*AGENTS, "-p", "xyz"), "unknown profile"),
-    ((*AGENTS, "-p", "vllm"), "no settings for agents are known for vllm"),
+    ((*AGENTS[:2], "--model", "mamba-2", *AGENTS[4:], "-p", "vllm"), "blocks of models with recurrent layers"),
     ((*AGENTS[:5], "0GiB"), "expected a size such as 32GiB, found '0GiB'"),
     ((*AGENTS[:5], "-3"), "--memory"), ((*AGENTS[:5], "9" * 400), "expected a size"),
     ((*AGENTS, "--clients", "0"), "must be 1 to 64"), ((*AGENTS, "--clients", "65"), "must be 1 to 64"),

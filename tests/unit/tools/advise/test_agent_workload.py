@@ -1,0 +1,49 @@
+"""Tests of workloads of agents: sessions on servers, sessions that are left out, bodies in the order they were sent."""
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.advise.agent_workload import bodies_workload, recorded_workload
+from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
+
+
+def session(name, n_prompt, size=64):
+    blocks = tuple(range(1, n_prompt // size + 1))
+    return WorkloadSession(name, "test", size, (RecordedRequest(0, 1, n_prompt, 10, blocks),))
+
+
+def test_as_many_sessions_as_clients_use_a_server_and_the_longest_come_first():
+    load = recorded_workload([session(str(n), 64 * n) for n in (1, 3, 2, 5, 4)], "x", 2, 0)
+    assert [one.name for one in load.servers] == ["2+5", "4", "1+3"]
+    assert (load.sessions, load.left_out, load.longest) == (5, 0, 64 * 5 + 10)
+    assert [len(one.prompt) for one in load.requests(0, 64)] == [2, 5]
+    assert [len(one.prompt) for one in load.requests(0, 1)] == [128, 320]
+
+
+def test_sessions_with_longer_requests_are_left_out():
+    load = recorded_workload([session("a", 100), session("b", 200)], "x", 1, 110)
+    assert (load.sessions, load.left_out, load.longest) == (1, 1, 110)
+    with pytest.raises(BadInput, match="every session has requests longer than 109 tokens"):
+        recorded_workload([session("a", 100)], "x", 1, 109)
+
+
+def test_the_scale_divides_blocks_and_windows():
+    load = recorded_workload([session("a", 128)], "x", 1, 0)
+    assert [load.scale(*units) for units in ((), (0,), (128, 0), (1000,), (512, 16))] == [64, 64, 64, 8, 16]
+
+
+def test_sessions_of_a_workload_have_blocks_of_a_single_size():
+    with pytest.raises(BadInput, match="different block sizes"):
+        recorded_workload([session("a", 128), session("b", 128, 32)], "x", 1, 0)
+
+
+def test_bodies_are_sent_as_they_were():
+    line = from_line("S40.A20>r3/S.A.r.B5/S.|C6>4", model="A", profiles=("llama_cpp@b11549",), server={})
+    load = bodies_workload(line, "x")
+    first, second, third = load.requests(0, load.scale())
+    assert (load.scale(), len(first.prompt), len(first.answer), len(second.answer)) == (1, 60, 3, 1)
+    assert second.prompt[:63] == first.prompt + first.answer and third.prompt[:40] == first.prompt[:40]
+    assert third.starts == (40,) and len(third.answer) == 4
+    assert not {*third.answer, *second.answer} & {*first.prompt, *second.prompt, *third.prompt}
+    assert load.longest == 69
