@@ -4,9 +4,8 @@ import pytest
 
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
 from cachesim.tools.workload.shipped_sessions import packed, shipped_sessions, unpacked
-from cachesim.tools.workload.workload_files import find_files, read_session
 from tests.shared import SHARED
-from tests.workloads.ship import text_of
+from tests.workloads.ship import selected, text_of
 
 RECORDED = SHARED / "workloads" / "agent_sessions"
 
@@ -26,17 +25,16 @@ def test_a_session_is_what_it_was():
     assert renamed(unpacked("s", 4, rows).requests) == renamed(requests)
 
 
-def test_thirty_sessions_come_with_cachesim():
+def test_ten_sessions_come_with_cachesim():
     sessions = shipped_sessions()
-    assert [one.name for one in sessions] == sorted(one.name for one in sessions) and len(sessions) == 30
+    assert [one.name for one in sessions] == sorted(one.name for one in sessions) and len(sessions) == 10
     requests = [request for one in sessions for request in one.requests]
-    assert (len(requests), sum(one.n_prompt for one in requests)) == (1428, 166_476_263)
+    assert (len(requests), sum(one.n_prompt for one in requests)) == (249, 14_644_636)
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are absent")
 def test_they_are_the_recorded_sessions():
-    for mine, file in zip(shipped_sessions(), find_files([RECORDED]), strict=True):
-        recorded = read_session(file)
+    for mine, recorded in zip(shipped_sessions(), selected(str(RECORDED)), strict=True):
         assert (mine.name, mine.block_size) == (recorded.name, recorded.block_size)
         assert list(mine.requests) == renamed(recorded.requests)
     assert text_of(str(RECORDED)).encode() == shipped_bytes()
