@@ -1,6 +1,6 @@
 """CPU time of an operation on the released tree of SGLang and on ours, by the number of nodes.
 
-    python -m tests.peers.sglang_growth FOLDER [--nodes 1000 10000 100000] [--parts F FSM]
+    python -m tests.peers.sglang_growth FOLDER [--nodes 1000 10000 100000] [--parts F FSM] [--tried 500]
 
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. Each tree performs its operations in one go, slots
 included: an eviction of the released tree visits all leaves, and would leave the other cold caches. A second run stops
@@ -19,7 +19,6 @@ from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import Trees
 
 TOKENS = 8                      # of a prompt
-TRIED = 500                     # operations of each kind
 PARTS = {"F": (0,), "FS": (0, 1), "FM": (0, 2), "FSM": (0, 1, 2)}
 
 
@@ -63,10 +62,10 @@ def seconds(operation, trees, kind, tokens):
     return time.process_time() - began
 
 
-def measure(real, letters, nodes):
-    """Print the CPU time of each kind of operation at this size."""
-    parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * TRIED)
-    trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * TRIED, "lru", -1, 1)
+def measure(real, letters, nodes, tried):
+    """Print the CPU time of so many operations of each kind at this size."""
+    parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * tried)
+    trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * tried, "lru", -1, 1)
     number = 0
     while len(trees.tree.arena) < nodes:
         fresh = prompt(number, draw)
@@ -76,11 +75,11 @@ def measure(real, letters, nodes):
     for collected in (True, False):
         (gc.enable if collected else gc.disable)()
         for kind in ("match", "insert", "evict"):
-            fresh = [prompt(draw.randrange(number) if kind == "match" else number + k, draw) for k in range(TRIED)]
-            one, other = (1e6 * seconds(operation, trees, kind, fresh) / TRIED for operation in (released, ours))
+            fresh = [prompt(draw.randrange(number) if kind == "match" else number + k, draw) for k in range(tried)]
+            one, other = (1e6 * seconds(operation, trees, kind, fresh) / tried for operation in (released, ours))
             print(f"{letters:4}{nodes:8} {kind:7}{one:10.1f}{other:16.1f}{other / one:16.2f}"
                   f"{'' if collected else '   without collections'}", flush=True)  # fmt: skip
-        number += TRIED
+        number += tried
     gc.enable()
 
 
@@ -89,12 +88,13 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--parts", nargs="+", default=["F", "FSM"], choices=PARTS)
+    parser.add_argument("--tried", type=int, default=500)
     args = parser.parse_args()
     real = source.load(args.folder)
     print("us CPU per operation       released            ours           ratio")
     for letters in args.parts:
         for nodes in args.nodes:
-            measure(real, letters, nodes)
+            measure(real, letters, nodes, args.tried)
             gc.collect()
 
 
