@@ -62,7 +62,8 @@ def watching(*words, module=("cachesim",), **more):
     """Start the command; yield the process."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)         # background jobs ignore SIGINT
     with subprocess.Popen([sys.executable, "-m", *module, "watch", *words], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as process:  # fmt: skip
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                          **more) as process:  # fmt: skip
         signal.signal(signal.SIGINT, handler)
         try:
             yield process
@@ -92,8 +93,8 @@ def ask(client, *texts, day=1, more=()):
 
 
 def said(process):
-    """The rows and the totals after an interrupt."""
-    process.send_signal(signal.SIGINT)
+    """The rows and the totals after an interrupt of all processes, as a terminal sends it."""
+    os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == exits.INTERRUPTED and "Traceback" not in err
     found = [json.loads(line) for line in out.splitlines()]
