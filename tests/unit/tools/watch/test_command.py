@@ -22,8 +22,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.tools.watch.command import server_address
+from cachesim.tools.watch.command import _listener, server_address
 from tests.shared import ROOT
 
 LOG = ROOT / "tests/unit/tools/server_logs/verbosity_4.log"
@@ -61,7 +62,8 @@ def watching(*words, module=("cachesim",), **more):
     """Start the command; yield the process."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)         # background jobs ignore SIGINT
     with subprocess.Popen([sys.executable, "-m", *module, "watch", *words], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as process:  # fmt: skip
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                          **more) as process:  # fmt: skip
         signal.signal(signal.SIGINT, handler)
         try:
             yield process
@@ -91,8 +93,8 @@ def ask(client, *texts, day=1, more=()):
 
 
 def said(process):
-    """The rows and the totals after an interrupt."""
-    process.send_signal(signal.SIGINT)
+    """The rows and the totals after an interrupt of all processes, as a terminal sends it."""
+    os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == exits.INTERRUPTED and "Traceback" not in err
     found = [json.loads(line) for line in out.splitlines()]
@@ -244,6 +246,12 @@ def test_a_finished_log_as_text(capsys):
     assert out[1].startswith("   2  slot 1, task 9: prompt 150, reused 116, evaluated 34, 4 again; differs at the end")
     assert "try: keep the reasoning in the history" in out[1] and out[1].endswith("may help: -ctxcp -cms")
     assert out[7] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.168.0.1:80"])
+def test_other_machines_do_not_reach_the_relay(address):
+    with pytest.raises(BadInput, match="not a loopback address"):
+        _listener(address)
 
 
 @pytest.mark.parametrize("words, text", [

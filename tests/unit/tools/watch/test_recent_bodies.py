@@ -96,3 +96,9 @@ def test_long_prompts_are_bounded_by_their_characters():
     for number in range(40):
         added(bodies, json.dumps({"prompt": f"{number} " + "word " * 200}).encode())
     assert bodies._size <= 10_000 == 10 * len("x" * 1000) and len(bodies._kept) < 12
+
+
+def test_a_message_that_follows_without_an_answer_extends():
+    bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
+    added(bodies, chat(messages))
+    assert added(bodies, chat([*messages, {"role": "user", "content": "And another one."}]))["cause"] == "extends"
