@@ -52,7 +52,7 @@ def profiles(engine: str | None = None) -> tuple[str, ...]:
 
 def rules(profile: str) -> RuleSet:
     """Return the table of rules and numbers of a server version: a frozen dataclass whose fields hold the rules.
-    ``profile`` is a name of ``profiles()``, ``ENGINE@latest``, or your own ``FILE.py[:NAME]``, which is executed.
+    ``profile`` is a name of ``profiles()``, an engine (its newest), or your own ``FILE.py[:NAME]``, which is executed.
     ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a changed table; see CONTRIBUTING.md. Raises BadInput."""
     return registry.rules_of(_profile(profile))
 
@@ -134,10 +134,9 @@ def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scena
 
 
 def _profile(text: str) -> str:
-    """Return the registered name of a rule set: a ``FILE.py`` is executed, ``ENGINE@latest`` resolved. Raises
-    BadInput."""
+    """Return the name of a rule set: a ``FILE.py`` is executed, an engine's name resolved. Raises BadInput."""
     if is_rule_file(text):
         return profile_of(text)
-    name = registry.renamed().get(text) or registry.latest().get(text) or text
+    name = registry.present_name(text)
     registry.engine_of(name)
     return name

@@ -236,6 +236,13 @@ def renamed() -> Mapping[str, str]:
     return ProfileView(lambda engine: engine.renamed)
 
 
+def present_name(text: str) -> str:
+    """Return the profile that a former name, ``<engine>@latest`` or an engine (its newest) denotes, else the text."""
+    if text in ENGINES:
+        return ENGINES[text].newest or next(reversed(ENGINES[text].line), text)
+    return renamed().get(text) or latest().get(text) or text
+
+
 def notes() -> Mapping[str, str]:
     """Map profiles to remarks for their readers."""
     return ProfileView(lambda engine: engine.notes)

@@ -53,7 +53,7 @@ def test_profiles_of_all_engines_and_of_an_engine():
         cachesim.profiles("mlx")
 
 
-@pytest.mark.parametrize("name", ["llama_cpp@b10587", "llama_cpp@latest"])
+@pytest.mark.parametrize("name", ["llama_cpp@b10587", "llama_cpp@latest", "llama_cpp"])
 def test_rules_are_a_table(name):
     table = cachesim.rules(name)
     assert table.name in cachesim.profiles("llama_cpp")

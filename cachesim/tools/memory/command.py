@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Collection, Iterator
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
-from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
+from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, known_profiles
 from cachesim.tools.run.work_arguments import count
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ GIB, MOST_GIB, MOST_TOKENS = 1 << 30, 1 << 20, 1 << 30
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="GGUF, config.json or name of a real model")
-    add_profiles(parser, "rule set, or engine (its newest rule set); may be repeated")
+    add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
     parser.add_argument("--gib", metavar="N", type=_bytes, default=0, help="memory for the caches [GiB], without "
                         "weights and compute buffers; exit code 1 if they do not fit")  # fmt: skip
@@ -81,12 +81,15 @@ def _engines(argv: list[str]) -> Iterator[Engine]:
 def run(args: Namespace) -> int:
     from cachesim.engines.registry import DEFAULT
     from cachesim.engines.shared.model_sizes import real_model
+    from cachesim.scenarios.option_checks import check_profile
     from cachesim.tools.memory.estimate import estimate
     from cachesim.tools.memory.report import memory_data, memory_report
 
     model = real_model(args.model)
     draft = real_model(args.draft) if args.draft else None
-    profiles = dict.fromkeys(_profile(name) for name in args.profiles or [DEFAULT.name])
+    profiles = dict.fromkeys(args.profiles or [DEFAULT.newest])
+    for profile in profiles:
+        check_profile(profile, profile.partition("@")[0], known_profiles())
     found = [estimate(profile, model, args.settings, args.gib, args.tokens, draft) for profile in profiles]
     data = [memory_data(args.model, model, one, args.gib) for one in found]
     if args.json:
@@ -95,15 +98,3 @@ def run(args: Namespace) -> int:
         for one in data:
             show(*memory_report(one))
     return exits.HOLDS if all(one["fits"] in (None, True) for one in data) else exits.BROKEN
-
-
-def _profile(name: str) -> str:
-    """Return a rule set: of an engine's name, its newest. Raises BadInput for an unknown rule set."""
-    from cachesim.engines.registry import ENGINES
-    from cachesim.scenarios.option_checks import check_profile
-    from cachesim.tools.run.arguments import known_profiles
-
-    if name in ENGINES:
-        return ENGINES[name].newest or ENGINES[name].line[-1]
-    check_profile(name, name.partition("@")[0], known_profiles())
-    return name

@@ -14,7 +14,7 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.base.errors import BadInput, OverLimit, quoted
 from cachesim.base.escaping import markup, shell_word
 from cachesim.base.json_shapes import check, each, record, text
-from cachesim.engines.registry import latest, profiles, renamed
+from cachesim.engines.registry import present_name, profiles
 from cachesim.engines.rule_files import is_rule_file
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.reproduce_command import case_command
@@ -92,7 +92,7 @@ def _profile(name: str) -> str:
     if is_rule_file(name):
         cause = f"the playground does not run files of rules: {quoted(name)}"
         raise BadInput(cause, hint="cachesim run LINE -p FILE.py")
-    return renamed().get(name) or latest().get(name) or name
+    return present_name(name)
 
 
 def answer(fields: object) -> Data:

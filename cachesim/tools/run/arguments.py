@@ -25,7 +25,7 @@ def add_log(parser: ArgumentParser) -> None:
 
 
 def add_profiles(
-    parser: ArgumentParser, text: str = "rule set to run under, or a Python file of rules; may be repeated"
+    parser: ArgumentParser, text: str = "rule set, engine (its newest) or Python file of rules; may be repeated"
 ) -> None:
     """Add ``-p``, which may be repeated. ``args.profiles`` is empty without it."""
     parser.add_argument("-p", "--profile", dest="profiles", metavar="PROFILE", action="append", default=[],
@@ -42,21 +42,21 @@ def add_settings(parser: ArgumentParser, text: str = "") -> None:
 def profile_name(text: str) -> str:
     """Resolve an argument to a profile name.
 
-    ``<engine>@latest`` becomes the newest recorded profile, and an old name becomes the current name. A build, date,
-    commit or version becomes the rule set in force then, with a note on stderr. A file of rules is executed and becomes
-    the name of its profile; raises BadInput. Whether a profile exists is checked later.
+    An engine, and ``<engine>@latest``, become the newest recorded profile, and an old name becomes the current name. A
+    build, date, commit or version becomes the rule set in force then, with a note on stderr. A file of rules is
+    executed and becomes the name of its profile; raises BadInput. Whether a profile exists is checked later.
     """
     from cachesim.base.console import note
     from cachesim.engines.build_names import resolve_name
-    from cachesim.engines.registry import latest, renamed
+    from cachesim.engines.registry import present_name, renamed
     from cachesim.engines.rule_files import is_rule_file, profile_of
 
     if is_rule_file(text):
         return profile_of(text)
     if text in renamed():
         note(f"{text} was renamed: {renamed()[text]}")
-    if text in latest() or text in renamed():
-        return renamed().get(text) or latest()[text]
+    if (name := present_name(text)) != text:
+        return name
     found = resolve_name(text)
     if found is None:
         return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base import exits
-from cachesim.engines.registry import ENGINES, latest, profiles, renamed
+from cachesim.engines.registry import ENGINES, latest, present_name, profiles, renamed
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.unit.cli.test_commands import call, call_json
@@ -27,6 +27,7 @@ def test_latest_is_the_newest_of_the_line_and_the_default():
     (("fuzz", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("fuzz", "-p", "llama_cpp@latest", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("profiles", "show", "llama_cpp@latest"), lambda data: data["name"]),
+    (("profiles", "show", "llama_cpp"), lambda data: data["name"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")  # fmt: skip
 def test_a_command_line_names_the_build(capsys, argv, place):
     assert place(call_json(capsys, *argv)[1]) == NEWEST
@@ -63,6 +64,11 @@ def test_a_file_may_use_an_old_name(capsys, tmp_path):
     assert (scenario.profiles, set(scenario.expect)) == ((NOW,), {NOW})
     main(["run", str(file)])
     assert f"{file}: {OLD} was renamed: {NOW}" in capsys.readouterr().err
+
+
+def test_the_name_of_an_engine_is_its_newest_rule_set():
+    assert {name: present_name(name) for name in ENGINES} == \
+        {name: engine.newest or engine.line[-1] for name, engine in ENGINES.items()}
 
 
 def test_a_file_names_the_build_and_not_the_latest(capsys, tmp_path):
