@@ -89,6 +89,7 @@ def test_requests_that_arrive_together_have_to_fail_in_two_of_eight_further_play
     found = search._checks(parse_history(TOGETHER))
     assert [one.name for one in found if not one.ok and one.name == "burst"] == failed and play.plays == plays
     assert [one.check.request for one in search.once] == ([] if failed or plays == 1 else [1])
+    assert search.repeatable().state == "undecided"
     assert failed or plays == 1 or search.repeatable().finding.notes[-1] == MOMENT
 
 

@@ -102,6 +102,19 @@ def test_a_sound_server_gets_no_alarm_and_the_number_of_answers_is_reported():
     why = next(one.why for one in found.report.results if one.name == "identical")
     assert why == "1 distinct answer to 2 identical prompts at once"
     assert found.report.counts["parallel"].histories >= 10
+    assert {"answers", "cancel", "new", "append", "burst"} <= states(found).keys()       # what such histories may show
+
+
+def test_what_depends_on_the_batch_without_a_cache_is_undecided():
+    found = checked(Busy(lambda body: "id_slot" not in body and len(body["prompt"]) > 5))
+    said = states(found)
+    assert "failed" not in said.values() and said["burst"] == said["identical"] == "undecided"
+
+
+def test_junk_in_place_of_completions_is_no_crash():
+    for junk in ([], [1], [{}, None], [{"tokens": [1] * 5_000}]):
+        stage = stage_of(lambda body, junk=junk: (200, junk), slots=2)
+        stage.play(parse_history("A9>4{n_cmpl=2}"))
 
 
 class Busy(Toy):
