@@ -24,7 +24,7 @@ KNOWN = re.compile(
     r"(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
     r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --abbrev=0\)\""
     r"|pip install --no-cache-dir \.|pip install -q llm-cachesim==\$VERSION"
-    r"|pip install \"\$GITHUB_ACTION_PATH/[./]+\""
+    r"|(?:python -m )?pip install \"\$GITHUB_ACTION_PATH/[./]+\""
     r"|pip install (?:--quiet )?pre-commit && pre-commit install|pre-commit install"
     r"|docker build -t [\w-]+ -f \.container/Containerfile \.|docker run --rm --network host [\w-]+ http://127\.0\.0\.1:8080"
 )

@@ -157,7 +157,7 @@ KIT = [
     Fault("nothing is stored after an unknown answer", "tools/conformance/properties.py",
           "return shared if sequence.whole or shared < sequence.prompt else len(prompt)", "return shared"),
     Fault("nothing reused is something shown", "tools/conformance/report_builder.py",
-          "if name in VERSUS_COLD and nothing:", "if False:"),
+          'if name in VERSUS_COLD and name != "drafts" and nothing:', "if False:"),
     Fault("undecided conforms", "tools/conformance/report.py",
           'else ("failed", "undecided")', 'else ("failed",)'),
     Fault("a missed floor never fails", "tools/conformance/report.py",

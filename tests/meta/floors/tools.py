@@ -23,7 +23,7 @@ REQUEST_BODIES = [
 ]  # fmt: skip
 
 HTTP_CHECK = [
-    Fault("one spoilt answer condemns a server under concurrency", "tools/conformance/http_check/suite.py",
+    Fault("one spoilt answer condemns a server under concurrency", "tools/conformance/http_check/confirming_search.py",
           "RACY = 8, 2 ", "RACY = 8, 1 "),
     Fault("counts of a server that reused just the prefix are thrown away",
           "tools/conformance/http_check/warm_run.py",
