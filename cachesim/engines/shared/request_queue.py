@@ -12,6 +12,7 @@ from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.engines.inspection import Excess, Key
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.events import Aborted, Event, Launch, Log, Release
@@ -69,7 +70,8 @@ def key_of(*names: str) -> int:
 
 class RequestQueue(Driver):
     """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}; ``stalled``: the last round changed nothing."""
+    text of the refusal of a longer one, with {n} and {most}; ``points``: its restore points;
+    ``most_running``: most requests that run at a time; ``stalled``: the last round changed nothing."""
 
     queue: deque[ReceivedRequest]
     slots: list[Any]
@@ -80,6 +82,8 @@ class RequestQueue(Driver):
     model: Model | None
     longest: int
     too_long: str
+    points: Any
+    most_running: int
     stalled = False
 
     def start_queue(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log, sampler: Sampler) -> None:
@@ -149,6 +153,19 @@ class RequestQueue(Driver):
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Raise BadInput: this server does not have slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all restore points."""
+        return list(self.points.kept())
+
+    @property
+    def at_work(self) -> int:
+        """Number of requests that run."""
+        return len(self.running)
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        return [Excess("requests at work", self.at_work, self.most_running)] if self.at_work > self.most_running else []
 
     def occupied_slots(self) -> Sequence[int]:
         """Return the requests in progress: an ended request leaves only what others can find."""

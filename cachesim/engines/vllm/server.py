@@ -17,7 +17,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.pool_points import PoolPoints
@@ -45,7 +45,7 @@ class Server(Worker):
                  sampler: Sampler = forced_or_hashed) -> None:
         self.start_queue(rules, spec, opts, model, log, sampler)
         made = self.layout = layout(rules, opts, spec)
-        self.longest, self.flying = made.most, deque()
+        self.longest, self.most_running, self.flying = made.most, opts.max_num_seqs, deque()
         if model is not None and any(group.kind == "rswa" for group in made.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
         late = opts.num_speculative_tokens and (opts.mamba_cache_mode == EVERY or opts.async_scheduling)
@@ -170,10 +170,6 @@ class Server(Worker):
             parts.append(RowsPart(n - first + 1 if group.size else 0, pos, rows))    # a window of the next token
         return Stored(kind, owner, tokens, n, tuple(parts), StatePart(n - 1, states) if states else None, start)
 
-    def kept(self) -> list[Key]:
-        """Return every prefix that can be found."""
-        return list(self.points.points)
-
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
         return sorted(node.end for node in self.points.points.values())
@@ -181,11 +177,6 @@ class Server(Worker):
     def busy(self) -> list[int]:
         """Return the requests in progress."""
         return [row.id for row in self.running]
-
-    def exceeded_limits(self) -> list[Excess]:
-        """Return an excess if more requests run than allowed."""
-        n, most = len(self.running), self.opts.max_num_seqs
-        return [Excess("requests at work", n, most)] if n > most else []
 
     def blocks(self) -> list[BlockCell]:
         """Return the blocks of the pool without the null block, for pictures."""
