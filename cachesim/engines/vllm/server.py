@@ -28,7 +28,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, layout
 from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.row import Asked, Got, Row, Table
-from cachesim.engines.vllm.rules.sizes import EVERY
+from cachesim.engines.vllm.rules.schedule import EVERY
 from cachesim.engines.vllm.worker import Worker
 from cachesim.model import LayerState, Model, Spec
 
