@@ -122,9 +122,9 @@ class Manager(Named):
         """Return the blocks that a request needs."""
         row = self.core.row(request_id)
         row.all = [0] * max(len(row.all), prefill_end)
-        return self.engine._needed(self.group, row, num_tokens, [one.block_id for one in new_computed_blocks],
-                                   (total_computed_tokens, num_local_computed_tokens), num_tokens_main_model,
-                                   apply_admission_cap)  # fmt: skip
+        found = {self.group.number: [one.block_id for one in new_computed_blocks]}
+        return self.engine._needed(self.group, row, num_tokens, Hit(num_local_computed_tokens - row.computed, found),
+                                   total_computed_tokens, num_tokens_main_model, apply_admission_cap)  # fmt: skip
 
     def add_local_computed_blocks(self, request_id, new_computed_blocks, num_local_computed_tokens,
                                   num_external_computed_tokens):  # fmt: skip
