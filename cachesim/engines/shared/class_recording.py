@@ -7,6 +7,7 @@ from typing import AbstractSet, Any, Callable, Iterable, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.keyed_tokens import Keys
+from cachesim.base.media_items import image_items
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.events import Event, frozen
@@ -62,12 +63,21 @@ class StepPlayer:
         return [row for event in found if isinstance(event, RecordedEvent) for row in event.rows()]
 
     def _op_add(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        self.server.send_recorded(self.requests[str(step["req"])], self.named)
+        sent = self.requests[str(step["req"])]
+        prompt = list(sent["prompt"])
+        for first, length, name in sent.get("images", ()):
+            prompt[first : first + length] = image_items(name, length, length)
+        self.server.send_recorded({**sent, "prompt": prompt}, self.named)
         return {"req": self.server.slots[-1].id}
 
     def _op_abort(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.abort(self.server.slots[step["req"]])
         return {"ev": self.rows()}
+
+
+def marked(step: Mapping[str, Any], mark: str) -> set[int]:
+    """Return the requests of a step of a recording that have this mark."""
+    return {int(request) for request, marks in step.get("bad", {}).items() if mark in marks}
 
 
 class ClassRecording(NamedTuple):

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 from zlib import crc32
 
-from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.errors import BadInput, ProcessAborted, quoted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.engines.capabilities import Option
 from cachesim.engines.inspection import Excess, Key
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.events import Aborted, Event, Launch, Log, Release
-from cachesim.model import Hidden, Model, Spec
+from cachesim.model import Hidden, Model, Spec, make_model, parse
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +71,23 @@ class RequestRow:
 def key_of(*names: str) -> int:
     """Return the key of tokens that are computed under these names; 0 if all are empty."""
     return 1 + crc32("\0".join(names).encode()) if any(names) else 0
+
+
+def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
+             unfit: Callable[[Spec], str] = lambda spec: "") -> Callable[..., T]:
+    """Return a function that starts a server with these rules and options. ``unfit``: why a model is not modelled."""
+
+    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
+        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+        if not isinstance(rules, kind):
+            raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+        spec = parse(split_sizes(model)[0])
+        if why := unfit(spec):
+            raise BadInput(f"model {quoted(model)} {why}")
+        tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
+        return server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
+
+    return serve
 
 
 class RequestQueue(Driver):

@@ -122,10 +122,6 @@ ORDINARY: Mapping[str, str] = {
 }
 SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), quoted=True),)
 UNLOGGED: Mapping[str, str] = {"V-": "not logged: in the number of cached tokens, and in the hit rate"}
-_NAMELESS = (
-    "the lines name no request: which prompts missed, and which decision lost their blocks (replies have cached_tokens "
-    "with --enable-prompt-tokens-details; cachesim import BODIES compares prompts)"
-)
 
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
@@ -151,6 +147,6 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
     starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused}, totals=totals,
-    nameless=_NAMELESS, signatures=SIGNATURES, unlogged=UNLOGGED,
+    nameless=made.nameless("blocks", "--enable-prompt-tokens-details"), signatures=SIGNATURES, unlogged=UNLOGGED,
     warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}),
 )  # fmt: skip

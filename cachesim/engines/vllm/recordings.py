@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.base.media_items import image_items
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far
+from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far, marked
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.row import DraftRowsWrong
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -62,13 +61,8 @@ class Player(StepPlayer):
         return found
 
     def _op_add(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        sent = self.requests[str(step["req"])]
-        prompt = list(sent["prompt"])
-        for first, length, name in sent.get("images", ()):
-            prompt[first : first + length] = image_items(name, length, length)
-        self.server.send_recorded({**sent, "prompt": prompt}, self.named)
-        row = self.server.slots[-1]
-        return {"req": row.id, **({"hashes": [*map(self.number, row.hashes)]} if row.hashes else {})}
+        fields, hashes = super()._op_add(step), self.server.slots[-1].hashes
+        return {**fields, "hashes": [*map(self.number, hashes)]} if hashes else fields
 
     def _op_reset(self, step: Mapping[str, Any]) -> dict[str, Any]:
         return {"ok": self.server.reset_cache(step["running"]), "ev": self.rows()}
@@ -84,7 +78,7 @@ class Player(StepPlayer):
         fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
         if server.model is not None:
             marks = {event.request for event in server.log.events[self.first :] if isinstance(event, DraftRowsWrong)}
-            wrong = {int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad}
+            wrong = marked(step, "draft_wrong")
             fields["drafts wrong"] = [] if marks == wrong else [sorted(marks), sorted(wrong)]
         return {**fields, "ev": self.rows()}
 
@@ -125,11 +119,6 @@ def _judged(part: Part) -> tuple[int, Request, Answer]:
     return answer_so_far(row.id, tuple(row.text[:n]), list(part.outputs), row.task.answer.keys)
 
 
-def wrong(step: Mapping[str, Any]) -> set[int]:
-    """Return the requests of a step that read something wrong."""
-    return {int(request) for request, bad in step.get("bad", {}).items() if "wrong" in bad}
-
-
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
     config = data["config"]
@@ -139,4 +128,4 @@ def undecided(data: Mapping[str, Any]) -> str:
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 
-CLASSES = ClassRecording(setup, Player, wrong, undecided)
+CLASSES = ClassRecording(setup, Player, lambda step: marked(step, "wrong"), undecided)

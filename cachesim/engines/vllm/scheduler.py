@@ -67,14 +67,11 @@ class Scheduler(Tables):
         threshold = self.rules.prefill_cap(self.opts.long_prefill_token_threshold,
                                            len(self.running) + len(self.waiting))
         at = 0
-        while at < len(self.running) and step.budget > 0:
+        while 0 <= at < len(self.running) and step.budget > 0:
             at = self._continue(step, at, threshold)
-            if at < 0:
-                break
-        if not step.preempted:
-            while self.waiting and step.budget > 0 and len(self.running) < self.opts.max_num_seqs:
-                if not self._admit(step, threshold):
-                    break
+        more = not step.preempted
+        while more and self.waiting and step.budget > 0 and len(self.running) < self.opts.max_num_seqs:
+            more = self._admit(step, threshold)
         self.waiting[:0] = self.skipped
         self._close(step)
         return step
@@ -149,10 +146,9 @@ class Scheduler(Tables):
         new = len(row.all) - hit.n
         warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
         padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
-        if padded:
-            if 1 + k > step.budget:
-                return False
-            new = 1 + k
+        if padded and 1 + k > step.budget:
+            return False
+        new = 1 + k if padded else new
         new = self._split(row, hit.n, min(new, threshold or new, step.budget))
         if not new:
             return False
@@ -178,8 +174,7 @@ class Scheduler(Tables):
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
         step.zeroed, step.copies = [*chain(*self.zeroed)] if self.zeroes else [], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
-        if step.copies:
-            self.pool.give_back(chain(*step.copies))
+        self.pool.give_back(chain(*step.copies))
         for part in step.parts.values():
             row = part.row
             row.computed += part.n

@@ -5,6 +5,7 @@ Source: vLLM vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py (
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from cachesim.engines.rule import Decision
@@ -16,11 +17,11 @@ from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
 
 class Tables(Publication):
-    """The block management of a server."""
+    """The block management of a server. ``owner``: request that last took a block."""
 
     def start_tables(self) -> None:
         """Create an empty pool."""
-        self.groups, self.known = self.layout.groups, dict[Any, int]()
+        self.groups, self.known, self.owner = self.layout.groups, dict[Any, int](), dict[int, int]()
         self.nothing = Hit(0, {group.number: [] for group in self.groups})
         self.zeroed: list[list[int]] = [[] for _ in self.groups]
         self.copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
@@ -130,6 +131,7 @@ class Tables(Publication):
         made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
+        self.owner |= dict.fromkeys(chain(*made), row.task.answer.request)
         self.emit(Got(made))
         return made
 
@@ -211,8 +213,7 @@ class Tables(Publication):
                     table.blocks[at] = 0
                 elif not group.align:
                     break
-            if gone:
-                self.pool.give_back(gone)
+            self.pool.give_back(gone)
             if group.align:
                 table.retired = max(table.retired, last)
                 at = table.last if table.last is not None else -1
