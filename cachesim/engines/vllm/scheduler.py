@@ -191,8 +191,7 @@ class Scheduler(Tables):
         """Process the results of a step; return the finished requests."""
         finished = []
         for part in step.parts.values():
-            row = part.row
-            stale = row.stale > 0
+            row, stale = part.row, part.row.stale > 0
             row.in_flight -= part.n
             row.stale -= part.n if stale else 0
             if not row.busy or (stale and row.drop_stale) or not part.said:
@@ -212,7 +211,6 @@ class Scheduler(Tables):
                 finished.append(row)
                 self.free_row(row)
         for row in finished:
-            (self.running if row.running else self.waiting).remove(row)
             self.end(row, "limit")
         return finished
 
@@ -233,15 +231,15 @@ class Scheduler(Tables):
         return False
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
-        """End a request whose blocks are free."""
+        """End a request: it leaves its list, and its blocks are free."""
+        (self.running if row.running else self.waiting).remove(row)
+        self.free_row(row)
         self.record_end(row, why, cancelled, max(0, row.computed - row.in_flight))
         row.running = False
 
     def abort(self, row: Row) -> None:
         """End a request whose client left."""
         if row.busy:
-            (self.running if row.running else self.waiting).remove(row)
-            self.free_row(row)
             self.end(row, "none", cancelled=True)
 
     def reset_cache(self, running: bool) -> bool:

@@ -68,13 +68,10 @@ class Tables(Publication):
 
     # Allocation.
 
-    def needed(self, row: Row, tokens: int, hit: Hit, computed: int, main: int, admission: bool) -> int:
-        """Return the free blocks that a request takes for storage of so many tokens; ``computed``: tokens before the
-        chunk, ``main``: tokens without those behind the chunk. More than there are = it waits for a state."""
-        return sum(self._needed(group, row, tokens, hit, computed, main, admission) for group in self.groups)
-
     def _needed(self, group: Group, row: Row, tokens: int, hit: Hit, computed: int, main: int,
                 admission: bool) -> int:
+        """Return the free blocks of a group that a request takes for storage of so many tokens; ``computed``: tokens
+        before the chunk, ``main``: tokens without those behind it. More than there are = it waits for a state."""
         table, pool, block, found = row.tables[group.number], self.pool, group.block, hit.tables[group.number]
         partial, keys = bool(found) and (row.computed + hit.n) % block != 0, pool.keys(found[-1]) if found else ()
         if keys and not self.promised.isdisjoint(keys) and not self.decide(
@@ -82,10 +79,9 @@ class Tables(Publication):
             return pool.n + 1
         first = table.published == ABSENT
         skip = self.rules.skipped(group.kind, group.size, computed) // block if first and not group.align else 0
-        if not group.align:
-            tokens += block * self.scratch if group.kind == "mamba" else 0
+        tokens = main if group.align else tokens + (block * self.scratch if group.kind == "mamba" else 0)
         idle = sum(not pool.refs[one] for one in found[max(0, skip - len(table.blocks)):] if one)
-        ask = Need(main if group.align else tokens, block, len(table.blocks), len(found), idle, skip, first,
+        ask = Need(tokens, block, len(table.blocks), len(found), idle, skip, first,
                    partial or (group.align and table.partial is not None), group.cap if admission else 0)
         if not group.align:
             return int(self.rules.needed(ask))
@@ -116,11 +112,11 @@ class Tables(Publication):
         mark = self.rules.reserve(self.opts.watermark, pool.n, hit is not None, others)
         if hit is not None and self.opts.scheduler_reserve_full_isl:
             full = min(len(row.all), self.longest)
-            whole = self.needed(row, full, found, total, full, admission=True)
+            whole = sum(self._needed(group, row, full, found, total, full, True) for group in self.groups)
         if whole + mark <= len(pool.free):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main, tokens = total + new, min(total + new + lookahead, self.longest)
-            need = self.needed(row, tokens, found, start, main, admission=False)
+            need = sum(self._needed(group, row, tokens, found, start, main, False) for group in self.groups)
         admitted = hit is None or self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)
         if not admitted or need + mark > len(pool.free):
             self.emit(Refused())

@@ -61,8 +61,7 @@ Look = Callable[[Sorted, int, bool], Found]
 
 
 class Hit(NamedTuple):
-    """Result of a lookup: tokens, blocks of each group, the most that one group has, and what each kind has.
-    ``junction``: tokens that one group alone has, 0 = no more than the hit."""
+    """Result of a lookup: tokens, blocks of each group, the most that one group has, and what each kind has."""
 
     n: int
     tables: Mapping[int, list[int]]
@@ -71,6 +70,7 @@ class Hit(NamedTuple):
 
     @property
     def junction(self) -> int:
+        """Tokens that one group alone has, 0 = no more than the hit."""
         return self.longest if self.longest > self.n else 0
 
 
