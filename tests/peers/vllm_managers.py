@@ -9,12 +9,11 @@ from vllm.v1.core.kv_cache_utils import KVCacheBlockCopy
 from vllm.v1.metrics.stats import PrefixCacheStats
 from vllm.v1.request import RequestStatus
 
-from cachesim.engines.vllm.memory.tables import Cached
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.row import ABSENT
 from cachesim.engines.vllm.rules.blocks import DENSE, Mask
-from cachesim.engines.vllm.rules.lookup import Find
-from cachesim.engines.vllm.rules.sizes import Speculation
+from cachesim.engines.vllm.rules.lookup import Find, Hit
+from cachesim.engines.vllm.rules.schedule import Speculation
 from tests.peers.vllm_names import KINDS, SIZES, Core, Named, NotSimulated, number, used
 
 
@@ -123,9 +122,9 @@ class Manager(Named):
         """Return the blocks that a request needs."""
         row = self.core.row(request_id)
         row.all = [0] * max(len(row.all), prefill_end)
-        return self.engine._needed(self.group, row, num_tokens, [one.block_id for one in new_computed_blocks],
-                                   (total_computed_tokens, num_local_computed_tokens), num_tokens_main_model,
-                                   apply_admission_cap)  # fmt: skip
+        found = {self.group.number: [one.block_id for one in new_computed_blocks]}
+        return self.engine._needed(self.group, row, num_tokens, Hit(num_local_computed_tokens - row.computed, found),
+                                   total_computed_tokens, num_tokens_main_model, apply_admission_cap)  # fmt: skip
 
     def add_local_computed_blocks(self, request_id, new_computed_blocks, num_local_computed_tokens,
                                   num_external_computed_tokens):  # fmt: skip
@@ -133,7 +132,7 @@ class Manager(Named):
         if num_external_computed_tokens:
             raise NotSimulated("tokens of a connector")
         found = [one.block_id for one in new_computed_blocks]
-        self.engine._attach(self.core.row(request_id), Cached(num_local_computed_tokens, [found], 0))
+        self.engine._attach(self.core.row(request_id), Hit(num_local_computed_tokens, {0: found}))
         self.core.refresh()
 
     def allocate_new_blocks(self, request_id, num_tokens, num_tokens_main_model):
@@ -192,10 +191,10 @@ class Manager(Named):
         find = getattr(V0_33_0, f"find_{'full' if kind == 'rswa' else kind}")
         pool, ranks = block_pool.inner, dcp_world_size if kind != "mamba" else 1
         hashes = [number(one) for one in getattr(block_hashes, "block_hashes", block_hashes)]
-        found = find(Find(hashes, block_pool.hash_block_size, kv_cache_spec.block_size * ranks, max_length,
-                          alignment_tokens, drop_eagle_block, sizes_of(kind, kv_cache_spec), len(kv_cache_group_ids),
-                          lambda digest: pool.find(digest, kv_cache_group_ids)))  # fmt: skip
-        return tuple([block_pool.blocks[one] for one in table] for table in found.tables), found.n
+        n, found = find(Find(hashes, block_pool.hash_block_size, kv_cache_spec.block_size * ranks, max_length,
+                             alignment_tokens, drop_eagle_block, sizes_of(kind, kv_cache_spec),
+                             len(kv_cache_group_ids), lambda digest: pool.find(digest, kv_cache_group_ids)))
+        return tuple([block_pool.blocks[one] for one in table] for table in found), n
 
     @classmethod
     @used
@@ -298,7 +297,8 @@ class KVCacheManager(Named):
         if max_cache_hit_length is not None:
             raise NotSimulated("a limit of the hit")
         found = self.engine.look_up(self.core.row(request))
-        return self.create_kv_cache_blocks([self.core.views(one) for one in found.tables]), found.n, found.junction
+        tables = map(self.core.views, found.tables.values())
+        return self.create_kv_cache_blocks(list(tables)), found.n, found.junction
 
     def allocate_slots(self, request, num_new_tokens, num_new_computed_tokens=0, new_computed_blocks=None,
                        num_lookahead_tokens=0, full_sequence_must_fit=False, has_scheduled_reqs=True,
@@ -310,7 +310,7 @@ class KVCacheManager(Named):
             raise ValueError("num_new_tokens must be greater than 0 when there are no computed tokens to adopt")
         found = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         tables = [[one.block_id for one in blocks] for blocks in found]
-        hit = Cached(num_new_computed_tokens, tables, 0)
+        hit = Hit(num_new_computed_tokens, dict(enumerate(tables)))
         self.core.set_options(scheduler_reserve_full_isl=full_sequence_must_fit)
         waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
         made = self.engine.allocate(self.core.row(request), num_new_tokens, hit, num_lookahead_tokens,

@@ -20,7 +20,7 @@ from cachesim.engines.shared.block_pool import ERASED, EVICTED
 from cachesim.engines.shared.block_pool import BlockPool as Pool
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.shared.request_queue import ReceivedRequest
-from cachesim.engines.vllm import recordings, serve
+from cachesim.engines.vllm import ENGINE, recordings
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.row import Died, Row, Table
@@ -356,7 +356,7 @@ class Core:
         rules = replace(V0_33_0, speculation=lambda *_: spec, scheduler_block=lambda _: step, hash_unit=lambda *_: unit)
         model, flags = recordings.setup(config)
         try:
-            self.engine = serve(rules, model, flags, "none", Log())
+            self.engine = ENGINE.serve(rules, model, flags, "none", Log())
         except BadInput as refused:
             raise ValueError(str(refused)) from refused
         engine = self.engine

@@ -14,8 +14,7 @@ from vllm.v1.request import RequestStatus
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
-from cachesim.engines.vllm.rules.sizes import Speculation
+from cachesim.engines.vllm.rules.schedule import PRIORITY, Speculation, Split
 from cachesim.engines.vllm.scheduler import Part, Step
 from tests.peers.vllm_managers import KVCacheManager
 from tests.peers.vllm_names import Named, NotSimulated, number, used

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
+from cachesim.engines.inspection import Key, RowsPart, StatePart, Stored, TreeCell
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.page_pool import Slots
@@ -53,10 +53,6 @@ class Inspected(Worker):
         layers = [i for i, layer in enumerate(self.kind.layers) if layer.recurrence]
         return StatePart(n - 1, {i: held.get(i) for i in layers})
 
-    def kept(self) -> list[Key]:
-        """Return the keys of all nodes and states."""
-        return self.points.kept()
-
     def nodes(self) -> list[TreeCell]:
         """Return the nodes of the tree."""
         return self.points.cells()
@@ -65,10 +61,10 @@ class Inspected(Worker):
         """Return the lengths of all states, ascending: requests share them."""
         return sorted(node.end for node in self.tree.nodes() if node.value[STATE] is not None)
 
-    def exceeded_limits(self) -> list[Excess]:
-        """Return an excess if more requests run than allowed."""
-        n, most = len(self.running) + (self.chunked is not None), self.opts.max_running_requests
-        return [Excess("running requests", n, most)] if n > most else []
+    @property
+    def at_work(self) -> int:
+        """Number of requests that run, with the one that is evaluated in chunks."""
+        return len(self.running) + (self.chunked is not None)
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes."""

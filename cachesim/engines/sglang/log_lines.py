@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Sequence
 
+from cachesim.engines.shared import log_totals as made
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, last, of_kind, replies, series, share, sums
 from cachesim.engines.shared.log_verdicts import reused
@@ -65,10 +66,6 @@ MEANINGS: Mapping[str, Meaning] = {
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the tree (--enable-cache-report)"),
     **{name: Meaning(f"metric: {says}") for name, says in _GAUGES.items()},
 }  # fmt: skip
-_NAMELESS = (
-    "the lines name no request: which prompts missed, and which decision lost their tokens (replies have cached_tokens "
-    "with --enable-cache-report; cachesim import BODIES compares prompts)"
-)
 
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
@@ -94,7 +91,8 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch"),
-    starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals, nameless=_NAMELESS,
+    starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals,
+    nameless=made.nameless("tokens", "--enable-cache-report"),
     unlogged={"S-": "not logged: in the number of cached tokens of a batch"},
     warnings=frozenset({"retracted", "not_flushed"}),
 )  # fmt: skip

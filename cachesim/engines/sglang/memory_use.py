@@ -10,13 +10,13 @@ from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
 BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
 """Type of the rows -> bytes of a number."""
 FLAGS = (
-    Flag("kv_cache_dtype", "auto", choices=tuple(BYTES), spellings=("--kv-cache-dtype",), help="Type of the rows."),
+    row_type(BYTES),
     Flag("mamba_full_memory_ratio", 0.9, spellings=("--mamba-full-memory-ratio",),
          help="Memory of states per memory of rows."),
 )  # fmt: skip

@@ -32,6 +32,7 @@ class Publication(RequestQueue):
     ) -> None:
         self.start_queue(rules, spec, opts, model, log, sampler)
         self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
+        self.most_running = opts.max_running_requests
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
@@ -43,7 +44,7 @@ class Publication(RequestQueue):
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
         self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
-        self.points = TreePoints(self.tree, log)
+        self.points: TreePoints = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since

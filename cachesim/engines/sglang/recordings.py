@@ -8,9 +8,8 @@ from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, answer_so_far
+from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far
 from cachesim.engines.shared.radix_node import LETTERS
-from cachesim.engines.shared.tree_events import TreeEvent
 from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
@@ -21,7 +20,6 @@ SAME = {"page_size": "page_size", "tokens": "max_total_tokens", "swa_tokens": "s
         "schedule_policy": "schedule_policy", "eviction_policy": "radix_eviction_policy",
         "new_token_ratio": "new_token_ratio", "strategy": "mamba_scheduler_strategy", "grid": "state_grid",
         "track_interval": "mamba_track_interval", "max_states_per_path": "mamba_max_states_per_path"}  # fmt: skip
-FIELDS = {"extra_key": "extra_key", "salt": "cache_salt", "priority": "priority"}
 
 
 def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
@@ -34,38 +32,31 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     return " ".join(reversed(layers)), {**flags, "in_batch_threshold": 8, "swa_eviction_interval": 1}
 
 
-class StepPlayer:
+class Player(StepPlayer):
     """Performs the steps of a recording. A turn of the server that starts no prefill step continues with a decode step;
     the recording has two steps then."""
 
+    named: Mapping[str, str] = {"extra_key": "extra_key", "salt": "cache_salt", "priority": "priority"}
+
     def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
-        self.server, self.requests = server, data["requests"]
+        super().__init__(server, data)
         self.turns: list[dict[str, Any]] = []
 
-    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
-        """Perform a step."""
-        server, op, first = self.server, step["op"], len(self.server.log.events)
-        if op == "final":
-            return PlayedStep({"tree": self._tree(), "sizes": self._sizes()})
-        if op == "add":
-            server.send_recorded(self.requests[str(step["req"])], FIELDS)
-            return PlayedStep({"req": server.slots[-1].id})
-        if op == "abort":
-            server.abort(server.slots[step["req"]])
-            return PlayedStep({"ev": self._rows(first, len(server.log.events))})
-        said: list[tuple[int, Request, Answer]] = []
+    def _turn(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        server, first = self.server, self.first
         if not self.turns:
             server.update()
             for at in [at for at, event in enumerate(server.log.events[first:], first) if isinstance(event, Turn)]:
-                self.turns.append({**server.log.events[at].record(), "ev": self._rows(first, at)})
-                first = at
-            said = [_said(*one) for one in server.said]
+                self.turns.append({**server.log.events[at].record(), "ev": self.rows(at)})
+            self.said = [_said(*one) for one in server.said]
         fields = self.turns.pop(0) if self.turns else {"op": "idle"}
         more = {"sizes": self._sizes, "tree": self._tree}
-        return PlayedStep({**fields, **{name: make() for name, make in more.items() if name in step}}, said)
+        return {**fields, **{name: make() for name, make in more.items() if name in step}}
 
-    def _rows(self, start: int, stop: int) -> list[list[Any]]:
-        return [event.row() for event in self.server.log.events[start:stop] if isinstance(event, TreeEvent)]
+    _op_prefill = _op_decode = _op_idle = _turn
+
+    def _op_final(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        return {"tree": self._tree(), "sizes": self._sizes()}
 
     def _sizes(self) -> dict[str, list[int]]:
         tree = self.server.tree
@@ -90,4 +81,4 @@ def _said(number: int, held: tuple[int, ...], hidden: Hidden | None) -> tuple[in
                                         for k, digest in enumerate(digests)])  # fmt: skip
 
 
-CLASSES = ClassRecording(setup, StepPlayer, lambda step: {int(request) for request in step.get("bad", {})})
+CLASSES = ClassRecording(setup, Player, lambda step: {int(request) for request in step.get("bad", {})})

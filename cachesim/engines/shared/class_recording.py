@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, NamedTuple
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.base.keyed_tokens import Keys
+from cachesim.base.media_items import image_items
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.events import Event, frozen
@@ -34,6 +36,48 @@ def answer_so_far(number: int, held: Tokens, outputs: list[Output], keys: Keys =
     """Return the outputs of a request in a step, after these tokens, as an answer to be judged."""
     answer = Answer(number, cancelled=True, slot_tokens=held, prompt=held, outputs=outputs, keys=keys)
     return number, Request(held), answer
+
+
+class StepPlayer:
+    """Performs the steps of a recording on a server: a step of the operation ``op`` with the method ``_op_``, which
+    returns fields. ``said``: answers of the step to judge; ``named``: fields of requests in the recording, and ours."""
+
+    named: Mapping[str, str]
+    said: Iterable[tuple[int, Request, Answer]]
+
+    def __init__(self, server: Any, data: Mapping[str, Any]) -> None:
+        self.server, self.requests = server, data["requests"]
+
+    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
+        """Perform a step."""
+        self.first, self.said = len(self.server.log.events), ()
+        play = getattr(self, f"_op_{step['op']}", None)
+        if play is None:
+            raise BadInput(f"unknown operation {quoted(step['op'])}")
+        fields = play(step)
+        return PlayedStep(fields, self.said)
+
+    def rows(self, stop: int | None = None) -> list[list[Any]]:
+        """Return the recorded events of the step, those before ``stop``, and go on after them."""
+        found, self.first = self.server.log.events[self.first : stop], stop or len(self.server.log.events)
+        return [row for event in found if isinstance(event, RecordedEvent) for row in event.rows()]
+
+    def _op_add(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        sent = self.requests[str(step["req"])]
+        prompt = list(sent["prompt"])
+        for first, length, name in sent.get("images", ()):
+            prompt[first : first + length] = image_items(name, length, length)
+        self.server.send_recorded({**sent, "prompt": prompt}, self.named)
+        return {"req": self.server.slots[-1].id}
+
+    def _op_abort(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        self.server.abort(self.server.slots[step["req"]])
+        return {"ev": self.rows()}
+
+
+def marked(step: Mapping[str, Any], mark: str) -> set[int]:
+    """Return the requests of a step of a recording that have this mark."""
+    return {int(request) for request, marks in step.get("bad", {}).items() if mark in marks}
 
 
 class ClassRecording(NamedTuple):

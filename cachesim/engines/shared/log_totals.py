@@ -9,6 +9,12 @@ from itertools import pairwise
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 
+def nameless(lost: str, flag: str) -> str:
+    """Return what a log without requests does not show; ``flag``: with it, replies have the cached tokens."""
+    return (f"the lines name no request: which prompts missed, and which decision lost their {lost} (replies have "
+            f"cached_tokens with {flag}; cachesim import BODIES compares prompts)")  # fmt: skip
+
+
 class LoggedNumbers(NamedTuple):
     """Recognised line: its number in the log, from 1, its kind, and its numbers."""
 

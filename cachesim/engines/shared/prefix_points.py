@@ -70,6 +70,10 @@ class PrefixPoints:
         self.known: dict[int, Prefix] = {}
         self.points: dict[Key, Prefix] = {}
 
+    def kept(self) -> list[Key]:
+        """Return the keys of all restore points."""
+        return list(self.points)
+
     def gained(self, group: int, chain: Sequence[int], n: int, unit: int, tokens: Sequence[int], text: object) -> None:
         """Report a computed piece at the end of a prefix, the first n units of a chain. ``tokens`` begins with its
         tokens."""

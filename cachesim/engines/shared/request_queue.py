@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 from zlib import crc32
 
-from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.errors import BadInput, ProcessAborted, quoted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.engines.capabilities import Option
+from cachesim.engines.inspection import Excess, Key
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.events import Aborted, Event, Launch, Log, Release
-from cachesim.model import Hidden, Model, Spec
+from cachesim.model import Hidden, Model, Spec, make_model, parse
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -67,9 +73,27 @@ def key_of(*names: str) -> int:
     return 1 + crc32("\0".join(names).encode()) if any(names) else 0
 
 
+def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
+             unfit: Callable[[Spec], str] = lambda spec: "") -> Callable[..., T]:
+    """Return a function that starts a server with these rules and options. ``unfit``: why a model is not modelled."""
+
+    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
+        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+        if not isinstance(rules, kind):
+            raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+        spec = parse(split_sizes(model)[0])
+        if why := unfit(spec):
+            raise BadInput(f"model {quoted(model)} {why}")
+        tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
+        return server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
+
+    return serve
+
+
 class RequestQueue(Driver):
     """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}; ``stalled``: the last round changed nothing."""
+    text of the refusal of a longer one, with {n} and {most}; ``points``: its restore points;
+    ``most_running``: most requests that run at a time; ``stalled``: the last round changed nothing."""
 
     queue: deque[ReceivedRequest]
     slots: list[Any]
@@ -80,6 +104,8 @@ class RequestQueue(Driver):
     model: Model | None
     longest: int
     too_long: str
+    points: Any
+    most_running: int
     stalled = False
 
     def start_queue(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log, sampler: Sampler) -> None:
@@ -149,6 +175,19 @@ class RequestQueue(Driver):
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Raise BadInput: this server does not have slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all restore points."""
+        return list(self.points.kept())
+
+    @property
+    def at_work(self) -> int:
+        """Number of requests that run."""
+        return len(self.running)
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        return [Excess("requests at work", self.at_work, self.most_running)] if self.at_work > self.most_running else []
 
     def occupied_slots(self) -> Sequence[int]:
         """Return the requests in progress: an ended request leaves only what others can find."""

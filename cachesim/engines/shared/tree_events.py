@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.events import Event, frozen
+from cachesim.engines.shared.class_recording import RecordedEvent
+from cachesim.events import frozen
 
 
 @frozen
-class TreeEvent(Event, printed=False):
-    """An event that a recording holds as a list: its kind and its fields."""
+class TreeEvent(RecordedEvent, logged=True, printed=False):
+    """An event of a tree, a list of its kind and all its fields."""
 
-    def row(self) -> list[Any]:
-        """Return the event as a recording holds it."""
+    def rows(self) -> list[list[Any]]:
         names: tuple[str, ...] = self.__match_args__
-        return [self.ev, *(getattr(self, name) for name in names)]
+        return [[self.ev, *(getattr(self, name) for name in names)]]
 
 
 @frozen

@@ -11,8 +11,7 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.vllm.rules.blocks import DENSE
-from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
-from cachesim.engines.vllm.rules.sizes import ALIGN, EAGLE, EVERY
+from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
 
 METHODS = ("", "ngram", "draft_model", *EAGLE)
 

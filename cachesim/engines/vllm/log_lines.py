@@ -121,11 +121,6 @@ ORDINARY: Mapping[str, str] = {
     "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",
 }
 SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), quoted=True),)
-UNLOGGED: Mapping[str, str] = {"V-": "not logged: in the number of cached tokens, and in the hit rate"}
-_NAMELESS = (
-    "the lines name no request: which prompts missed, and which decision lost their blocks (replies have cached_tokens "
-    "with --enable-prompt-tokens-details; cachesim import BODIES compares prompts)"
-)
 
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
@@ -151,6 +146,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
     starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused}, totals=totals,
-    nameless=_NAMELESS, signatures=SIGNATURES, unlogged=UNLOGGED,
+    nameless=made.nameless("blocks", "--enable-prompt-tokens-details"), signatures=SIGNATURES,
+    unlogged={"V-": "not logged: in the number of cached tokens, and in the hit rate"},
     warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}),
 )  # fmt: skip

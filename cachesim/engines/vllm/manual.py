@@ -8,8 +8,7 @@ from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServe
 from cachesim.engines.shared.advice import larger_values, tries_of
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.rules.blocks import DENSE
-from cachesim.engines.vllm.rules.schedule import FCFS, PRIORITY
-from cachesim.engines.vllm.rules.sizes import EAGLE
+from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
 from cachesim.model.hash_mixing import Rng
 
 STATES = frozenset("GSCH")

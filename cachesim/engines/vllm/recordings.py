@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput, quoted
-from cachesim.base.media_items import image_items
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.class_recording import ClassRecording, PlayedStep, RecordedEvent, answer_so_far
+from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far, marked
 from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.row import DraftRowsWrong
 from cachesim.engines.vllm.rules.blocks import DENSE
@@ -16,9 +14,7 @@ from cachesim.engines.vllm.rules.schedule import PRIORITY
 from cachesim.engines.vllm.scheduler import Part
 from cachesim.engines.vllm.server import Server
 
-OPERATIONS = ("add", "abort", "reset", "schedule", "update", "died", "final")
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
-NAMED = {"priority": "priority", "salt": "cache_salt", "lora": "lora"}
 METHODS = {None: "", "ngram": "ngram", "mtp_hash": "mtp"}
 SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs",
         "long_prefill_token_threshold", "caching:enable_prefix_caching", "policy:scheduling_policy", "watermark",
@@ -44,67 +40,49 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     return " ".join(sorted(layers, key=lambda word: word != "S")), flags      # wrong rows mark no state in a recording
 
 
-class Player:
+class Player(StepPlayer):
     """Performs the steps of a recording on a server. Hashes are numbered by first appearance."""
 
-    said: list[Part]
+    named: Mapping[str, str] = {"priority": "priority", "salt": "cache_salt", "lora": "lora"}
 
     def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
-        self.server, self.requests, self.names = server, data["requests"], dict[int, int]()
-        server.reports = False
-
-    def __call__(self, step: Mapping[str, Any]) -> PlayedStep:
-        """Perform a step."""
-        op, first, self.said = step["op"], len(self.server.log.events), []
-        if op not in OPERATIONS:
-            raise BadInput(f"unknown operation {quoted(op)}")
-        fields = getattr(self, f"_{op}")(step)
-        if op not in ("add", "final"):
-            fields["ev"] = [self._numbered(row) for event in self.server.log.events[first:]
-                            if isinstance(event, RecordedEvent) for row in event.rows()]  # fmt: skip
-        return PlayedStep(fields, map(_judged, self.said))
+        super().__init__(server, data)
+        self.names, server.reports = dict[int, int](), False
 
     def number(self, digest: int) -> int:
         """Return the number of a hash in the recording."""
         return self.names.setdefault(digest, len(self.names))
 
-    def _numbered(self, row: list[Any]) -> list[Any]:
-        if row[0] in ("key", "evict"):
-            row[2] = self.number(row[2]) if row[0] == "key" else [*map(self.number, row[2])]
-        return row
+    def rows(self, stop: int | None = None) -> list[list[Any]]:
+        found = super().rows(stop)
+        for row in found:
+            if row[0] in ("key", "evict"):
+                row[2] = self.number(row[2]) if row[0] == "key" else [*map(self.number, row[2])]
+        return found
 
-    def _add(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        sent = self.requests[str(step["req"])]
-        prompt = list(sent["prompt"])
-        for first, length, name in sent.get("images", ()):
-            prompt[first : first + length] = image_items(name, length, length)
-        self.server.send_recorded({**sent, "prompt": prompt}, NAMED)
-        row = self.server.slots[-1]
-        return {"req": row.id, **({"hashes": [*map(self.number, row.hashes)]} if row.hashes else {})}
+    def _op_add(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        fields, hashes = super()._op_add(step), self.server.slots[-1].hashes
+        return {**fields, "hashes": [*map(self.number, hashes)]} if hashes else fields
 
-    def _abort(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        self.server.abort(self.server.slots[step["req"]])
-        return {}
+    def _op_reset(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ok": self.server.reset_cache(step["running"]), "ev": self.rows()}
 
-    def _reset(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ok": self.server.reset_cache(step["running"])}
-
-    def _schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        server, first = self.server, len(self.server.log.events)
-        made = server.schedule()
-        self.said = [*made.parts.values()]
-        run = [[part.row.id, part.start, part.n] for part in self.said]
+    def _op_schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        server, made = self.server, self.server.schedule()
+        parts: list[Part] = [*made.parts.values()]
+        run = [[part.row.id, part.start, part.n] for part in parts]
         server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
-        for row, part in zip(run, self.said, strict=True):
+        for row, part in zip(run, parts, strict=True):
             row += (len(part.drafts), part.accepted) if part.drafts else ()
+        self.said = map(_judged, parts)
         fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
         if server.model is not None:
-            marks = {event.request for event in server.log.events[first:] if isinstance(event, DraftRowsWrong)}
-            wrong = {int(i) for i, bad in step.get("bad", {}).items() if "draft_wrong" in bad}
+            marks = {event.request for event in server.log.events[self.first :] if isinstance(event, DraftRowsWrong)}
+            wrong = marked(step, "draft_wrong")
             fields["drafts wrong"] = [] if marks == wrong else [sorted(marks), sorted(wrong)]
-        return fields
+        return {**fields, "ev": self.rows()}
 
-    def _update(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def _op_update(self, step: Mapping[str, Any]) -> dict[str, Any]:
         server = self.server
         done = server.flying.popleft()
         fresh = [part.row for part in done.parts.values() if not part.row.task.answer.tokens]
@@ -113,7 +91,7 @@ class Player:
             row = server.slots[int(number)]
             row.drafts = list(drafts) if row.busy and not row.prefill else []
         cached = {str(row.id): row.task.answer.cache_n for row in fresh if row.task.answer.tokens}
-        return {"finished": [row.id for row in finished], "cached": cached, "state": self._state()}
+        return {"finished": [row.id for row in finished], "cached": cached, "state": self._state(), "ev": self.rows()}
 
     def _state(self) -> dict[str, Any]:
         server, waiting = self.server, self.server.waiting
@@ -123,11 +101,11 @@ class Player:
                 "waiting": [row.id for row in waiting],
                 "computed": {str(row.id): row.computed for row in server.running}}
 
-    def _died(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def _op_died(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.schedule()
-        return {"op": "schedule"}
+        return {"op": "schedule", "ev": self.rows()}
 
-    def _final(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def _op_final(self, step: Mapping[str, Any]) -> dict[str, Any]:
         pool = self.server.pool
         names = {block: [[self.number(key // pool.groups), key % pool.groups] for key in pool.keys(block)]
                  for block in range(0 if step.get("died") else pool.n)}
@@ -141,11 +119,6 @@ def _judged(part: Part) -> tuple[int, Request, Answer]:
     return answer_so_far(row.id, tuple(row.text[:n]), list(part.outputs), row.task.answer.keys)
 
 
-def wrong(step: Mapping[str, Any]) -> set[int]:
-    """Return the requests of a step that read something wrong."""
-    return {int(request) for request, bad in step.get("bad", {}).items() if "wrong" in bad}
-
-
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
     config = data["config"]
@@ -155,4 +128,4 @@ def undecided(data: Mapping[str, Any]) -> str:
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 
-CLASSES = ClassRecording(setup, Player, wrong, undecided)
+CLASSES = ClassRecording(setup, Player, lambda step: marked(step, "wrong"), undecided)

@@ -67,14 +67,11 @@ class Scheduler(Tables):
         threshold = self.rules.prefill_cap(self.opts.long_prefill_token_threshold,
                                            len(self.running) + len(self.waiting))
         at = 0
-        while at < len(self.running) and step.budget > 0:
+        while 0 <= at < len(self.running) and step.budget > 0:
             at = self._continue(step, at, threshold)
-            if at < 0:
-                break
-        if not step.preempted:
-            while self.waiting and step.budget > 0 and len(self.running) < self.opts.max_num_seqs:
-                if not self._admit(step, threshold):
-                    break
+        more = not step.preempted
+        while more and self.waiting and step.budget > 0 and len(self.running) < self.opts.max_num_seqs:
+            more = self._admit(step, threshold)
         self.waiting[:0] = self.skipped
         self._close(step)
         return step
@@ -149,10 +146,9 @@ class Scheduler(Tables):
         new = len(row.all) - hit.n
         warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
         padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
-        if padded:
-            if 1 + k > step.budget:
-                return False
-            new = 1 + k
+        if padded and 1 + k > step.budget:
+            return False
+        new = 1 + k if padded else new
         new = self._split(row, hit.n, min(new, threshold or new, step.budget))
         if not new:
             return False
@@ -178,8 +174,7 @@ class Scheduler(Tables):
         """Collect what comes before the evaluation, and count the tokens as scheduled."""
         step.zeroed, step.copies = [*chain(*self.zeroed)] if self.zeroes else [], [*chain(*self.copies)]
         self.zeroed, self.copies = [[] for _ in self.groups], [[] for _ in self.groups]
-        if step.copies:
-            self.pool.give_back(chain(*step.copies))
+        self.pool.give_back(chain(*step.copies))
         for part in step.parts.values():
             row = part.row
             row.computed += part.n
@@ -196,8 +191,7 @@ class Scheduler(Tables):
         """Process the results of a step; return the finished requests."""
         finished = []
         for part in step.parts.values():
-            row = part.row
-            stale = row.stale > 0
+            row, stale = part.row, part.row.stale > 0
             row.in_flight -= part.n
             row.stale -= part.n if stale else 0
             if not row.busy or (stale and row.drop_stale) or not part.said:
@@ -217,7 +211,6 @@ class Scheduler(Tables):
                 finished.append(row)
                 self.free_row(row)
         for row in finished:
-            (self.running if row.running else self.waiting).remove(row)
             self.end(row, "limit")
         return finished
 
@@ -238,15 +231,15 @@ class Scheduler(Tables):
         return False
 
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
-        """End a request whose blocks are free."""
+        """End a request: it leaves its list, and its blocks are free."""
+        (self.running if row.running else self.waiting).remove(row)
+        self.free_row(row)
         self.record_end(row, why, cancelled, max(0, row.computed - row.in_flight))
         row.running = False
 
     def abort(self, row: Row) -> None:
         """End a request whose client left."""
         if row.busy:
-            (self.running if row.running else self.waiting).remove(row)
-            self.free_row(row)
             self.end(row, "none", cancelled=True)
 
     def reset_cache(self, running: bool) -> bool:

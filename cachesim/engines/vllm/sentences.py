@@ -16,9 +16,8 @@ def _split(value: int, because: Because) -> str:
 
 
 def _admit(value: bool, because: Because) -> str:
-    if value:
-        return f"{because['needed']} blocks are needed, {because['free']} are free"
-    return f"the request waits: {because['needed']} blocks are needed, {because['free']} are free"
+    waits = "" if value else "the request waits: "
+    return f"{waits}{because['needed']} blocks are needed, {because['free']} are free"
 
 
 def _preempt(value: int, because: Because) -> str:

@@ -17,9 +17,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
-from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
@@ -27,8 +26,8 @@ from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, layout
 from cachesim.engines.vllm.profiles import Rules
-from cachesim.engines.vllm.row import Asked, Got, Row, Table
-from cachesim.engines.vllm.rules.sizes import EVERY
+from cachesim.engines.vllm.row import Row, Table
+from cachesim.engines.vllm.rules.schedule import EVERY
 from cachesim.engines.vllm.worker import Worker
 from cachesim.model import LayerState, Model, Spec
 
@@ -45,7 +44,7 @@ class Server(Worker):
                  sampler: Sampler = forced_or_hashed) -> None:
         self.start_queue(rules, spec, opts, model, log, sampler)
         made = self.layout = layout(rules, opts, spec)
-        self.longest, self.flying = made.most, deque()
+        self.longest, self.most_running, self.flying = made.most, opts.max_num_seqs, deque()
         if model is not None and any(group.kind == "rswa" for group in made.groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
         late = opts.num_speculative_tokens and (opts.mamba_cache_mode == EVERY or opts.async_scheduling)
@@ -165,14 +164,9 @@ class Server(Worker):
             if group.kind in ("swa", "chunked"):
                 first = n // group.size * group.size if group.kind == "chunked" else max(0, n - group.size + 1)
             pos = np.arange(first, n)
-            cells = np.array(blocks, np.int64)[pos // group.block] * group.block + pos % group.block
-            rows = {layer: read_rows(self.memory.rows[layer], cells) for layer in group.layers}
+            rows = self.memory.read(group.layers, blocks, pos)
             parts.append(RowsPart(n - first + 1 if group.size else 0, pos, rows))    # a window of the next token
         return Stored(kind, owner, tokens, n, tuple(parts), StatePart(n - 1, states) if states else None, start)
-
-    def kept(self) -> list[Key]:
-        """Return every prefix that can be found."""
-        return list(self.points.points)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
@@ -182,20 +176,9 @@ class Server(Worker):
         """Return the requests in progress."""
         return [row.id for row in self.running]
 
-    def exceeded_limits(self) -> list[Excess]:
-        """Return an excess if more requests run than allowed."""
-        n, most = len(self.running), self.opts.max_num_seqs
-        return [Excess("requests at work", n, most)] if n > most else []
-
     def blocks(self) -> list[BlockCell]:
         """Return the blocks of the pool without the null block, for pictures."""
-        owner, asking = dict[int, int](), -1
-        for event in self.log.events:
-            if isinstance(event, Asked):
-                asking = self.slots[event.request].task.answer.request
-            elif isinstance(event, Got):
-                owner.update((block, asking) for blocks in event.blocks for block in blocks)
-        return self.pool.cells(owner)
+        return self.pool.cells(self.owner)
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

@@ -16,9 +16,10 @@ from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
 from cachesim.engines.shared.block_pool import NULL
+from cachesim.engines.shared.block_rows import BlockRows, cells_of
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
+from cachesim.engines.shared.kv_rows import read_rows, write_rows
 from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import DraftRowsWrong, Row
@@ -28,30 +29,26 @@ from cachesim.model import LayerState, Rows, Spec
 from cachesim.model.hash_mixing import MASK
 
 
-class Contents:
+class Contents(BlockRows):
     """Rows and states of all blocks. The rows of the drafter in group g are those of layer -1 - g. ``windows``,
     ``matrices``: of each layer and block the windows of the convolution, by draft token, and the state with its
     matrix."""
 
     def __init__(self, kind: Spec, groups: Sequence[Group], drafted: Sequence[Group], slots: Sequence[Row]) -> None:
-        self.kind, self.groups, self.slots = kind, groups, slots
         self.home = {layer: group for group in groups if group.kind != "mamba" for layer in group.layers}
         self.home |= {-1 - group.number: group for group in drafted}
-        self.rows = empty_rows(self.home)
+        super().__init__(kind, {layer: group.block for layer, group in self.home.items()})
+        self.groups, self.slots = groups, slots
         self.states = [group for group in groups if group.kind == "mamba"]
         self.state_home = {layer: group for group in self.states for layer in group.layers}
         self.windows: dict[tuple[int, int], list[LayerState]] = {}
         self.matrices: dict[tuple[int, int], LayerState] = {}
-        self.reach = {layer.part: layer.window for layer in sorted(kind.layers, key=lambda layer: layer.window)}
 
     def change(self, zeroed: Sequence[int], copies: Sequence[tuple[int, int]]) -> None:
         """Zero the rows in blocks; copy rows and states of blocks to others."""
-        for layer, group in self.home.items() if zeroed else ():
-            zero_rows(self.rows[layer], cells_of(zeroed, group))
+        self.zero(zeroed)
         for source, copy in copies:
-            for layer, group in self.home.items():
-                rows = read_rows(self.rows[layer], cells_of([source], group))
-                write_rows(self.rows, layer, cells_of([copy], group), rows)
+            self.copy(source, copy)
             for layer in self.state_home:
                 self.put(layer, copy, self.windows.get((layer, source)), self.matrices.get((layer, source)))
 
@@ -85,21 +82,11 @@ class Contents:
         for group, blocks in zip(self.groups, added, strict=True):
             row.columns[group.number] += blocks
             if blocks and group.kind != "mamba":
-                row.cells[group.number] = np.concatenate((row.cells[group.number], cells_of(blocks, group)))
+                row.cells[group.number] = np.concatenate((row.cells[group.number], cells_of(blocks, group.block)))
 
     def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""
         return self.slots[request].cells[self.home[layer].number][start:stop]
-
-    def first_read(self, part: str, start: int) -> int:
-        """Return the first position that a token at ``start`` reads in this part of the memory."""
-        size = self.reach[part]
-        return start // size * size if part == "chunk" else max(0, start - size + 1) if size else 0
-
-
-def cells_of(blocks: Sequence[int], group: Group) -> np.ndarray:
-    """Return the cells of blocks of a group."""
-    return (np.array(blocks, np.int64)[:, None] * group.block + np.arange(group.block)).ravel()
 
 
 class Span(NamedTuple):

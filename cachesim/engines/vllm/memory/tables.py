@@ -5,7 +5,8 @@ Source: vLLM vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py (
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.vllm.layout import Group
@@ -15,21 +16,13 @@ from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 
 
-class Cached(NamedTuple):
-    """What a lookup found: tokens, the blocks of each group, the junction."""
-
-    n: int
-    tables: list[list[int]]
-    junction: int
-
-
 class Tables(Publication):
-    """The block management of a server."""
+    """The block management of a server. ``owner``: request that last took a block."""
 
     def start_tables(self) -> None:
         """Create an empty pool."""
-        self.groups, self.known = self.layout.groups, dict[Any, int]()
-        self.nothing = Cached(0, [[] for _ in self.groups], 0)
+        self.groups, self.known, self.owner = self.layout.groups, dict[Any, int](), dict[int, int]()
+        self.nothing = Hit(0, {group.number: [] for group in self.groups})
         self.zeroed: list[list[int]] = [[] for _ in self.groups]
         self.copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
         self.promised = set()
@@ -57,32 +50,28 @@ class Tables(Publication):
         except IndexError:
             raise Died("IndexError: list index out of range", "find_longest_cache_hit") from None
 
-    def look_up(self, row: Row) -> Cached:
+    def look_up(self, row: Row) -> Hit:
         """Return the cached prefix of a request."""
         layout, found = self.layout, self.nothing
         if self.opts.enable_prefix_caching and row.task.request.cache_prompt:
             most = self.rules.most_tokens(len(row.all))
             reconcile = self.rules.reconcile if len(self.groups) > 1 else self.rules.look_up_one
-            hit: Hit = reconcile(
+            found = reconcile(
                 most, self.rules.reach(most, len(row.hashes) * layout.unit), layout.unit if layout.partial else 0,
                 layout.kinds, lambda kind, most, drop: self.find(row, kind, most, drop),
             )  # fmt: skip
-            junction = hit.longest if hit.longest > hit.n else 0
-            found = Cached(hit.n, [hit.tables[group.number] for group in self.groups], junction)
-            self.decide(Decision(hit.n or None, {"n": len(row.all), "junction": junction, "lengths": dict(hit.lengths)},
-                                 reconcile.rule), row)  # fmt: skip
-        self.emit(LookedUp(row.id, found.n, found.junction, found.tables if found.n else ()))
+            self.decide(Decision(found.n or None, {"n": len(row.all), "junction": found.junction,
+                                                   "lengths": dict(found.lengths)}, reconcile.rule), row)  # fmt: skip
+        tables = [found.tables[group.number] for group in self.groups] if found.n else ()
+        self.emit(LookedUp(row.id, found.n, found.junction, tables))
         return found
 
     # Allocation.
 
-    def needed(self, row: Row, tokens: int, hit: Cached, computed: int, main: int, admission: bool) -> int:
-        """Return the free blocks that a request takes for storage of so many tokens; ``computed``: tokens before the
-        chunk, ``main``: tokens without those behind the chunk. More than there are = it waits for a state."""
-        return sum(self._needed(group, row, tokens, hit, computed, main, admission) for group in self.groups)
-
-    def _needed(self, group: Group, row: Row, tokens: int, hit: Cached, computed: int, main: int,
+    def _needed(self, group: Group, row: Row, tokens: int, hit: Hit, computed: int, main: int,
                 admission: bool) -> int:
+        """Return the free blocks of a group that a request takes for storage of so many tokens; ``computed``: tokens
+        before the chunk, ``main``: tokens without those behind it. More than there are = it waits for a state."""
         table, pool, block, found = row.tables[group.number], self.pool, group.block, hit.tables[group.number]
         partial, keys = bool(found) and (row.computed + hit.n) % block != 0, pool.keys(found[-1]) if found else ()
         if keys and not self.promised.isdisjoint(keys) and not self.decide(
@@ -90,10 +79,9 @@ class Tables(Publication):
             return pool.n + 1
         first = table.published == ABSENT
         skip = self.rules.skipped(group.kind, group.size, computed) // block if first and not group.align else 0
-        if not group.align:
-            tokens += block * self.scratch if group.kind == "mamba" else 0
+        tokens = main if group.align else tokens + (block * self.scratch if group.kind == "mamba" else 0)
         idle = sum(not pool.refs[one] for one in found[max(0, skip - len(table.blocks)):] if one)
-        ask = Need(main if group.align else tokens, block, len(table.blocks), len(found), idle, skip, first,
+        ask = Need(tokens, block, len(table.blocks), len(found), idle, skip, first,
                    partial or (group.align and table.partial is not None), group.cap if admission else 0)
         if not group.align:
             return int(self.rules.needed(ask))
@@ -114,7 +102,7 @@ class Tables(Publication):
         taken = left > 0 and table.blocks[column] and not (table.begun and left <= self.scratch)
         return None if taken else (at, column)
 
-    def allocate(self, row: Row, new: int, hit: Cached | None, lookahead: int, others: bool) -> list[list[int]] | None:
+    def allocate(self, row: Row, new: int, hit: Hit | None, lookahead: int, others: bool) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
         blocks of each group, None if too few are free."""
         self.emit(Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
@@ -124,27 +112,29 @@ class Tables(Publication):
         mark = self.rules.reserve(self.opts.watermark, pool.n, hit is not None, others)
         if hit is not None and self.opts.scheduler_reserve_full_isl:
             full = min(len(row.all), self.longest)
-            whole = self.needed(row, full, found, total, full, admission=True)
+            whole = sum(self._needed(group, row, full, found, total, full, True) for group in self.groups)
         if whole + mark <= len(pool.free):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main, tokens = total + new, min(total + new + lookahead, self.longest)
-            need = self.needed(row, tokens, found, start, main, admission=False)
+            need = sum(self._needed(group, row, tokens, found, start, main, False) for group in self.groups)
         admitted = hit is None or self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)
         if not admitted or need + mark > len(pool.free):
             self.emit(Refused())
             self.short = need + mark
             return None
-        if any(found.tables):
+        if any(found.tables.values()):
             self._attach(row, found)
         made = [self._extend(group, row, tokens, main) for group in self.groups]
         if self.opts.enable_prefix_caching:
             self.publish(row, min(main, len(row.all)))
+        self.owner |= dict.fromkeys(chain(*made), row.task.answer.request)
         self.emit(Got(made))
         return made
 
-    def _attach(self, row: Row, found: Cached) -> None:
+    def _attach(self, row: Row, found: Hit) -> None:
         """Add the found blocks to a request."""
-        for group, table, blocks in zip(self.groups, row.tables, found.tables, strict=True):
+        for group, table in zip(self.groups, row.tables, strict=True):
+            blocks = found.tables[group.number]
             skip = max(0, self.rules.skipped(group.kind, group.size, found.n)) // group.block
             self.pool.touch(blocks[skip:])
             table.blocks = [0] * skip + blocks[skip:]
@@ -219,8 +209,7 @@ class Tables(Publication):
                     table.blocks[at] = 0
                 elif not group.align:
                     break
-            if gone:
-                self.pool.give_back(gone)
+            self.pool.give_back(gone)
             if group.align:
                 table.retired = max(table.retired, last)
                 at = table.last if table.last is not None else -1

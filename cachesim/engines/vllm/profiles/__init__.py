@@ -7,7 +7,7 @@ from typing import Mapping
 
 from cachesim.engines.shared.timeline import UNKNOWN, Landed, Timeline
 from cachesim.engines.vllm.profiles.rule_table import Rules
-from cachesim.engines.vllm.rules import others, sizes
+from cachesim.engines.vllm.rules import others, schedule
 
 __all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "TIMELINE", "V0_33_0", "Rules"]
 
@@ -25,7 +25,7 @@ V0_32_0 = replace(
 
 V0_31_0 = replace(
     V0_32_0, name="vllm@0.31.0", build="2026-10-05", source="vLLM 0.31.0 (PyPI)",
-    states_align=sizes.states_at_blocks,
+    states_align=schedule.states_at_blocks,
     reach=others.reach_prompt,
     partial_rows=others.partial_rows_end,
     checkpoint=others.checkpoint_unit,

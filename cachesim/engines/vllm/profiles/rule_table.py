@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.contract import RuleSet
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm.rules import blocks, lookup, schedule, sizes
+from cachesim.engines.vllm.rules import blocks, lookup, schedule
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
@@ -20,12 +20,12 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
-    states_align: Plain = sizes.states_at_ends
-    speculation: Plain = sizes.speculation
-    scheduler_block: Plain = sizes.scheduler_block
-    chunk_block: Plain = sizes.chunk_block
-    hash_unit: Plain = sizes.hash_unit
-    partial_hits: Plain = sizes.partial_hits
+    states_align: Plain = schedule.states_at_ends
+    speculation: Plain = schedule.speculation
+    scheduler_block: Plain = schedule.scheduler_block
+    chunk_block: Plain = schedule.chunk_block
+    hash_unit: Plain = schedule.hash_unit
+    partial_hits: Plain = schedule.partial_hits
     cap: Plain = blocks.admission_cap
     hash: Plain = blocks.hash_unit
     prefill_cap: Plain = schedule.prefill_cap

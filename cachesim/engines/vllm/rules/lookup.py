@@ -6,7 +6,7 @@ unit  tokens of a hash                        drop    the last block found is no
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Role, rule
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
@@ -37,14 +37,11 @@ class Find(NamedTuple):
 
     def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
         """Return n tokens with the blocks at each place."""
-        return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
+        return n, [[blocks[group] for blocks in places] for group in range(self.groups)]
 
 
-class Found(NamedTuple):
-    """``n`` tokens in the blocks of each group."""
-
-    n: int
-    tables: list[list[int]]
+Found = tuple[int, list[list[int]]]
+"""Tokens, and the blocks of each group that hold them."""
 
 
 class Sorted(NamedTuple):
@@ -67,9 +64,14 @@ class Hit(NamedTuple):
     """Result of a lookup: tokens, blocks of each group, the most that one group has, and what each kind has."""
 
     n: int
-    tables: dict[int, list[int]]
-    longest: int
-    lengths: dict[int, int]
+    tables: Mapping[int, list[int]]
+    longest: int = 0
+    lengths: Mapping[int, int] = {}
+
+    @property
+    def junction(self) -> int:
+        """Tokens that one group alone has, 0 = no more than the hit."""
+        return self.longest if self.longest > self.n else 0
 
 
 @rule("V-LOOK-2", Role.PREFIX, manager("get_computed_blocks"))

@@ -8,8 +8,7 @@ from cachesim.engines.rule import Decision, Role, Source, about, rule
 from cachesim.engines.vllm.rules import sources as at
 from cachesim.engines.vllm.rules.blocks import Need, export_alone, reserve_last, states_wanted, wait_for_state
 from cachesim.engines.vllm.rules.lookup import look_at_all
-from cachesim.engines.vllm.rules.schedule import Split, schedule, split_states
-from cachesim.engines.vllm.rules.sizes import EAGLE, Speculation, chunk_block
+from cachesim.engines.vllm.rules.schedule import EAGLE, Speculation, Split, chunk_block, schedule, split_states
 
 # Repairs, proposed by cachesim.
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Callable
 
 from cachesim.engines.rule import Source
 
-vllm = partial(Source, "vllm-project/vllm")
-"""Source in vLLM: file, function, release."""
-
 
 def file(path: str) -> Callable[..., Source]:
     """Return a function that returns the source of a function in this file, of the newest release by default."""
-    return lambda where, release="0.33.0": vllm(path, where, release)
+    return lambda where, release="0.33.0": Source("vllm-project/vllm", path, where, release)
 
 
 CORE = "vllm/v1/core"

@@ -35,7 +35,7 @@ def match(tree, text, space=""):
 
 
 def kinds(tree):
-    names = [event.row() for event in tree.changes if hasattr(event, "row")]
+    names = [row for event in tree.changes if hasattr(event, "rows") for row in event.rows()]
     tree.changes.clear()
     return names
 

@@ -1,7 +1,8 @@
 """The CPU side of offloading: chunks outside the pool, and which of them make room for others.
 
-No server uses it yet: one with a connector is refused. A key is a hash and a group of layers. Source: vLLM
-vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.33.0).
+No server uses it yet: one with a connector is refused. ``python -m tests.peers.vllm_offload`` compares it with the
+released manager of vLLM. A key is a hash and a group of layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py,
+policies/lru.py, policies/arc.py (0.33.0).
 """
 
 from __future__ import annotations
