@@ -9,7 +9,7 @@ import pytest
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance.properties import DIFFERS
 from cachesim.tools.conformance.report import Finding, Report, Result
-from cachesim.tools.conformance.report_builder import in_common
+from cachesim.tools.conformance.report_builder import NEVER, VERSUS_COLD, in_common
 from tests.conformance.naive import NaiveCache
 
 RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
@@ -25,6 +25,19 @@ RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
 ])  # fmt: skip
 def test_what_all_failing_cases_have_in_common_is_computed(failed, said):
     assert in_common(failed, RIGHT) == said
+
+
+class Forgetful(NaiveCache):
+    """Never reuses a token."""
+
+    def find(self, prompt):
+        return self.toy.empty, 0
+
+
+def test_a_cache_that_never_reused_a_token_has_shown_nothing():
+    results = [one for one in conform(Forgetful, max_examples=30, check=False).results if one.name in VERSUS_COLD]
+    checked = [one for one in results if one.checked]
+    assert checked and {(one.state, one.why) for one in checked} == {("undecided", NEVER)}
 
 
 def test_answers_that_differ_and_have_something_in_common_are_one_fault():
