@@ -118,11 +118,11 @@ def test_the_xml():
     assert {one.get("name") for one in root.iter("testcase")} == {*properties, "histories"}
 
 
-def test_undecided_is_skipped_in_the_xml_with_its_reason():
+def test_undecided_is_an_error_in_the_xml_with_its_reason():
     results = (Result("burst", "parallel", "a sentence", "undecided", why="too little"),)
     root = fromstring(junit(Report(results)).partition("\n")[2])
-    assert root.find(".//testcase[@name='burst']/skipped").get("message") == "undecided: too little"
-    assert root.find(".//testsuite[@name='9 parallel']").get("skipped") == "1"
+    assert root.find(".//testcase[@name='burst']/error").get("message") == "undecided: too little"
+    assert root.find(".//testsuite[@name='9 parallel']").get("errors") == "1"
 
 
 @pytest.mark.parametrize("state, shown", [("failed", True), ("undecided", True), ("ok", True), ("skipped", False)])

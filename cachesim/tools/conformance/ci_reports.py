@@ -11,13 +11,13 @@ from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report
 # JUnit XML: a test suite per section, a test case per property, or for all histories of a section without properties.
 
 def junit(report: Report, name: str = "cachesim") -> str:
-    """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, all other
-    states except "ok" become skipped, with the reason as the message."""
+    """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, undecided
+    ones errors, all other states except "ok" skipped, with the reason as the message."""
     root = Element("testsuites", name=xml_text(name))
     for number, section in enumerate(SECTIONS, 1):
         mine = [*(one for one in report.results if one.section == section), *_families(report, section)]
-        suite = SubElement(root, "testsuite", name=f"{number} {section}", tests=str(len(mine)), errors="0")
-        for tag, key in (("failure", "failures"), ("skipped", "skipped")):
+        suite = SubElement(root, "testsuite", name=f"{number} {section}", tests=str(len(mine)))
+        for tag, key in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             suite.set(key, str(sum(_tag(one, report.strict) == tag for one in mine)))
         for one in mine:
             _case(suite, one, report.strict)
@@ -43,7 +43,7 @@ def _case(suite: Element, result: Result, strict: bool) -> None:
 
 
 def _tag(result: Result, strict: bool) -> str:
-    tags = {"failed": "failure", "ok": "", "missed": "failure" if strict else "skipped"}
+    tags = {"failed": "failure", "undecided": "error", "ok": "", "missed": "failure" if strict else "skipped"}
     return tags.get(result.state, "skipped")
 
 
