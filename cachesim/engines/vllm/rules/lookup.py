@@ -37,10 +37,10 @@ class Find(NamedTuple):
 
     def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
         """Return n tokens with the blocks at each place."""
-        return n, [[blocks[group] for blocks in places] for group in range(self.groups)]
+        return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
 
 
-Found = tuple[int, list[list[int]]]
+Found = NamedTuple("Found", [("n", int), ("tables", list[list[int]])])
 """Tokens, and the blocks of each group that hold them."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable
 
+from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.replies import Place, ScoredAnswer, count, mapping, tokens
@@ -19,7 +20,8 @@ PROBE = 24                   # tokens of a prompt and of its answer: n-gram draf
 
 
 def detect_drafts(http: Http, server: ServerFacts) -> bool:
-    """True if llama-server reports drafted tokens, also for a prompt that repeats itself."""
+    """True if llama-server reports drafted tokens, also for a prompt that repeats itself. Raises BadInput without a
+    usable reply."""
     if server.dialect != "native":
         return False
     prompt = [server.tokens[(7 * number + server.used) % len(server.tokens)] for number in range(PROBE)]
@@ -29,8 +31,10 @@ def detect_drafts(http: Http, server: ServerFacts) -> bool:
                 "ignore_eos": True, "return_tokens": True}  # fmt: skip
         try:
             reply = mapping(http.post("/completion", body)[1])
-        except (Failed, Exhausted):
+        except Exhausted:
             return False
+        except Failed as failed:
+            raise BadInput(str(failed), file=http.url) from None
         if count(mapping(reply.get("timings")).get("draft_n")):
             return True
         said = (tokens(reply.get("tokens")) or ())[:PROBE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.dialect import cold, complete, identify_server
 from cachesim.tools.conformance.http_check.drafts import detect_drafts, one_by_one
 from cachesim.tools.conformance.http_check.replies import ScoredAnswer, gap, place
@@ -61,11 +62,12 @@ def test_a_server_that_drafts_only_repetitions_is_detected_with_its_own_answer()
     assert second[: len(first)] == second[-len(first) :] == first
 
 
-def test_a_server_without_an_answer_does_not_draft():
+def test_a_server_without_an_answer_cannot_be_checked():
     def broken(body):
         raise Failed("connection failed")
 
-    assert not detect_drafts(*server_of(broken))
+    with pytest.raises(BadInput, match="connection failed"):
+        detect_drafts(*server_of(broken))
 
 
 def test_an_answer_without_drafts_has_all_log_probabilities():
