@@ -26,12 +26,10 @@ def _preempt(value: int, because: Because) -> str:
 
 
 SENTENCES = Sentences({
-    "V-LOOK-3": _found,
-    "V-LOOK-4": _found,
+    "V-LOOK-3": _found, "V-LOOK-4": _found,
     "V-SPLIT-1": _split,
     "V-MAM-6": lambda v, b: NoEffect("its state is there") if v else "its state is computed in this step: it waits",
     "V-POOL-5": lambda v, b: f"block {v}, the end of a prefix of {b['tokens']} tokens, is evicted",
     "V-SCHED-NEXT": lambda v, b: f"waiting request {v} of {b['waiting']}",
-    "V-SCHED-ADMIT": _admit,
-    "V-SCHED-PREEMPT": _preempt,
+    "V-SCHED-ADMIT": _admit, "V-SCHED-PREEMPT": _preempt,
 })  # fmt: skip

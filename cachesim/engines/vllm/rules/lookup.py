@@ -40,8 +40,11 @@ class Find(NamedTuple):
         return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
 
 
-Found = NamedTuple("Found", [("n", int), ("tables", list[list[int]])])
-"""Tokens, and the blocks of each group that hold them."""
+class Found(NamedTuple):
+    """Tokens, and the blocks of each group that hold them."""
+
+    n: int
+    tables: list[list[int]]
 
 
 class Sorted(NamedTuple):
