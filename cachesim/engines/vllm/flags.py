@@ -45,7 +45,7 @@ class Options:
                                   help="Unit in tokens in which prefixes are compared; 0 = greatest common divisor of "
                                        "the blocks.")
     mamba_cache_mode: str = flag(ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY), governs="V-SIZE-8",
-                                help="Where states are kept: at the ends of chunks, or (until 0.31.0) at the end of every block.")
+        help="Where states are kept: at the ends of chunks, or (until 0.31.0) at the end of every block.")
     mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="V-SIZE-2",
                                  help="Tokens of a block of recurrent layers; 0 = as attention has.")
     scheduling_policy: str = flag(
