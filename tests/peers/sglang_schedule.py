@@ -10,13 +10,16 @@ import argparse
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+import cachesim
 from cachesim.engines.base import Request
 from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.events import Turn
+from cachesim.events import Aborted
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
 
@@ -87,14 +90,60 @@ def turn_of(event):
     return turn if turn["op"] == "prefill" else {**turn, "run": [run[:3] for run in turn["run"]]}
 
 
-def death(server):
-    """Check that the released server ends, too: it has too few states."""
+ENDS = {
+    "Can not alloc mamba cache": ("Not enough space for mamba", "Can not alloc mamba"),
+    "Out of memory. Try to lower your batch size.": ("no free slot",),
+}
+"""Text with which our server ends: those of the released classes."""
+MOST = 400                   # turns until all requests are answered
+SHORTAGE = "sglang-shortest-prefill-first-out-of-slots"
+
+
+def death(theirs, ours):
+    """Check that the released server ends, too, and for the same reason."""
+    (end,) = (event for event in ours.log.events if isinstance(event, Aborted))
     try:
-        server.update()
+        theirs.update()
     except AssertionError as error:
-        assert "Not enough space for mamba" in str(error) or "Can not alloc mamba" in str(error)
+        assert any(text in str(error) for text in ENDS[end.text])
     else:
         raise AssertionError("only our server ended")
+
+
+def shortage(real):
+    """Play the scenario whose server ends for lack of slots on both servers."""
+    case = cachesim.load(SHORTAGE)
+    ours = ENGINE.start(case.profiles[0], case.model, case.server, "provenance")
+    opts = {name: getattr(ours.opts, name) for name in draw_server(random.Random(0), (0, 2))}
+    theirs = RealServer(real, (0, 2), 0, opts, len(case.steps))
+    for number, step in enumerate(case.steps):
+        for _ in range(step.after if step.together else MOST):
+            if ours.waiting or ours.running or ours.chunked:
+                both(theirs, ours, Counter())
+        one = step.request
+        answer = one.forced or (1,) * one.n_predict
+        ours.submit(replace(one, forced=answer))
+        ours.take_tasks()
+        theirs.submit(number, one.prompt, answer, one.extra.get("cache_salt"), 0, 0)
+    for _ in range(MOST):
+        if not ours.dead:
+            both(theirs, ours, Counter())
+    assert ours.dead
+
+
+def both(theirs, ours, seconds):
+    """Run a turn on both servers and compare them; return its records, none if both ended."""
+    first, began = len(ours.log.events), time.process_time()
+    ours.update()
+    middle = time.process_time()
+    made = theirs.update() if not ours.dead else death(theirs, ours)
+    seconds.update(ours=middle - began, released=time.process_time() - middle)
+    if ours.dead:
+        return []
+    turns = [turn_of(event) for event in ours.log.events[first:] if isinstance(event, Turn)]
+    assert turns == made, (turns, made)
+    compare(theirs, ours)
+    return turns
 
 
 def campaign(real, seed, tried, seconds):
@@ -113,18 +162,11 @@ def campaign(real, seed, tried, seconds):
                             extra={"extra_key": key, "priority": priority}))  # fmt: skip
         ours.take_tasks()
         theirs.submit(number, prompt, answer, key or None, priority, right)
-        for _ in range(draw.choice([0, 1, 1, 3, 12 if number < 39 else 400])):
-            first, began = len(ours.log.events), time.process_time()
-            ours.update()
-            middle = time.process_time()
-            made = theirs.update() if not ours.dead else death(theirs)
-            seconds.update(ours=middle - began, released=time.process_time() - middle)
+        for _ in range(draw.choice([0, 1, 1, 3, 12 if number < 39 else MOST])):
+            turns = both(theirs, ours, seconds)
             if ours.dead:
                 tried["ends of the scheduler"] += 1
                 return
-            turns = [turn_of(event) for event in ours.log.events[first:] if isinstance(event, Turn)]
-            assert turns == made, (turns, made)
-            compare(theirs, ours)
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
             if not (ours.waiting or ours.running or ours.chunked):
                 break
@@ -139,6 +181,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     real, tried, seconds, seed = source.load(args.folder, schedule=True), Counter(), Counter(), args.seed
+    shortage(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
             campaign(real, seed, tried, seconds)

@@ -50,6 +50,7 @@ class Allocator:
             if at % page:
                 full, swa = out[-1] + 1, self.peer[out[-1]] + self.windows
             else:
+                assert self.full, "no free slot"         # released: the allocator returns None, and the scheduler ends
                 full, swa = self.full.popleft() * page, self.swa.popleft() * page if self.windows else 0
             out.append(full)
             self.peer[full] = swa

@@ -66,7 +66,7 @@ TEXT = """# Settings for agents
 
 The flags of llama-server with which coding agents that share it evaluate the fewest tokens, for a memory and a number
 of agents. `make agents` writes this page. For another model, another memory or
-[your own request bodies](using.md#which-settings-for-agents), run `cachesim advise --for agents`.
+[your own request bodies](using.md#settings-for-agents), run `cachesim advise --for agents`.
 
 - *GiB* is the memory for caches alone. First subtract weights and compute buffers from the machine's memory, or pass
   `--weights`.

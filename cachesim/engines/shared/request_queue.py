@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,17 +115,17 @@ class RequestQueue(Driver):
         self.dead, self.sampler = False, CountingSampler(sampler, log)
         self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
 
+    @abstractmethod
     def new_row(self, task: ReceivedRequest) -> Any:
         """Return a row for a received request, the next of ``slots``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def abort(self, row: Any) -> None:
         """End a request whose client left."""
-        raise NotImplementedError
 
+    @abstractmethod
     def work(self) -> None:
         """Run a step. A ``ProcessAborted`` that it raises ends the process."""
-        raise NotImplementedError
 
     def take_tasks(self) -> None:
         """Run the first half of a round: move the received requests to the waiting queue."""

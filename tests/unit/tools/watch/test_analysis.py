@@ -31,39 +31,38 @@ class Printed:
         self.totals = totals
 
 
-def test_the_log_is_read_before_more_replies_wait_than_are_kept(monkeypatch):
-    """Without that the oldest replies would be printed without the log's part of their rows."""
-    monkeypatch.setattr(joined_rows, "HALVES", 4)
-    monkeypatch.setattr(analysis, "PIECE", 256)
-    rows = rows_of(LOG.read_text().splitlines())[1]
+def analyzed(exchanges):
+    """Return what is printed for copies of these request bodies and replies, and for the log."""
     read, write = os.pipe()
     sent = bytearray()
     queue = FrameQueue(sent.extend, lambda: 0)
-    for number, row in enumerate(rows):
-        body = b'{"timings": {"prompt_n": %(evaluated)d, "cache_n": %(reused)d, "predicted_n": %(generated)d}}'
-        queue.put(REQUEST, number, post(b'{"prompt": "question %d"}' % number))
-        queue.put(REPLY, number, REPLY_HEAD % len(body := body % {key.encode(): row[key] for key in COUNTS}) + body)
+    for number, (body, reply) in enumerate(exchanges):
+        queue.put(REQUEST, number, post(body))
+        queue.put(REPLY, number, reply)
         queue.flush()
     os.write(write, sent)
     os.close(write)
     printed = Printed()
     Analysis(Sources(read, log=LogFollower(LOG)), printed).run()
     os.close(read)
+    return printed
+
+
+def test_the_log_is_read_before_more_replies_wait_than_are_kept(monkeypatch):
+    """Without that the oldest replies would be printed without the log's part of their rows."""
+    monkeypatch.setattr(joined_rows, "HALVES", 4)
+    monkeypatch.setattr(analysis, "PIECE", 256)
+    rows = rows_of(LOG.read_text().splitlines())[1]
+    body, exchanges = b'{"timings": {"prompt_n": %(evaluated)d, "cache_n": %(reused)d, "predicted_n": %(generated)d}}', []
+    for number, row in enumerate(rows):
+        said = body % {key.encode(): row[key] for key in COUNTS}
+        exchanges.append((b'{"prompt": "question %d"}' % number, REPLY_HEAD % len(said) + said))
+    printed = analyzed(exchanges)
     assert printed.rows == ["both"] * 7
 
 
 def test_copies_do_not_wait_for_a_long_log(monkeypatch):
     monkeypatch.setattr(log_follower, "PIECE", 4096)
-    read, write = os.pipe()
-    sent = bytearray()
-    queue = FrameQueue(sent.extend, lambda: 0)
-    queue.put(REQUEST, 1, post(b'{"prompt": "a question"}'))
-    queue.put(REPLY, 1, SIZED)
-    queue.flush()
-    os.write(write, sent)
-    os.close(write)
-    printed = Printed()
-    Analysis(Sources(read, log=LogFollower(LOG)), printed).run()
-    os.close(read)
+    printed = analyzed([(b'{"prompt": "a question"}', SIZED)])
     assert printed.rows == ["client", *["log"] * 7]      # an error needs no log row, so its row came first
     assert printed.totals["log_lines"] == len(LOG.read_text().splitlines())
