@@ -61,7 +61,7 @@ def test_the_wheel_holds_the_package_and_the_corpus(built):
 
 def test_the_metadata_for_the_package_index_is_complete(built):
     about = metadata(built)
-    assert (about["License-Expression"], about["Description-Content-Type"]) == ("MIT", "text/markdown")
+    assert (about["License-Expression"], about["Description-Content-Type"]) == ("MIT AND Apache-2.0", "text/markdown")
     assert about.get_payload(decode=True).decode("utf-8").strip() == README.read_text("utf-8").strip()
     assert about["Author"] and about["Keywords"] and about["Summary"] and len(about.get_all("Project-URL")) >= 3
     kinds = about.get_all("Classifier")
