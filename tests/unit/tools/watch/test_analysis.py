@@ -53,7 +53,8 @@ def test_the_log_is_read_before_more_replies_wait_than_are_kept(monkeypatch):
     monkeypatch.setattr(joined_rows, "HALVES", 4)
     monkeypatch.setattr(analysis, "PIECE", 256)
     rows = rows_of(LOG.read_text().splitlines())[1]
-    body, exchanges = b'{"timings": {"prompt_n": %(evaluated)d, "cache_n": %(reused)d, "predicted_n": %(generated)d}}', []
+    body = b'{"timings": {"prompt_n": %(evaluated)d, "cache_n": %(reused)d, "predicted_n": %(generated)d}}'
+    exchanges = []
     for number, row in enumerate(rows):
         said = body % {key.encode(): row[key] for key in COUNTS}
         exchanges.append((b'{"prompt": "question %d"}' % number, REPLY_HEAD % len(said) + said))
