@@ -239,18 +239,24 @@ def show(real, when):
     return ends
 
 
+LIMIT = "min(req.sampling_params.max_new_tokens, CLIP_MAX_NEW_TOKENS)"
+CHANGED = {
+    "add_chunked_req": (f"{LIMIT}\n            if not truncated\n            else 0\n",
+                        f"{LIMIT} + cand_extend_input_len - new_len\n"),
+    "_commit_prefill_admission": ("        admission.max_new_tokens,\n",
+                                  f"        {LIMIT} + len(req.full_untruncated_fill_ids) - req.extend_end,\n"),
+}  # fmt: skip
+"""Method -> what it passes to _update_prefill_budget, before and after the change."""
+
+
 def change(real):
-    """Let each further chunk of a prompt reserve what is left of the prompt, and its answer."""
-    adder = real.policy.PrefillAdder
-    text = textwrap.dedent(inspect.getsource(adder.add_chunked_req))
-    before = ("min(req.sampling_params.max_new_tokens, CLIP_MAX_NEW_TOKENS)\n"
-              "            if not truncated\n"
-              "            else 0\n")  # fmt: skip
-    after = "min(req.sampling_params.max_new_tokens, CLIP_MAX_NEW_TOKENS) + cand_extend_input_len - new_len\n"
-    assert before in text
-    made = {}
-    exec(text.replace(before, after), vars(real.policy), made)
-    adder.add_chunked_req = made["add_chunked_req"]
+    """Let each chunk of a prompt reserve what is left of the prompt, and its answer."""
+    adder, made = real.policy.PrefillAdder, {}
+    for name, (before, after) in CHANGED.items():
+        text = textwrap.dedent(inspect.getsource(getattr(adder, name)))
+        assert before in text
+        exec(text.replace(before, after), vars(real.policy), made)
+        setattr(adder, name, made[name])
 
 
 if __name__ == "__main__":
