@@ -113,7 +113,8 @@ class OverlapServer(RealServer):
             if row.kv.holds_kv:
                 own = self.rows.req_to_token[row.number, row.kv.cache_protected_len : row.kv.kv_allocated_len : page]
                 pages += [int(slot) // page for slot in own]
-        assert sorted(pages) == list(range(1, self.opts["max_total_tokens"] // page + 1)), "a slot is lost or used twice"
+        every = range(1, self.opts["max_total_tokens"] // page + 1)
+        assert sorted(pages) == list(every), "a slot is lost or used twice"
         assert len(set(self.slots.swa)) == len(self.slots.swa), "a window slot is free twice"
 
     def end(self):
