@@ -125,7 +125,7 @@ class OverlapServer(RealServer):
         assert 1 not in self.parts or len(self.slots.swa) == self.opts["swa_tokens"] // self.page, "a window is lost"
 
 
-def campaign(real, seed, tried, overlap=True):
+def campaign(real, seed, tried):
     """Send drawn requests."""
     draw = random.Random(seed)
     parts = draw.choice([(0,), (0, 1)])
