@@ -1,0 +1,159 @@
+"""Requests that store their blocks in CPU memory and load them: chunks of blocks, transfers, and their order.
+
+No server uses it yet. ``python -m tests.peers.vllm_offload_requests`` runs it beside the released connector. All groups
+of layers are full attention. The caller says when a transfer ends (`Transfers.end`). Source: vLLM
+vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py OffloadingConnectorScheduler (0.33.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from cachesim.engines.shared.cpu_offload import MISS, PENDING, Access, Key, Offload
+
+
+@dataclass(slots=True)
+class Client:
+    """A request. For each group: ``keys`` of its chunks, ``blocks`` of its table, ``stored`` chunks that were offered.
+    ``ends``: length of the prompt at
+    the end of each chunk; ``local``: tokens found in the pool; ``transfers``: those that have not ended."""
+
+    groups: int
+    ends: dict[Key, int] = field(default_factory=dict)
+    access: Access = field(init=False)
+    keys: list[list[Key]] = field(init=False)
+    blocks: list[list[int]] = field(init=False)
+    stored: list[int] = field(init=False)
+    local: int = 0
+    transfers: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.access = Access(self.ends)
+        self.keys, self.blocks = [[] for _ in range(self.groups)], [[] for _ in range(self.groups)]
+        self.stored = [0] * self.groups
+
+
+@dataclass(slots=True, frozen=True)
+class Transfer:
+    """A transfer between ``places`` in CPU memory and ``blocks`` of the pool; a store evicts chunks."""
+
+    number: int
+    client: Client
+    keys: tuple[Key, ...]
+    places: tuple[int, ...]
+    blocks: tuple[int, ...]
+    is_store: bool
+    evicted: tuple[Key, ...] = ()
+
+
+class Transfers:
+    """All transfers of a server. ``sizes``: tokens of a block of each group; ``per_chunk``: blocks of a chunk;
+    ``unit``: tokens of a hash; ``caching``: the pool publishes blocks."""
+
+    def __init__(self, offload: Offload, sizes: Sequence[int], per_chunk: int, unit: int, caching: bool) -> None:
+        self.offload, self.per_chunk, self.unit, self.caching = offload, per_chunk, unit, caching
+        self.sizes, self.chunks = sizes, [size * per_chunk for size in sizes]
+        self.open, self.loading, self.last = dict[int, Transfer](), set[Key](), 0
+
+    def learn(self, client: Client, hashes: Sequence[int]) -> None:
+        """Add the keys of the chunks that are complete in a list of hashes."""
+        for group, (keys, tokens) in enumerate(zip(client.keys, self.chunks, strict=True)):
+            step = tokens // self.unit
+            for at in range(step * len(keys) + step - 1, len(hashes), step):
+                keys.append((hashes[at], group))
+                client.ends[keys[-1]] = len(keys) * tokens
+
+    def match(self, client: Client, hashes: Sequence[int], local: int, total: int, reads: bool) -> int | None:
+        """Return the tokens after ``local`` that can be loaded; None = the request waits for other transfers."""
+        client.blocks, client.stored = [[] for _ in self.sizes], [0] * len(self.sizes)
+        if client.transfers:
+            return None
+        self.learn(client, hashes)
+        client.local = local
+        return self._match(client, local, total) if reads else 0
+
+    def _match(self, client: Client, local: int, end: int) -> int | None:
+        waits = False
+        bounds = [0] * len(self.sizes)
+        while bounds != [end] * len(bounds):
+            bounds = []
+            for keys, tokens in zip(client.keys, self.chunks, strict=True):
+                end = min(end, len(keys) * tokens)
+                if end - local < tokens:
+                    return 0
+                found, pending = self._found(keys[local // tokens : -(-end // tokens)])
+                waits |= pending
+                if not pending or not found:
+                    end = min(end, (local // tokens + found) * tokens)
+                if not found or end - local < tokens:
+                    return 0
+                bounds.append(end)
+        return None if waits or self._loads(client, local, end) else end - local
+
+    def _found(self, keys: Sequence[Key]) -> tuple[int, bool]:
+        """Return how many chunks from the first one are there, and whether one of them is being written."""
+        states = [self.offload.look_up(key) for key in keys]
+        n = next((at for at, state in enumerate(states) if state == MISS), len(states))
+        return n, PENDING in states[:n]
+
+    def _loads(self, client: Client, local: int, end: int) -> bool:
+        return any(key in self.loading for keys, tokens in zip(client.keys, self.chunks, strict=True)
+                   for key in keys[local // tokens : -(-end // tokens)])  # fmt: skip
+
+    def load(self, client: Client, tables: Sequence[Sequence[int]], tokens: int) -> Transfer:
+        """Begin to load this many tokens into the blocks of a request."""
+        end, keys, blocks = client.local + tokens, list[Key](), list[int]()
+        for group, (size, chunk) in enumerate(zip(self.sizes, self.chunks, strict=True)):
+            last = -(-end // chunk)
+            keys += client.keys[group][client.local // chunk : last]
+            blocks += tables[group][client.local // size : -(-end // size)]
+            client.stored[group] = last
+        places = self.offload.load(keys, client.access)
+        if self.caching:
+            self.loading.update(keys)
+        return self._begin(client, keys, places, blocks, False)
+
+    def store(self, client: Client, tokens: int) -> Transfer | None:
+        """Begin to store the complete chunks of the first ``tokens`` tokens that were not offered."""
+        ends = [min(tokens // chunk, len(blocks) // self.per_chunk, len(keys))
+                for chunk, blocks, keys in zip(self.chunks, client.blocks, client.keys, strict=True)]  # fmt: skip
+        keys = [key for have, first, end in zip(client.keys, client.stored, ends, strict=True)
+                for key in have[first:end]]  # fmt: skip
+        made = self.offload.store(keys, client.access) if keys else ([], [], [])
+        if made is None:
+            return None
+        blocks, wanted = list[int](), {*made[0]}
+        for group, end in enumerate(ends):
+            for at in range(client.stored[group], end):
+                if client.keys[group][at] in wanted:
+                    blocks += client.blocks[group][at * self.per_chunk : (at + 1) * self.per_chunk]
+            client.stored[group] = max(client.stored[group], end)
+        return self._begin(client, made[0], made[1], blocks, True, made[2]) if made[0] else None
+
+    def _begin(self, client: Client, keys: list[Key], places: list[int], blocks: list[int], is_store: bool,
+               evicted: Sequence[Key] = ()) -> Transfer:  # fmt: skip
+        made = Transfer(self.last, client, tuple(keys), tuple(places), tuple(blocks), is_store, tuple(evicted))
+        self.open[made.number] = made
+        client.transfers.add(made.number)
+        self.last += 1
+        return made
+
+    def end(self, number: int) -> None:
+        """End a transfer; one from before a reset has ended already."""
+        if made := self.open.pop(number, None):
+            made.client.transfers.discard(number)
+            if made.is_store:
+                self.offload.stored(made.keys, True)
+            else:
+                self.offload.loaded(made.keys)
+                self.loading.difference_update(made.keys)
+
+    def reset(self, clients: Sequence[Client]) -> None:
+        """Forget all chunks and transfers; these requests go on, and offer all their chunks again."""
+        self.offload.reset()
+        self.open.clear()
+        self.loading.clear()
+        for client in clients:
+            client.access, client.stored = Access(client.ends), [0] * len(self.sizes)
+            client.transfers.clear()
