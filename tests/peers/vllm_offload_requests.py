@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from cachesim.base import exits
 from cachesim.base.console import complain
 from cachesim.engines.shared.cpu_offload import Offload
-from cachesim.engines.shared.offload_requests import Client, Transfers
+from cachesim.engines.shared.offload_requests import OffloadClient, Transfers
 
 try:
     from vllm.distributed.kv_transfer.kv_connector.utils import yield_req_data
@@ -66,6 +66,8 @@ def draw_config(rng):
     config |= {"spec": None, "num_spec": 0, "images": False, "dcp": 1, "async_scheduling": False, "retention": None}
     for group in config["groups"]:
         group["eagle"] = False
+    least = 2 + sum(-(-config["max_model_len"] // group["block_size"]) for group in config["groups"])
+    config["num_blocks"] = max(config["num_blocks"] * 2 // 3, least)
     return config | {"offload": {"chunks": rng.randint(1, 40), "per_chunk": rng.choice((1, 1, 2, 3)),
                                  "policy": rng.choice(("lru", "arc")), "threshold": rng.choice((0, 0, 0, 2)),
                                  "prompt_only": rng.random() < 0.5}}
@@ -108,7 +110,7 @@ class Beside:
 
     def on_new_request(self, _, request):
         self.requests[request.request_id] = request
-        self.clients[request.request_id] = Client(len(self.ours.sizes))
+        self.clients[request.request_id] = OffloadClient(len(self.ours.sizes))
 
     def hashes(self, request):
         """Return the hashes of a request as numbers."""
@@ -193,7 +195,7 @@ class Server(vllm_engine.RealServer):
         vllm_engine.vllm_config = settings_of
         super().__init__(config, requests, recorded=False)
         self.rng, self.beside = rng, Beside(self, config, counts)
-        self.late = rng.choice((0, 0, 0.5))
+        self.late = rng.choice((0, 0.6, 0.9))
 
     def step(self):
         """Schedule a step and process its results."""
@@ -216,7 +218,7 @@ class Server(vllm_engine.RealServer):
 
     def clear(self):
         """Reset the prefix cache and the CPU memory."""
-        return self.scheduler.reset_prefix_cache(reset_running_requests=False, reset_connector=True)
+        return self.scheduler.reset_prefix_cache(reset_running_requests=self.rng.random() < 0.5, reset_connector=True)
 
 
 def run(seed, counts):

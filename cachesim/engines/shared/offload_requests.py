@@ -14,7 +14,7 @@ from cachesim.engines.shared.cpu_offload import MISS, PENDING, Access, Key, Offl
 
 
 @dataclass(slots=True)
-class Client:
+class OffloadClient:
     """A request. For each group: ``keys`` of its chunks, ``blocks`` of its table, ``stored`` chunks that were offered.
     ``ends``: length of the prompt at
     the end of each chunk; ``local``: tokens found in the pool; ``transfers``: those that have not ended."""
@@ -39,7 +39,7 @@ class Transfer:
     """A transfer between ``places`` in CPU memory and ``blocks`` of the pool; a store evicts chunks."""
 
     number: int
-    client: Client
+    client: OffloadClient
     keys: tuple[Key, ...]
     places: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -56,7 +56,7 @@ class Transfers:
         self.sizes, self.chunks = sizes, [size * per_chunk for size in sizes]
         self.open, self.loading, self.last = dict[int, Transfer](), set[Key](), 0
 
-    def learn(self, client: Client, hashes: Sequence[int]) -> None:
+    def learn(self, client: OffloadClient, hashes: Sequence[int]) -> None:
         """Add the keys of the chunks that are complete in a list of hashes."""
         for group, (keys, tokens) in enumerate(zip(client.keys, self.chunks, strict=True)):
             step = tokens // self.unit
@@ -64,7 +64,7 @@ class Transfers:
                 keys.append((hashes[at], group))
                 client.ends[keys[-1]] = len(keys) * tokens
 
-    def match(self, client: Client, hashes: Sequence[int], local: int, total: int, reads: bool) -> int | None:
+    def match(self, client: OffloadClient, hashes: Sequence[int], local: int, total: int, reads: bool) -> int | None:
         """Return the tokens after ``local`` that can be loaded; None = the request waits for other transfers."""
         client.blocks, client.stored = [[] for _ in self.sizes], [0] * len(self.sizes)
         if client.transfers:
@@ -73,7 +73,7 @@ class Transfers:
         client.local = local
         return self._match(client, local, total) if reads else 0
 
-    def _match(self, client: Client, local: int, end: int) -> int | None:
+    def _match(self, client: OffloadClient, local: int, end: int) -> int | None:
         waits = False
         bounds = [0] * len(self.sizes)
         while bounds != [end] * len(bounds):
@@ -97,11 +97,11 @@ class Transfers:
         n = next((at for at, state in enumerate(states) if state == MISS), len(states))
         return n, PENDING in states[:n]
 
-    def _loads(self, client: Client, local: int, end: int) -> bool:
+    def _loads(self, client: OffloadClient, local: int, end: int) -> bool:
         return any(key in self.loading for keys, tokens in zip(client.keys, self.chunks, strict=True)
                    for key in keys[local // tokens : -(-end // tokens)])  # fmt: skip
 
-    def load(self, client: Client, tables: Sequence[Sequence[int]], tokens: int) -> Transfer:
+    def load(self, client: OffloadClient, tables: Sequence[Sequence[int]], tokens: int) -> Transfer:
         """Begin to load this many tokens into the blocks of a request."""
         end, keys, blocks = client.local + tokens, list[Key](), list[int]()
         for group, (size, chunk) in enumerate(zip(self.sizes, self.chunks, strict=True)):
@@ -114,7 +114,7 @@ class Transfers:
             self.loading.update(keys)
         return self._begin(client, keys, places, blocks, False)
 
-    def store(self, client: Client, tokens: int) -> Transfer | None:
+    def store(self, client: OffloadClient, tokens: int) -> Transfer | None:
         """Begin to store the complete chunks of the first ``tokens`` tokens that were not offered."""
         ends = [min(tokens // chunk, len(blocks) // self.per_chunk, len(keys))
                 for chunk, blocks, keys in zip(self.chunks, client.blocks, client.keys, strict=True)]  # fmt: skip
@@ -131,7 +131,7 @@ class Transfers:
             client.stored[group] = max(client.stored[group], end)
         return self._begin(client, made[0], made[1], blocks, True, made[2]) if made[0] else None
 
-    def _begin(self, client: Client, keys: list[Key], places: list[int], blocks: list[int], is_store: bool,
+    def _begin(self, client: OffloadClient, keys: list[Key], places: list[int], blocks: list[int], is_store: bool,
                evicted: Sequence[Key] = ()) -> Transfer:  # fmt: skip
         made = Transfer(self.last, client, tuple(keys), tuple(places), tuple(blocks), is_store, tuple(evicted))
         self.open[made.number] = made
@@ -149,7 +149,7 @@ class Transfers:
                 self.offload.loaded(made.keys)
                 self.loading.difference_update(made.keys)
 
-    def reset(self, clients: Sequence[Client]) -> None:
+    def reset(self, clients: Sequence[OffloadClient]) -> None:
         """Forget all chunks and transfers; these requests go on, and offer all their chunks again."""
         self.offload.reset()
         self.open.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.shared.cpu_offload import Offload
-from cachesim.engines.shared.offload_requests import Client, Transfers
+from cachesim.engines.shared.offload_requests import OffloadClient, Transfers
 
 HASHES = [*range(100, 108)]
 
@@ -15,7 +15,7 @@ def server(chunks=8, per_chunk=1, caching=True):
 
 def store(transfers, tokens, end=True):
     """Store the beginning of the prompt for a new request, in blocks 1, 2, ..."""
-    client = Client(1)
+    client = OffloadClient(1)
     assert transfers.match(client, HASHES, 0, 4 * len(HASHES), reads=False) == 0
     client.blocks[0] = [*range(1, len(HASHES) + 1)]
     made = transfers.store(client, tokens)
@@ -34,7 +34,7 @@ def test_only_complete_chunks_are_stored_and_each_once():
 
 def test_a_stored_prefix_is_loaded_after_the_blocks_that_the_pool_holds():
     store(transfers := server(), 20)
-    client = Client(1)
+    client = OffloadClient(1)
     assert transfers.match(client, HASHES, 8, 32, reads=True) == 12
     made = transfers.load(client, [[1, 2, 11, 12, 13, 14]], 12)
     assert (made.keys, made.places, made.blocks) == (((102, 0), (103, 0), (104, 0)), (2, 3, 4), (11, 12, 13))
@@ -45,7 +45,7 @@ def test_a_stored_prefix_is_loaded_after_the_blocks_that_the_pool_holds():
 
 def test_a_request_waits_for_chunks_that_are_written_or_loaded():
     _, made = store(transfers := server(), 20, end=False)
-    first, second = Client(1), Client(1)
+    first, second = OffloadClient(1), OffloadClient(1)
     assert transfers.match(first, HASHES, 0, 32, reads=True) is None
     transfers.end(made.number)
     assert transfers.match(first, HASHES, 0, 32, reads=True) == 20
@@ -58,9 +58,9 @@ def test_a_request_waits_for_chunks_that_are_written_or_loaded():
 
 def test_without_prefix_caching_two_requests_load_the_same_chunks():
     store(transfers := server(caching=False), 20)
-    transfers.match(client := Client(1), HASHES, 0, 32, reads=True)
+    transfers.match(client := OffloadClient(1), HASHES, 0, 32, reads=True)
     transfers.load(client, [[*range(11, 19)]], 20)
-    assert transfers.match(Client(1), HASHES, 0, 32, reads=True) == 20
+    assert transfers.match(OffloadClient(1), HASHES, 0, 32, reads=True) == 20
 
 
 def test_a_store_without_room_is_offered_again():
