@@ -217,8 +217,10 @@ class Server(vllm_engine.RealServer):
         return bool(said)
 
     def clear(self):
-        """Reset the prefix cache and the CPU memory."""
-        return self.scheduler.reset_prefix_cache(reset_running_requests=self.rng.random() < 0.5, reset_connector=True)
+        """Reset the prefix cache and the CPU memory. vLLM raises if requests are preempted while another one loads."""
+        loading = any(one.status is RequestStatus.WAITING_FOR_REMOTE_KVS for one in self.scheduler.requests.values())
+        preempts = not loading and not self.beside.due and self.rng.random() < 0.5
+        self.scheduler.reset_prefix_cache(reset_running_requests=preempts, reset_connector=True)
 
 
 def run(seed, counts):
