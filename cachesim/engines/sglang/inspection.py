@@ -8,7 +8,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.inspection import Key, RowsPart, StatePart, Stored, TreeCell
 from cachesim.engines.sglang.worker import Worker
 from cachesim.engines.shared.kv_rows import read_rows
-from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
 from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 from cachesim.model import Rows
@@ -30,7 +30,11 @@ class Inspected(Worker):
         node = self.tree.arena[owner]
         if kind == "state":
             return Stored(kind, owner, node.text[: node.end], node.end, (), self._state(node.value[STATE], node.end))
-        rows = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
+        if node.value[FULL] is None and self.tree.host is not None:
+            copied = {i: read_rows(kept, node.host) for i, kept in self.tree.host.rows.items()}
+            rows: tuple[RowsPart, ...] = (RowsPart(0, np.arange(node.start, node.end), copied),)
+        else:
+            rows = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
         text = node.text if node.start else node.text[: node.end]
         return Stored(kind, owner, text, node.end, rows, None, node.start)
 
@@ -75,8 +79,11 @@ class Inspected(Worker):
         """Every slot is free, in the tree, or in one request's own part of its row."""
         rows = [row for row in self.slots if row.allocated]
         own = [row.buffer[row.protected : row.allocated] for row in rows]
-        slots = np.concatenate([*(node.value[FULL] for node in nodes), *own, np.zeros(0, np.int64)])
+        held = [node.value[FULL] for node in nodes if node.value[FULL] is not None]
+        slots = np.concatenate([*held, *own, NO_SLOTS])
         self.kv.full.check(slots)
+        if self.tree.host is not None:
+            self.tree.host.check(np.concatenate([NO_SLOTS, *(node.host for node in nodes if node.host is not None)]))
         if self.kv.window is not None:
             self.kv.window.check(self.kv.peer[slots])
         if STATE in self.parts:

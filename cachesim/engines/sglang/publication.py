@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Callable, Sequence
 
 from cachesim import events as log_events
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
@@ -14,6 +14,7 @@ from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
@@ -43,9 +44,15 @@ class Publication(RequestQueue):
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
-        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
-        self.points: TreePoints = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
+        host = None
+        if opts.enable_hierarchical_cache:
+            if self.parts != (FULL,):
+                raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
+            slots = rules.host_slots(opts.max_total_tokens, opts.hicache_ratio, self.page)
+            host = HostTier(slots, self.page, self.rows if model is not None else {})
+        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states, host)
+        self.points: TreePoints = TreePoints(self.tree, log)
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since
 
@@ -105,6 +112,7 @@ class Publication(RequestQueue):
         found = self.find(row, limit)
         self.report()
         row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
+        row.last = found.last
         if found.state_branch is not None or cow:
             row.branch = found.state_branch
         if cow:
@@ -116,6 +124,23 @@ class Publication(RequestQueue):
         self.emit(ev.Matched(row.id, limit, found.found.hit, found.found.full, found.state_branch, found.window_branch,
                              int(cow and STATE in self.parts)))  # fmt: skip
         return found
+
+    def load_back(self, row: Row, tokens: int) -> bool:
+        """Copy the matched tokens of a request that are in host memory only to the device; return whether it was
+        done."""
+        decision = self.rules.load_back(tokens)
+        row.task.answer.deciding = decision.rule
+        if self.decide(decision, row) is None:
+            return False
+        last = row.last
+        assert last is not None
+        lock = self.tree.lock(last)
+        self.make_room(tokens)
+        self.tree.load(last, self.kv.extend(-1, 0, tokens))
+        self.tree.unlock(lock)
+        self.report()
+        row.node, row.prefix, row.protected = last, last.end, last.end
+        return True
 
     def _copy_state(self, row: Row, found: Match) -> None:
         """Give a request a slot for its running state, to be copied from the state of the matched node."""

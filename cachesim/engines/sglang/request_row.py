@@ -22,6 +22,7 @@ class Row(RequestRow):
     prefix: int = 0                         # tokens before its next chunk
     stop: int = 0                           # end of its next chunk
     node: Node | None = None                # where its last match ended
+    last: Node | None = None                # where it would have ended with copies in host memory
     lock: Lock | None = None
     protected: int = 0
     inserted: int = 0                       # tokens that it has inserted
@@ -39,6 +40,11 @@ class Row(RequestRow):
     steps: int = 0                          # decode steps since it started
     over: bool = False                      # its answer is complete
 
+    @property
+    def matched(self) -> int:
+        """Tokens of its last match, with those that are in host memory only."""
+        return self.prefix if self.last is None else self.last.end
+
     def append(self, slots: Slots) -> None:
         """Add slots to the row."""
         n = self.allocated + len(slots)
@@ -50,5 +56,5 @@ class Row(RequestRow):
     def restart(self) -> None:
         """Begin again after a retraction, with the answer so far as part of the prompt."""
         self.allocated = self.computed = self.prefix = self.protected = self.inserted = self.evicted = self.steps = 0
-        self.node = self.lock = self.state = self.copied = self.track = None
+        self.node = self.last = self.lock = self.state = self.copied = self.track = None
         self.tracked = self.tracked_before = self.branch = self.window_branch = None

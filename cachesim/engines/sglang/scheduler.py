@@ -56,7 +56,7 @@ class Scheduler(Publication):
         policy = "fcfs" if many else opts.schedule_policy
         late = self._match_waiting() if policy in s.AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
-        facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
+        facts = [s.Waiting(len(row.all), min(row.matched, len(row.all) - 1) if policy in s.AWARE else 0,
                            row.task.request.n_predict, row.id in late, places.get(row.id, 0))
                  for row in rows]  # fmt: skip
         order = self.decide(rules.queue_order(policy, facts), None)
@@ -163,9 +163,13 @@ class Scheduler(Publication):
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
         cut = self.chunked is not None and self.opts.schedule_policy == s.SHORTEST
-        ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
-                          window, size, self.retained, self.page, cut)  # fmt: skip
+        loads = row.matched - row.prefix
+        ask = s.Candidate(len(row.all) - row.matched, row.matched, left, not chosen, budget.input, budget.chunk, total,
+                          window, size, self.retained, self.page, cut, loads)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
+        if n and loads and not self.load_back(row, loads):
+            ask = ask._replace(n=ask.n + loads, hit=row.prefix, loads=0)
+            n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)
             chosen.append(row)

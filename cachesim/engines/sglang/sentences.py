@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.base.errors import counted
+from cachesim.engines.sglang.rules.host import DELETE
 from cachesim.engines.shared.sentences import Because, NoEffect, Sentences, described
 
 
@@ -23,6 +24,11 @@ def _track(value: int | None, b: Because) -> str:
     return f"keeps the state after {value} tokens" if value else NoEffect("keeps no state here")
 
 
+def _leave(value: str, b: Because) -> str:
+    what = "is deleted" if value == DELETE else "is evicted to host memory"
+    return f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {what}"
+
+
 def _inside(value: Any, b: Because) -> str:
     parts = " and ".join("window" if one == "S" else "state" for one in value)
     return f"node {b['node']}, which ends after {b['end']} tokens, loses its {parts}"
@@ -37,6 +43,13 @@ SENTENCES = Sentences({
     "S-TOMB": _inside,
     "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),
+    "S-HI-WRITE": lambda v, b: f"copies the {b['end']} tokens up to node {b['node']} to host memory" if v
+                  else NoEffect(f"node {b['node']} is not copied yet"),
+    "S-HI-EVICT": _leave,
+    "S-HI-ROOM": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
+    "S-HI-FULL": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is dropped with its parent",
+    "S-HI-LOAD": lambda v, b: f"{v} tokens are loaded from host memory" if v
+                 else f"{counted(b['tokens'], 'token')} in host memory are too few to load",
     "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
     "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",

@@ -30,6 +30,7 @@ class Server(Inspected):
 
     def work(self) -> None:
         """Run a prefill step if a request can start or continue, else a decode step."""
+        self.tree.settle()
         prefilled = self._prefill()
         self.stalled = not prefilled and not self.running
         if not prefilled and self.running:

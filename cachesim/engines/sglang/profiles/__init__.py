@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules import host as h
 from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
 from cachesim.engines.sglang.rules import schedule as s
@@ -26,6 +27,9 @@ V0_5_23 = Rules(
     keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
     counts_hit=t.counts_others, keys_are_pairs=t.keys_are_pairs, retained_window=t.retained_window,
     settle_order=r.settle_chunk_last, retract_order=r.retract_order, kept_order=r.kept_in_order,
+    host_slots=h.host_slots, counts_uses=h.counts_uses, writes_through=h.writes_through, leave_device=h.leave_device,
+    reclaims_doubles=h.reclaims_doubles, drop_host_leaf=h.drop_host_leaf, drop_below=h.drop_below,
+    load_back=h.load_back,
 )  # fmt: skip
 
 RECORDED = replace(

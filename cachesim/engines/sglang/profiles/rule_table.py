@@ -52,6 +52,14 @@ class Rules(RuleSet):
     live_from: Callable[..., int | None]
     revive: Callable[..., bool]
     capped_leaf: Callable[..., int]
+    host_slots: Callable[..., int]
+    counts_uses: Callable[..., bool]
+    writes_through: Rule
+    leave_device: Rule
+    reclaims_doubles: Callable[..., bool]
+    drop_host_leaf: Rule
+    drop_below: Rule
+    load_back: Rule
     keep_state: Rule
     drop_excess: Rule
     counts_hit: Callable[..., bool]

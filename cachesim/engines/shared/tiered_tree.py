@@ -1,0 +1,147 @@
+"""Radix tree whose nodes may have a copy of their rows in host memory.
+
+A node that is evicted from the device stays in the tree while it has such a copy; all nodes before a node with slots
+have slots. An engine decides when a node is copied, and in which order copies are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cachesim.base.errors import Crash
+from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.shared.host_tier import HostTier
+from cachesim.engines.shared.leaf_order import LeafOrder
+from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.radix_tree import Lock, RadixTree, has_child
+from cachesim.engines.shared.tree_points import FULL
+
+
+class TieredTree(RadixTree):
+    """The tree. ``host_leaves``: nodes without slots and children that can be removed; ``doubles``: nodes that have had
+    both, in the order in which they got the second; ``pinned``: nodes that are being loaded, and the node that they are
+    loaded for."""
+
+    def __init__(self, *memory: Any, host: HostTier | None) -> None:
+        super().__init__(*memory)
+        self.host = host
+        self.host_leaves = LeafOrder(self.place, self.arena)
+        self.doubles: dict[Node, None] = {}
+        self.pinned: dict[Node, Node] = {}
+
+    def update_leaf(self, node: Node) -> None:
+        """Keep the sets of leaves of both memories."""
+        if node.value[FULL] is not None or node.parent is None:
+            super().update_leaf(node)
+        elif node.children or any(node.lock):
+            self.host_leaves.pop(node, None)
+        else:
+            self.host_leaves.put(node)
+
+    def lock(self, node: Node) -> Lock:
+        """Lock the path to a node."""
+        self.host_leaves.pop(node, None)
+        return super().lock(node)
+
+    def split(self, child: Node, n: int) -> Node:
+        """Split a node after its first ``n`` tokens, with its copy; return the new node that holds them."""
+        upper = super().split(child, n)
+        if child.host is not None:
+            upper.host, child.host = child.host[:n], child.host[n:]
+            if child in self.pinned:
+                self.pinned[upper] = self.pinned[child]
+            self.note_double(upper)
+        return upper
+
+    def remove(self, node: Node) -> Node:
+        """Remove a leaf whose parts are dropped; return its parent."""
+        self.host_leaves.pop(node, None)
+        self.doubles.pop(node, None)
+        return super().remove(node)
+
+    def note_double(self, node: Node) -> None:
+        """Record a node that has slots and a copy, unless it is being loaded."""
+        if node.value[FULL] is not None and node.host is not None and node not in self.pinned:
+            self.doubles.setdefault(node)
+
+    def write(self, node: Node) -> None:
+        """Copy the rows of a node to host memory."""
+        assert self.host is not None
+        node.host = self.host.write(node.value[FULL])
+        self.changes.append(ev.BackedUp(node.id, len(node.key)))
+        self.note_double(node)
+
+    def demote(self, node: Node) -> int:
+        """Free the slots of a leaf that has a copy; return their number."""
+        assert node.parent is not None
+        self.kv.free(node.value[FULL])
+        node.value[FULL] = None
+        self.evictable[FULL] -= len(node.key)
+        self.changes.append(ev.Demoted(node.id, len(node.key)))
+        self.touched[node] = None
+        self.leaves.pop(node)
+        self.update_leaf(node)
+        self.update_leaf(node.parent)
+        return len(node.key)
+
+    def fill(self, node: Node, slots: Slots) -> None:
+        """Give a node without slots these."""
+        assert node.parent is not None
+        node.value[FULL] = slots
+        (self.protected if node.lock[FULL] else self.evictable)[FULL] += len(slots)
+        self.host_leaves.pop(node, None)
+        self.touched[node] = None
+        self.update_leaf(node)
+        self.update_leaf(node.parent)
+
+    def revive(self, node: Node, slots: Slots) -> None:
+        """Give a node without slots those of a request, which has evaluated the tokens again."""
+        self.fill(node, slots)
+        self.note_double(node)
+        self.changes.append(ev.Revived(node.id, len(slots)))
+
+    def evicted_path(self, last: Node) -> list[Node]:
+        """Return the nodes without slots on the path to a node, the nearest to the root first."""
+        return [node for node in last.path() if node.value[FULL] is None][::-1]
+
+    def load(self, last: Node, slots: Slots) -> None:
+        """Copy the rows of the nodes without slots on the path to a node into these slots. They are pinned until
+        ``settle``."""
+        assert self.host is not None
+        at = 0
+        for node in self.evicted_path(last):
+            self.host.read(node.host, slots[at : at + len(node.key)])
+            self.fill(node, slots[at : at + len(node.key)])
+            self.pinned[node] = last
+            self.changes.append(ev.Loaded(node.id, len(node.key)))
+            at += len(node.key)
+
+    def settle(self) -> None:
+        """End all loads."""
+        pinned, self.pinned = self.pinned, {}
+        for last in dict.fromkeys(pinned.values()):
+            for node in last.path():
+                if pinned.get(node) is last:
+                    self.note_double(node)
+
+    def drop_copy(self, node: Node, rule: str) -> int:
+        """Free the copy of a node; return its number of slots."""
+        assert self.host is not None
+        self.host.give_back(node.host)
+        node.host = None
+        self.changes.append(ev.Dropped(node.id, "H", len(node.key)))
+        if node.value[FULL] is None:
+            self.lost.append((node, FULL, rule))
+            self.touched[node] = None
+        return len(node.key)
+
+    def check(self) -> None:
+        """Raise Crash unless sizes, leaves, recency lists and copies agree with the nodes."""
+        super().check()
+        gone = [node for node in self.nodes() if node.value[FULL] is None]
+        if {node for node in gone if not node.children and not any(node.lock)} != set(self.host_leaves):
+            raise Crash("the set of host leaves is not that of the tree")
+        for node in gone:
+            if has_child(node):
+                raise Crash(f"node {node.id} has no slots, a child has")
