@@ -32,11 +32,11 @@ class Inspected(Worker):
             return Stored(kind, owner, node.text[: node.end], node.end, (), self._state(node.value[STATE], node.end))
         if node.value[FULL] is None and self.tree.host is not None:
             copied = {i: read_rows(kept, node.host) for i, kept in self.tree.host.rows.items()}
-            rows: tuple[RowsPart, ...] = (RowsPart(0, np.arange(node.start, node.end), copied),)
+            parts: tuple[RowsPart, ...] = (RowsPart(0, np.arange(node.start, node.end), copied),)
         else:
-            rows = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
+            parts = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
         text = node.text if node.start else node.text[: node.end]
-        return Stored(kind, owner, text, node.end, rows, None, node.start)
+        return Stored(kind, owner, text, node.end, parts, None, node.start)
 
     def _rows(self, slots: Slots, start: int, cells: Slots | None, first: int, window: int) -> tuple[RowsPart, ...]:
         """Return the rows in slots of positions from ``start`` on, and those in window cells from ``first`` on. The
