@@ -45,7 +45,7 @@ help:
 	@echo 'make fuzz     search all engines for new failures   make fuzz MINUTES=60 JOBS=2'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
-	@echo 'make trees    run 100,000 under SGLang 0.5.23        make trees JOBS=2'
+	@echo 'make trees    run 100,000 under SGLang, repaired    make trees JOBS=2'
 	@echo 'make blocks   run 100,000 under vLLM, repaired      make blocks JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
@@ -119,9 +119,9 @@ keyed: $(VENV)/.run
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0@M,0 --set mmproj=gemma3 --examples 10000 --seed 2708 $(ARGS)
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --set mmproj=causal --examples 35000 --seed 2709 $(ARGS)
 
-# 100,000 conversations under sglang@0.5.23, the release itself; resumes.
+# 100,000 conversations under sglang@0.5.23-repaired; resumes.
 trees: $(VENV)/.run
-	$(BIN)/cachesim fuzz -p sglang@0.5.23 --examples 100000 --seed 36 --jobs $(JOBS) --out tests/fuzz/trees --resume $(ARGS)
+	$(BIN)/cachesim fuzz -p sglang@0.5.23-repaired --examples 100000 --seed 36 --jobs $(JOBS) --out tests/fuzz/trees --resume $(ARGS)
 
 # 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
 BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out tests/fuzz/blocks --resume

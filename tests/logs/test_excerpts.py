@@ -9,7 +9,7 @@ from tests.logs.cuts import CUTS
 from tests.logs.excerpts import excerpts, log_of, source_of
 from tests.logs.tally import Tally, report
 
-SAMPLE = range(64)  # sources of the default suite, some hundred excerpts
+SAMPLE = range(40)  # sources of the default suite, some hundred excerpts
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def tally() -> Tally:
 
 
 def test_no_statement_is_false(tally):
-    assert sum(tally.excerpts.values()) > 250 and tally.said["read"] > 5000
+    assert sum(tally.excerpts.values()) > 200 and tally.said["read"] > 3000
     assert not tally.false, report(tally, 5)
 
 

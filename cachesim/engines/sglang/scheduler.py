@@ -122,16 +122,16 @@ class Scheduler(Publication):
 
     def _spent(self, budget: Budget) -> str:
         """Return whether further requests can be admitted."""
-        free = self.free_slots(FULL)
-        if free - budget.promised <= 0 or free - budget.now <= 0:
-            return s.NO_TOKEN
-        if self.window and self.free_slots(SWA) - budget.window <= 0:
+        if self.free_slots(FULL) <= max(budget.promised, budget.now) or (
+                self.window and self.free_slots(SWA) <= budget.window):  # fmt: skip
             return s.NO_TOKEN
         return s.OTHER if budget.input <= 0 or (budget.chunk is not None and budget.chunk <= 0) else s.CONTINUE
 
-    def _reserve(self, row: Row, budget: Budget, n: int, answer: int) -> None:
-        """Charge an admitted chunk to the budgets."""
-        tokens = s.ceil(n, self.page)
+    def _take_chunk(self, row: Row, n: int, budget: Budget, chosen: list[Row]) -> None:
+        """Add a chunk of ``n`` tokens to the step, and charge it to the budgets."""
+        chosen.append(row)
+        tokens, rest = s.ceil(n, self.page), len(row.all) - row.prefix - n
+        answer = self.rules.reserve_later(rest, min(row.task.request.n_predict, s.CLIP))
         budget.promised += tokens + self.page + answer
         budget.now += tokens + self.page
         if self.window:
@@ -140,6 +140,8 @@ class Scheduler(Publication):
         if budget.chunk is not None:
             budget.chunk -= tokens
         row.stop = row.prefix + n
+        if rest:
+            self.chunked = row
 
     def _continue_chunk(self, row: Row, budget: Budget, chosen: list[Row]) -> None:
         """Add the next chunk of the request whose prompt is being evaluated."""
@@ -151,9 +153,8 @@ class Scheduler(Publication):
         left = len(row.all) - row.prefix
         if self.opts.schedule_policy == s.SHORTEST:
             fits = min(fits, self.rules.chunk_share(left, self.facts, budget.chunk, self.page))
-        chosen.append(row)
-        self._reserve(row, budget, min(left, fits), 0 if left > fits else min(row.task.request.n_predict, s.CLIP))
-        self.chunked = row if left > fits else None
+        self.chunked = None
+        self._take_chunk(row, min(left, fits), budget, chosen)
 
     def _admit(self, row: Row, budget: Budget, chosen: list[Row]) -> str:
         """Admit a request if there is room; return the verdict."""
@@ -172,11 +173,7 @@ class Scheduler(Publication):
             n = self.decide(self.rules.admission(ask), row)
         if n:
             row.lock = self.tree.lock(row.node)
-            chosen.append(row)
-            cut = n < ask.n
-            if cut:
-                self.chunked = row
-            self._reserve(row, budget, n, 0 if cut else min(row.task.request.n_predict, s.CLIP))
+            self._take_chunk(row, n, budget, chosen)
         self.tree.unlock(pin)
         if not n:
             row.copied = None
@@ -206,12 +203,11 @@ class Scheduler(Publication):
 
     def _tracked_part(self, row: Row) -> Part:
         """Return the chunk of a request, with the state that it keeps."""
-        if not (self.buffered and STATE in self.parts):
-            return Part(row, row.prefix, row.stop, None, None)
-        assert row.track is not None
-        grid = s.ceil(self.opts.state_grid, self.page)
-        end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
-        if end is None:
+        end = None
+        if row.track is not None:
+            grid = s.ceil(self.opts.state_grid, self.page)
+            end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
+        if row.track is None or end is None:
             return Part(row, row.prefix, row.stop, None, None)
         row.last_track, row.next_track, row.tracked = row.next_track, 1 - row.next_track, end
         return Part(row, row.prefix, row.stop, end, row.track[row.last_track])
@@ -276,12 +272,12 @@ class Scheduler(Publication):
         if self.drafted:
             spare = need + (spare if page > 1 else 0) if need else 0
         self.make_room(spare)
-        grid, buffered = s.ceil(self.opts.state_grid, page), self.buffered and STATE in self.parts
+        grid = s.ceil(self.opts.state_grid, page)
         for row, stop in zip(rows, stops, strict=True):
             self.allocate(row, stop)
             row.steps, row.stop = row.steps + 1, self.verified(row)
             track = self.rules.track_decode(row.computed, row.stop, grid, self.opts.mamba_track_interval)
-            row.mark = self.decide(track, row) if buffered else None
+            row.mark = None if row.track is None else self.decide(track, row)
         return [self.decode_part(row) for row in rows]
 
     def verified(self, row: Row) -> int:

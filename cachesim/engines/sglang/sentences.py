@@ -20,10 +20,6 @@ def _admit(value: int | None, b: Because) -> str:
     return f"starts with {value} of {b['n']} tokens" if value else "waits for the next step"
 
 
-def _track(value: int | None, b: Because) -> str:
-    return f"keeps the state after {value} tokens" if value else NoEffect("keeps no state here")
-
-
 def _leave(value: str, b: Because) -> str:
     what = "is deleted" if value == DELETE else "is evicted to host memory"
     return f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {what}"
@@ -53,6 +49,6 @@ SENTENCES = Sentences({
     "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
     "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
-    "S-TRACK": _track,
+    "S-TRACK": lambda v, b: f"keeps the state after {v} tokens" if v else NoEffect("keeps no state here"),
     "S-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
 })  # fmt: skip

@@ -53,8 +53,7 @@ class Server(Inspected):
 
     def _decode(self) -> None:
         """Run a decode step."""
-        retracted: list[int] = []
-        oom: list[int] = []
+        retracted, oom = list[int](), list[int]()
         first = parts = self.prepare_decode(retracted, oom)
         while parts:
             self._evaluate(parts)

@@ -64,6 +64,7 @@ def test_rule_that_corrects_the_answer_comes_before_one_that_hides_the_fault():
     assert [one.cache_n for one in decided.cures[:2]] == [61, 0]
 
 
+@pytest.mark.long
 def test_error_takes_the_place_of_a_fault_only_if_the_other_rule_set_gives_it_too():
     decided = found("llama-draft-longer-than-batch", B11549, 1)
     assert all(one.status == 200 for one in decided.cures)

@@ -16,7 +16,7 @@ V0_5_23 = Rules(
     name="sglang@0.5.23", build="0.5.23", source="SGLang 0.5.23 (PyPI)",
     waits_for_twin=s.waits_for_twin, queue_order=s.queue_order, accept_node=t.accept_node, best_hit=t.best_hit,
     branch_point=t.branch_point, recent_span=t.recent_span, stays_full=s.stays_full, admission=s.admission,
-    next_chunk=s.next_chunk, chunk_share=s.chunk_share,
+    next_chunk=s.next_chunk, chunk_share=s.chunk_share, reserve_later=reported.reserve_chunk,
     evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
     copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
     taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
@@ -56,7 +56,7 @@ V0_5_9 = replace(
 
 REPAIRED = replace(
     V0_5_23, name="sglang@0.5.23-repaired", source="proposed by cachesim, not tried on a GPU",
-    owned_tokens=reported.owned_published,
+    owned_tokens=reported.owned_published, reserve_later=reported.reserve_rest,
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class Rules(RuleSet):
     admission: Rule
     next_chunk: Callable[..., int]
     chunk_share: Callable[..., int]
+    reserve_later: Callable[..., int]
     evict_quota: Callable[..., int]
     evict_first: Callable[..., Any]
     drop_leaf: Rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Role, rule
-from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, STATES, WINDOW, source
+from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.tree_points import STATE, SWA
@@ -38,6 +38,20 @@ def owned_published(n: int, prompt: int, stop: int, published: int, strips: bool
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Returns the tokens that it leaves."""
     return max(owned_prompt(n, prompt, stop, published, strips), published)
+
+
+@rule("S-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget"))
+def reserve_chunk(rest: int, answer: int) -> int:
+    """A prompt with ``rest`` tokens behind its chunk reserves slots for that chunk only, its last chunk those of the
+    answer, too. Returns the tokens that it reserves beyond its chunk."""
+    return 0 if rest else answer
+
+
+@rule("S-RESERVE.REST", Role.ADMIT, source(POLICY, "_update_prefill_budget")._replace(note=PROPOSED))
+def reserve_rest(rest: int, answer: int) -> int:
+    """Each chunk of a prompt reserves slots for the rest of the prompt and for the answer. Returns the tokens that it
+    reserves beyond its chunk."""
+    return rest + answer
 
 
 @rule("S-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"))

@@ -73,6 +73,7 @@ def test_too_little_memory_is_refused():
         alternating(room=0.1).advice()
 
 
+@pytest.mark.long
 def test_settings_with_wrong_answers_are_left_out():
     """ik_llama.cpp restores checkpoints into wrong cells if two conversations of a hybrid model alternate (IK-D3)."""
     sessions = [one._replace(requests=one.requests[:9]) for one in shipped_sessions()

@@ -45,7 +45,7 @@ def test_nothing_for_programs_and_with_q(capsys, more):
 @pytest.mark.parametrize("argv", [
     ["run", "llama-one-token-checkpoint-hybrid", "--provenance"], ["why", "llama-24143-entry-removed-dense", "3", "-p",
      "llama_cpp@b10587"],
-    ["why", "llama-one-token-checkpoint-hybrid", "2", "-p", "llama_cpp@b10587"],
+    pytest.param(["why", "llama-one-token-checkpoint-hybrid", "2", "-p", "llama_cpp@b10587"], marks=pytest.mark.long),
     ["diff", "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
 ], ids=lambda argv: " ".join(argv[:2]))  # fmt: skip
 def test_every_command_that_is_named_runs(capsys, argv):

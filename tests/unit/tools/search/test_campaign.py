@@ -186,6 +186,7 @@ def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
         assert shrunk(failure, plan(0), 50) == failure
 
 
+@pytest.mark.long
 def test_shrinking_keeps_the_group():
     out = found("ik_llama@1889-base", 1, 30)
     group, failure = next(iter(out.failures.items()))

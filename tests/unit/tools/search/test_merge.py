@@ -43,6 +43,7 @@ def test_the_parts_are_the_whole_in_any_order(capsys, parts):
         assert {"schema": 1, **one} == want
 
 
+@pytest.mark.long
 def test_what_is_written_is_the_campaign_and_goes_on(capsys, parts, tmp_path):
     folders, whole = parts
     code, out, _ = call(capsys, "merge", *folders, "--out", tmp_path)
@@ -54,6 +55,7 @@ def test_what_is_written_is_the_campaign_and_goes_on(capsys, parts, tmp_path):
     assert call(capsys, *argv, "--out", tmp_path) == call(capsys, *argv, "--out", whole)
 
 
+@pytest.mark.long
 def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
     folders, whole = parts
     call(capsys, "merge", *folders, "--out", tmp_path)
@@ -66,6 +68,7 @@ def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
     assert json.loads(again[1])["campaigns"][0]["examples"] == 120
 
 
+@pytest.mark.long
 def test_what_is_missing_is_named(capsys, parts):
     folders, _ = parts
     _, out, _ = call(capsys, "merge", folders[0], folders[2])

@@ -66,6 +66,7 @@ def test_a_file_brings_its_profiles_its_model_and_its_options(capsys):
     assert (code, again["model"], again["server"]) == (exits.BROKEN, "GA", {"parallel": 1})
 
 
+@pytest.mark.long
 def test_an_option_that_is_needed_is_part_of_the_command(capsys):
     line = "A250>9/B10"
     code, data = shrunk(capsys, line, "-p", "llama_cpp@b10587", "--model", "lfm2swa", "--set", "ctx_size=256",

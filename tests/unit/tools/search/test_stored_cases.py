@@ -35,6 +35,7 @@ def test_what_they_show_is_not_shrunk_again(capsys, kept):
     assert f"stored cases: {len(files)} run, {len(files)} fail" in out and "(also in " in out
 
 
+@pytest.mark.long
 def test_any_number_of_processes_says_the_same(capsys, kept):
     argv = (*PLAIN, "--corpus", kept, "--json")
     assert call(capsys, *argv, "-j", "2")[1] == call(capsys, *argv)[1]
@@ -49,6 +50,7 @@ def test_one_that_fails_is_enough_to_fail(capsys, kept):
     assert (code, json.loads(out)["failures"]) == (exits.BROKEN, [])
 
 
+@pytest.mark.long
 def test_one_that_cannot_be_played_is_named(capsys, kept):
     file = next(kept.glob("fuzz-*.toml"))
     file.write_text(re.sub(r'(?m)^prompt = ".+"$', 'prompt = ""', file.read_text()))

@@ -1,4 +1,4 @@
-"""Rules that pull requests mended, and the repair of an open fault."""
+"""Rules that pull requests mended, and the repairs of open faults."""
 
 import pytest
 
@@ -16,6 +16,11 @@ from cachesim.engines.shared.tree_points import FULL, SWA
 ])  # fmt: skip
 def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
     assert rule(49, 20, 47, published, strips) == own
+
+
+def test_a_cut_prompt_reserves_its_rest_and_its_answer():
+    assert [r.reserve_chunk(rest, 7) for rest in (0, 30)] == [7, 0]
+    assert [r.reserve_rest(rest, 7) for rest in (0, 30)] == [7, 37]
 
 
 @pytest.mark.parametrize(("length", "n", "flat", "chunks", "taken"), [

@@ -38,6 +38,7 @@ def line(found, name):
     return found.report[name].finding.line
 
 
+@pytest.mark.long
 def test_a_llama_server_mixes_adapters_in_its_prompt_cache_and_without_a_list():
     found, _ = simulated("llama_cpp@b11549")
     assert states(found)["adapter"] == states(found)["base"] == "failed"
