@@ -6,9 +6,10 @@ have slots. An engine decides when a node is copied, and in which order copies a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from cachesim.base.errors import Crash
+from cachesim.engines.rule import Decision
 from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.leaf_order import LeafOrder
@@ -65,12 +66,67 @@ class TieredTree(RadixTree):
         if node.value[FULL] is not None and node.host is not None and node not in self.pinned:
             self.doubles.setdefault(node)
 
-    def write(self, node: Node) -> None:
-        """Copy the rows of a node to host memory."""
+    def back_up(self, node: Node, doubles: bool, rule: Callable[[Node], Decision]) -> bool:
+        """Copy a node to host memory, after others made room: if ``doubles``, copies of nodes that have slots, too; then
+        host leaves, by the rule. Return whether there was room."""
         assert self.host is not None
+        lacking = len(node.key) - self.host.available
+        if lacking > 0 and doubles:
+            lacking -= self._reclaim(lacking)
+        leaves = self.host_leaves.in_order()
+        while lacking > 0 and (leaf := next(leaves, None)) is not None:
+            lacking -= self._forget(leaf, rule)
+        if lacking > 0:
+            return False
         node.host = self.host.write(node.value[FULL])
         self.changes.append(ev.BackedUp(node.id, len(node.key)))
         self.note_double(node)
+        return True
+
+    def _reclaim(self, n: int) -> int:
+        """Drop copies of nodes that have slots, too, until ``n`` slots are free: those of leaves that can be evicted
+        last. Return the freed slots."""
+        freed, past = 0, list[Node]()
+        for spared in (True, False):
+            for node in self.doubles:
+                if freed >= n:
+                    break
+                if node.value[FULL] is None or node.host is None:
+                    past.append(node)
+                elif not (spared and node in self.leaves) and node not in self.pinned:
+                    freed += self._drop_copy(node, "")
+                    past.append(node)
+        for node in past:
+            self.doubles.pop(node, None)
+        return freed
+
+    def _forget(self, node: Node, rule: Callable[[Node], Decision]) -> int:
+        """Remove a leaf that has a copy only; return its number of slots."""
+        decision = rule(node)
+        self.decide(decision)
+        freed = self._drop_copy(node, decision.rule)
+        self.remove(node)
+        return freed
+
+    def forget_below(self, node: Node, rule: Callable[[Node], Decision]) -> None:
+        """Remove all nodes behind a node that has no child with slots."""
+        below, todo = list[Node](), [*node.children.values()]
+        while todo:
+            below.append(todo.pop())
+            todo += below[-1].children.values()
+        for one in reversed(below):
+            self._forget(one, rule)
+
+    def _drop_copy(self, node: Node, rule: str) -> int:
+        """Free the copy of a node; return its number of slots."""
+        assert self.host is not None
+        self.host.give_back(node.host)
+        node.host = None
+        self.changes.append(ev.Dropped(node.id, "H", len(node.key)))
+        if node.value[FULL] is None:
+            self.lost.append((node, FULL, rule))
+            self.touched[node] = None
+        return len(node.key)
 
     def demote(self, node: Node) -> int:
         """Free the slots of a leaf that has a copy; return their number."""
@@ -124,17 +180,6 @@ class TieredTree(RadixTree):
             for node in last.path():
                 if pinned.get(node) is last:
                     self.note_double(node)
-
-    def drop_copy(self, node: Node, rule: str) -> int:
-        """Free the copy of a node; return its number of slots."""
-        assert self.host is not None
-        self.host.give_back(node.host)
-        node.host = None
-        self.changes.append(ev.Dropped(node.id, "H", len(node.key)))
-        if node.value[FULL] is None:
-            self.lost.append((node, FULL, rule))
-            self.touched[node] = None
-        return len(node.key)
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and copies agree with the nodes."""

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang.flags import Options
-from cachesim.engines.sglang.memory.host_copies import HostCopies
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules.host import DELETE, WRITE
 from cachesim.engines.sglang.rules.tree import Found
 from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
 from cachesim.engines.shared.radix_node import LETTERS, Node
+from cachesim.engines.shared.tiered_tree import TieredTree
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
@@ -56,7 +57,7 @@ class Inserting(NamedTuple):
     exists: bool | None
 
 
-class Tree(HostCopies):
+class Tree(TieredTree):
     """The radix tree, with the rules of a version."""
 
     def __init__(self, rules: Rules, opts: Options, parts: tuple[int, ...], window: int, kv: KvPools,
@@ -215,6 +216,33 @@ class Tree(HostCopies):
                 self.drop(node, STATE, decision.rule)
                 held -= 1
 
+    # Copies in host memory: complete at once. In the real server a node is locked until its copy is.
+
+    def use(self, node: Node) -> None:
+        """Count a use of a node; copy it, and the nodes before it, if it is time."""
+        policy = self.opts.hicache_write_policy
+        if self.host is None or self.rules.counts_uses(policy):
+            node.hits += 1
+        if self.host is None or node.host is not None or not self.decide(self.rules.writes_through(policy, node)):
+            return
+        for one in [one for one in node.path() if one.host is None][::-1]:
+            if not self._copy(one):
+                return
+
+    def _copy(self, node: Node) -> bool:
+        doubles = self.rules.reclaims_doubles(self.opts.hicache_write_policy)
+        return self.back_up(node, doubles, self.rules.drop_host_leaf)
+
+    def _keeps_copy(self, node: Node) -> bool:
+        """Return whether an evicted leaf stays in the tree with its copy, which is written if necessary."""
+        if self.host is None:
+            return False
+        what = self.decide(self.rules.leave_device(self.opts.hicache_write_policy, node))
+        if what == WRITE and not self._copy(node):
+            self.forget_below(node, self.rules.drop_below)
+            return False
+        return bool(what != DELETE)
+
     # Eviction.
 
     def rank(self, node: Node) -> Any:
@@ -241,7 +269,7 @@ class Tree(HostCopies):
                 continue
             victims = self.leaves.in_order() if part == FULL else self.least_recent(part)
             for node in victims:
-                if node in self.leaves and self.keeps_copy(node):
+                if node in self.leaves and self._keeps_copy(node):
                     freed[FULL] += self.demote(node)
                 elif node in self.leaves:
                     self._remove_leaf(node, part, freed)
