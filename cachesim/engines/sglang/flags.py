@@ -68,13 +68,9 @@ class Options:
         help="Copies of nodes in host memory (HiCache), for models of full attention.")
     hicache_ratio: float = flag(2.0, "--hicache-ratio", governs="S-HI-SIZE", affects="S-HI-ROOM",
         help="Slots of host memory per slot of full attention.")
-    hicache_size: int = flag(0, "--hicache-size",
-        help="Host memory [GB], which takes the place of the ratio; only 0 is modelled.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
-    hicache_storage_backend: str = flag("", "--hicache-storage-backend",
-        help="Storage behind host memory; not modelled.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 
@@ -92,11 +88,8 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")
-    if made.enable_hierarchical_cache:
-        for name, hint in (("hicache_storage_backend", "host memory only"), ("hicache_size", "hicache_ratio"),
-                           ("disable_radix_cache", "one of the two")):  # fmt: skip
-            if getattr(made, name):
-                raise BadInput(f"HiCache is not modelled with {name}", hint=hint)
+    if made.enable_hierarchical_cache and made.disable_radix_cache:
+        raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")
     return made
 
 

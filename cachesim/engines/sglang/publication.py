@@ -111,8 +111,8 @@ class Publication(RequestQueue):
             limit = 0
         found = self.find(row, limit)
         self.report()
-        row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
-        row.last = found.last
+        row.node, row.prefix, row.matched = found.node, found.node.end, found.last.end
+        row.window_branch = found.window_branch
         if found.state_branch is not None or cow:
             row.branch = found.state_branch
         if cow:
@@ -125,19 +125,15 @@ class Publication(RequestQueue):
                              int(cow and STATE in self.parts)))  # fmt: skip
         return found
 
-    def load_back(self, row: Row, tokens: int) -> bool:
-        """Copy the matched tokens of a request that are in host memory only to the device; return whether it was
-        done."""
+    def load_back(self, row: Row, last: Node, tokens: int) -> bool:
+        """Copy so many tokens before a node that are in host memory only to the device; return whether it was done."""
         decision = self.rules.load_back(tokens)
         row.task.answer.deciding = decision.rule
         if self.decide(decision, row) is None:
             return False
-        last = row.last
-        assert last is not None
-        lock = self.tree.lock(last)
+        row.lock = self.tree.lock(last)
         self.make_room(tokens)
         self.tree.load(last, self.kv.extend(-1, 0, tokens))
-        self.tree.unlock(lock)
         self.report()
         row.node, row.prefix, row.protected = last, last.end, last.end
         return True

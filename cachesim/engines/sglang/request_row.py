@@ -22,7 +22,7 @@ class Row(RequestRow):
     prefix: int = 0                         # tokens before its next chunk
     stop: int = 0                           # end of its next chunk
     node: Node | None = None                # where its last match ended
-    last: Node | None = None                # where it would have ended with copies in host memory
+    matched: int = 0                        # tokens of that match, with those that are in host memory only
     lock: Lock | None = None
     protected: int = 0
     inserted: int = 0                       # tokens that it has inserted
@@ -30,8 +30,7 @@ class Row(RequestRow):
     state: int | None = None                # slot of its running state
     copied: int | None = None               # slot of the state that its running state is copied from
     track: list[int] | None = None          # slots of tracked states
-    next_track: int = 0                     # place in ``track`` of the next state
-    last_track: int = 1
+    last_track: int = 1                     # place in ``track`` of the last one
     tracked: int | None = None              # length of the last tracked state
     tracked_before: int | None = None       # length of the other one
     branch: int | None = None               # where a state would have given a longer hit
@@ -39,11 +38,6 @@ class Row(RequestRow):
     mark: int | None = None                 # length of the state to track in its decode step
     steps: int = 0                          # decode steps since it started
     over: bool = False                      # its answer is complete
-
-    @property
-    def matched(self) -> int:
-        """Tokens of its last match, with those that are in host memory only."""
-        return self.prefix if self.last is None else self.last.end
 
     def append(self, slots: Slots) -> None:
         """Add slots to the row."""
@@ -56,5 +50,5 @@ class Row(RequestRow):
     def restart(self) -> None:
         """Begin again after a retraction, with the answer so far as part of the prompt."""
         self.allocated = self.computed = self.prefix = self.protected = self.inserted = self.evicted = self.steps = 0
-        self.node = self.last = self.lock = self.state = self.copied = self.track = None
+        self.node = self.lock = self.state = self.copied = self.track = None
         self.tracked = self.tracked_before = self.branch = self.window_branch = None

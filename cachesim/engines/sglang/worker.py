@@ -31,8 +31,8 @@ class Worker(Scheduler):
         self._pass({k: part if at is None else part._replace(stop=at) for k, (part, at) in enumerate(taken)
                     if at != part.start}, said)  # fmt: skip
         for part in parts:
-            if part.slot is not None:
-                content[part.slot] = content.get(part.row.state, {})
+            if part.track is not None and part.row.track is not None:
+                content[part.row.track[part.row.last_track]] = content.get(part.row.state, {})
         self._pass({k: part._replace(start=at) for k, (part, at) in enumerate(taken)
                     if at is not None and at < part.stop}, said)  # fmt: skip
         return said
@@ -54,7 +54,7 @@ class Worker(Scheduler):
             return
         content = self.states.content
         runs = [CellRun(row.id, start, row.identities(start, stop), content.get(row.state, {}))
-                for row, start, stop, _, _ in parts.values()]  # fmt: skip
+                for row, start, stop, _ in parts.values()]  # fmt: skip
         step = CellStep(self, runs)
         for k, after, hidden in zip(parts, step.after, self.model.forward(step.runs(), step), strict=True):
             said[k] = hidden

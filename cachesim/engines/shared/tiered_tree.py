@@ -67,8 +67,8 @@ class TieredTree(RadixTree):
             self.doubles.setdefault(node)
 
     def back_up(self, node: Node, doubles: bool, rule: Callable[[Node], Decision]) -> bool:
-        """Copy a node to host memory, after others made room: if ``doubles``, copies of nodes that have slots, too; then
-        host leaves, by the rule. Return whether there was room."""
+        """Copy a node to host memory, after others made room: with ``doubles`` copies of nodes that have slots, too,
+        then host leaves, by the rule. Return whether there was room."""
         assert self.host is not None
         lacking = len(node.key) - self.host.available
         if lacking > 0 and doubles:
