@@ -18,20 +18,20 @@ from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
-from cachesim.model import Model, Spec
+from cachesim.engines.shared.tree_server import TreeServer
 
 
-class Publication(RequestQueue):
+class Publication(TreeServer):
     """The memory of a server, and what requests take from it and leave in it."""
 
-    def __init__(
-        self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: log_events.Log,
-        sampler: Sampler = forced_or_hashed,
-    ) -> None:
-        self.start_queue(rules, spec, opts, model, log, sampler)
+    rules: Rules
+    tree: Tree
+    opts: Options
+
+    def start_memory(self) -> None:
+        """Create an empty memory."""
+        rules, spec, opts = self.rules, self.kind, self.opts
         self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
         self.most_running = opts.max_running_requests
         self.window = max((layer.window for layer in spec.layers), default=0)
@@ -50,34 +50,13 @@ class Publication(RequestQueue):
             if self.parts != (FULL,):
                 raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
             slots = rules.host_slots(opts.max_total_tokens, opts.hicache_ratio, self.page)
-            host = HostTier(slots, self.page, self.rows if model is not None else {})
+            host = HostTier(slots, self.page, self.rows if self.model is not None else {})
         self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states, host)
-        self.points: TreePoints = TreePoints(self.tree, log)
+        self.points = TreePoints(self.tree, self.log)
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since
 
-    def report(self, head: log_events.Event | None = None) -> None:
-        """Log an event, then the changes of the tree that it caused."""
-        if head is not None:
-            self.emit(head)
-        for event in self.tree.changes:
-            self.emit(event)
-        self.tree.changes.clear()
-        self.points.update()
-
-    # Eviction and allocation.
-
-    def evict(self, *asked: int) -> None:
-        """Evict for an allocation that lacks so many slots of each part."""
-        if any(asked):
-            freed = self.tree.evict(asked)
-            self.report(ev.Evicted(list(asked), freed))
-
-    def make_room(self, tokens: int) -> None:
-        """Evict until so many slots are free, of full attention and of the window."""
-        window = self.kv.window
-        lacking = max(0, tokens - window.available) if window is not None else 0
-        self.evict(max(0, tokens - self.kv.full.available), lacking, 0)
+    # Allocation.
 
     def take_state(self) -> int:
         """Take a slot for a state; evict one if necessary."""

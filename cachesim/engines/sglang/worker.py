@@ -6,8 +6,6 @@ from typing import Sequence
 
 from cachesim.engines.sglang.scheduler import Part, Scheduler
 from cachesim.engines.shared.cell_step import CellRun, CellStep
-from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.engines.shared.page_pool import Slots
 from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
@@ -17,8 +15,7 @@ class Worker(Scheduler):
 
     def forward(self, parts: list[Part]) -> Sequence[Hidden | None]:
         """Evaluate the parts of a step; a part with a tracked state inside is evaluated in two pieces."""
-        n = sum(part.stop - part.start for part in parts)
-        self.log.spend(*cost_of(self.model, n, n, sum(part.stop * (part.stop - part.start) for part in parts)))
+        self.spend([(part.start, part.stop) for part in parts])
         content = self.states.content
         for row in (part.row for part in parts if part.row.state is not None):
             if row.copied is not None:
@@ -59,15 +56,6 @@ class Worker(Scheduler):
         for k, after, hidden in zip(parts, step.after, self.model.forward(step.runs(), step), strict=True):
             said[k] = hidden
             content[parts[k].row.state] = after
-
-    def cells(self, layer: int, request: int, start: int, stop: int) -> Slots:
-        """Return the slots of a layer for positions start .. stop-1 of a request."""
-        slots: Slots = self.slots[request].buffer[start:stop]
-        return self.kv.peer[slots] if self.kind.layers[layer].window else slots
-
-    def first_read(self, part: str, start: int) -> int:
-        """Return the first position that a token at ``start`` reads in this part of the memory."""
-        return max(0, start - self.window + 1) if part == "swa" else 0
 
     def decline_states(self, part: Part) -> None:
         """Log that an evaluated part made no state: at its tokens but the last, and behind the state that it keeps."""

@@ -6,17 +6,19 @@ have slots. An engine decides when a node is copied, and in which order copies a
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
+
+import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.leaf_order import LeafOrder
-from cachesim.engines.shared.page_pool import Slots
+from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
 from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.radix_tree import Lock, RadixTree, has_child
-from cachesim.engines.shared.tree_points import FULL
+from cachesim.engines.shared.tree_points import FULL, STATE
 
 
 class TieredTree(RadixTree):
@@ -190,3 +192,18 @@ class TieredTree(RadixTree):
         for node in gone:
             if has_child(node):
                 raise Crash(f"node {node.id} has no slots, a child has")
+
+    def check_pools(self, own: Sequence[Slots], states: Sequence[int]) -> None:
+        """Raise Crash unless every slot is free, in the tree, or in one of these of requests, and every state."""
+        nodes = [*self.nodes()]
+        slots = np.concatenate([NO_SLOTS, *own, *(node.value[FULL] for node in nodes if node.value[FULL] is not None)])
+        self.kv.full.check(slots)
+        if self.kv.window is not None:
+            self.kv.window.check(self.kv.peer[slots])
+        if self.host is not None:
+            self.host.check(np.concatenate([NO_SLOTS, *(node.host for node in nodes if node.host is not None)]))
+        if STATE in self.parts:
+            held = [*states, *(node.value[STATE] for node in nodes if node.value[STATE] is not None)]
+            if len(set(held)) < len(held):
+                raise Crash("slots of states are used twice")
+            self.states.check(np.array(held, np.int64))

@@ -81,3 +81,11 @@ class Revived(TreeEvent, ev="revive"):
 
     node: int
     tokens: int
+
+
+@frozen
+class Evicted(TreeEvent, ev="evict_for_alloc"):
+    """An allocation asked for slots by part."""
+
+    asked: list[int]
+    freed: list[int]
