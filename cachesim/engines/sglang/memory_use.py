@@ -6,7 +6,7 @@ configs/mamba_utils.py (0.5.23).
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
@@ -27,16 +27,9 @@ WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
 
-class Slots(NamedTuple):
-    """Number of slots: rows of full attention, rows of windows, states."""
-
-    full: int
-    window: int
-    states: int
-
-
-def slots_in(ask: Ask, full: int, window: int, state: int) -> Slots:
-    """Return the slots that the room holds; a slot has these bytes in all layers of its kind. Raises BadInput."""
+def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, int]:
+    """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
+    layers of its kind. Raises BadInput."""
     room, options = ask.room, ask.options
     ratio, states = options["mamba_full_memory_ratio"], 0
     if state:
@@ -48,7 +41,7 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> Slots:
     cell = full + share * window if full else window
     page = options["page_size"]
     rows = int(room / cell) // page * page if cell else 0
-    return Slots(rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states))
+    return rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states)
 
 
 def use(ask: Ask) -> MemoryUse:
@@ -58,12 +51,11 @@ def use(ask: Ask) -> MemoryUse:
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     state = sum(one.conv * F16 + one.matrix * F32 for one in model.states)
     tokens = options["max_total_tokens"]
-    given = Slots(tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
-                  options["max_mamba_cache_size"])  # fmt: skip
-    slots = slots_in(ask, full, window, state) if ask.room else given
-    found = (MemoryPart(ROWS, full, slots.full, "slots"), MemoryPart(WINDOWS, window, slots.window, "slots"),
-             MemoryPart(STATES, state, slots.states, "slots"))  # fmt: skip
-    parts = tuple(part for part in found if part.each)
+    given = (tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
+             options["max_mamba_cache_size"])  # fmt: skip
+    slots = zip((ROWS, WINDOWS, STATES), (full, window, state),
+                slots_in(ask, full, window, state) if ask.room else given, strict=True)  # fmt: skip
+    parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     return MemoryUse(full, window, state, 0, parts, {part.name: part.number for part in parts}, True)
 
 

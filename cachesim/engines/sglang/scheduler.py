@@ -43,10 +43,6 @@ class Scheduler(Publication):
     queue_seen: list[Row]    # the queue as the policy sorted it last
     facts: list[s.Waiting]   # what the policy knew of it
 
-    def free_slots(self, part: int) -> int:
-        """Return the slots of a part that are free or can be evicted."""
-        return self.tree.available(part) + self.tree.evictable[part]
-
     # Queue.
 
     def sort_queue(self) -> None:
@@ -272,14 +268,11 @@ class Scheduler(Publication):
         grid = s.ceil(self.opts.state_grid, page)
         for row, stop in zip(rows, stops, strict=True):
             self.allocate(row, stop)
-            row.steps, row.stop = row.steps + 1, self.verified(row)
+            right = row.task.request.right_drafts(row.computed)
+            row.steps, row.stop = row.steps + 1, row.computed + 1 + min(self.drafted, right)
             track = self.rules.track_decode(row.computed, row.stop, grid, self.opts.mamba_track_interval)
             row.mark = None if row.track is None else self.decide(track, row)
         return [self.decode_part(row) for row in rows]
-
-    def verified(self, row: Row) -> int:
-        """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
-        return row.computed + 1 + min(self.drafted, row.task.request.right_drafts(row.computed))
 
     def decode_part(self, row: Row) -> Part:
         """Return the next token of a request in a decode step."""

@@ -84,7 +84,7 @@ class Revived(TreeEvent, ev="revive"):
 
 
 @frozen
-class Evicted(TreeEvent, ev="evict_for_alloc"):
+class MadeRoom(TreeEvent, ev="evict_for_alloc"):
     """An allocation asked for slots by part."""
 
     asked: list[int]

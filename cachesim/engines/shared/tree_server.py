@@ -42,11 +42,15 @@ class TreeServer(RequestQueue):
         self.tree.changes.clear()
         self.points.update()
 
+    def free_slots(self, part: int) -> int:
+        """Return the slots of a part that are free or can be evicted."""
+        return int(self.tree.available(part) + self.tree.evictable[part])
+
     def evict(self, *asked: int) -> None:
         """Evict for an allocation that lacks so many slots of each part."""
         if any(asked):
             freed = self.tree.evict(asked)
-            self.report(ev.Evicted(list(asked), freed))
+            self.report(ev.MadeRoom(list(asked), freed))
 
     def make_room(self, tokens: int) -> None:
         """Evict until so many slots are free, of full attention and of the window."""
