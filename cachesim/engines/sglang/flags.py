@@ -66,7 +66,7 @@ class Options:
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
     enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", governs="S-HI-EVICT S-HI-LOAD",
         help="Copies of nodes in host memory (HiCache), for models of full attention.")
-    hicache_ratio: float = flag(2.0, "--hicache-ratio", governs="S-HI-SIZE", affects="S-HI-ROOM",
+    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="S-HI-SIZE", affects="S-HI-ROOM",
         help="Slots of host memory per slot of full attention.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,

@@ -60,7 +60,7 @@ SCENARIOS = [
     Fault("an error is not worth a line", "scenarios/toml_writer.py", "<= {200}:", "<= {200, 500}:"),
     Fault("an option below its least value", "scenarios/option_checks.py",
           "if not flag.least <= value <= HIGHEST:", "if value > HIGHEST:"),
-    Fault("nan is a share", "scenarios/option_checks.py", "if not 0 <= value <= 1: ", "if value < 0 or value > 1: "),
+    Fault("nan is a share", "scenarios/option_checks.py", "if not 0 <= value <= flag.most: ", "if value < 0 or value > flag.most: "),
     Fault("two scenarios with one id", "scenarios/load.py", "if scenario.id in seen:", "if False:"),
     Fault("a report of a request behind the last one", "scenarios/toml_reports.py",
           "if number >= n_steps:", "if number > n_steps:"),
