@@ -34,7 +34,8 @@ def _flag(flag: Flag, default: Option) -> dict[str, Any]:
     number = isinstance(flag.default, int | float) and not isinstance(flag.default, bool)
     return {
         "name": flag.name, "spellings": list(flag.spellings), "off": list(flag.off), "type": KIND[type(flag.default)],
-        "default": default, "least": flag.least if number else None, "open": flag.open, "most": flag.most if type(flag.default) is float else None,
+        "default": default, "least": flag.least if number else None, "open": flag.open,
+        "most": flag.most if type(flag.default) is float else None,
         "choices": list(flag.choices), "model": flag.model, "help": flag.help,
     }  # fmt: skip
 
