@@ -20,11 +20,6 @@ def _admit(value: int | None, b: Because) -> str:
     return f"starts with {value} of {b['n']} tokens" if value else "waits for the next step"
 
 
-def _leave(value: str, b: Because) -> str:
-    what = "is deleted" if value == DELETE else "is evicted to host memory"
-    return f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {what}"
-
-
 def _inside(value: Any, b: Because) -> str:
     parts = " and ".join("window" if one == "S" else "state" for one in value)
     return f"node {b['node']}, which ends after {b['end']} tokens, loses its {parts}"
@@ -41,7 +36,8 @@ SENTENCES = Sentences({
               else NoEffect(f"the state after {b['end']} tokens stays"),
     "S-HI-WRITE": lambda v, b: f"copies the {b['end']} tokens up to node {b['node']} to host memory" if v
                   else NoEffect(f"node {b['node']} is not copied yet"),
-    "S-HI-EVICT": _leave,
+    "S-HI-EVICT": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, is "
+                  f"{'deleted' if v == DELETE else 'evicted to host memory'}",
     "S-HI-ROOM": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
     "S-HI-FULL": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is dropped with its parent",
     "S-HI-LOAD": lambda v, b: f"{v} tokens are loaded from host memory" if v

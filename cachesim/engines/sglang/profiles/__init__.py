@@ -23,7 +23,9 @@ V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
-    owned_tokens=reported.owned_run, inferred=("admission", "next_chunk", "retract_order"),
+    owned_tokens=reported.owned_run, inferred=(
+        "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
+        "reclaims_doubles", "drop_host_leaf", "drop_below", "load_back"),
 )  # fmt: skip
 
 V0_5_9 = replace(
@@ -32,7 +34,7 @@ V0_5_9 = replace(
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
-    inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
+    inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 
 REPAIRED = replace(
