@@ -65,9 +65,9 @@ class Options:
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
     enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", governs="S-HI-EVICT S-HI-LOAD",
-        help="Copies of nodes in host memory (HiCache), for models of full attention.")
+        tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
     hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="S-HI-SIZE", affects="S-HI-ROOM",
-        help="Slots of host memory per slot of full attention.")
+        tries=(2.0, 4.0), help="Slots of host memory per slot of full attention.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
