@@ -10,6 +10,7 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
@@ -45,7 +46,8 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, in
 
 
 def use(ask: Ask) -> MemoryUse:
-    """Return the memory of the pools: as many slots as the room holds, else those of the options. Raises BadInput."""
+    """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
+    host memory, for which the room is not meant. Raises BadInput."""
     model, options = ask.model, ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
@@ -56,7 +58,12 @@ def use(ask: Ask) -> MemoryUse:
     slots = zip((ROWS, WINDOWS, STATES), (full, window, state),
                 slots_in(ask, full, window, state) if ask.room else given, strict=True)  # fmt: skip
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
-    return MemoryUse(full, window, state, 0, parts, {part.name: part.number for part in parts}, True)
+    pool, rules = {part.name: part.number for part in parts}, ask.rules
+    if options["enable_hierarchical_cache"] and not ask.room:
+        assert isinstance(rules, Rules)
+        copies = rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
+        parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
+    return MemoryUse(full, window, state, 0, parts, pool, True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

@@ -110,15 +110,6 @@ class TieredTree(RadixTree):
         self.remove(node)
         return freed
 
-    def forget_below(self, node: Node, rule: Callable[[Node], Decision]) -> None:
-        """Remove all nodes behind a node that has no child with slots."""
-        below, todo = list[Node](), [*node.children.values()]
-        while todo:
-            below.append(todo.pop())
-            todo += below[-1].children.values()
-        for one in reversed(below):
-            self._forget(one, rule)
-
     def _drop_copy(self, node: Node, rule: str) -> int:
         """Free the copy of a node; return its number of slots."""
         assert self.host is not None

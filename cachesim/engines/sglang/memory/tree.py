@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Sequence
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang.flags import Options
 from cachesim.engines.sglang.profiles.rule_table import Rules
-from cachesim.engines.sglang.rules.host import DELETE, WRITE
+from cachesim.engines.sglang.rules.host import DEMOTE, WRITE
 from cachesim.engines.sglang.rules.tree import Found
 from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.host_tier import HostTier
@@ -238,10 +238,7 @@ class Tree(TieredTree):
         if self.host is None:
             return False
         what = self.decide(self.rules.leave_device(self.opts.hicache_write_policy, node))
-        if what == WRITE and not self._copy(node):
-            self.forget_below(node, self.rules.drop_below)
-            return False
-        return bool(what != DELETE)
+        return bool(what == DEMOTE or (what == WRITE and self._copy(node)))
 
     # Eviction.
 

@@ -25,7 +25,7 @@ V0_5_20 = replace(
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
     owned_tokens=reported.owned_run, inferred=(
         "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
-        "reclaims_doubles", "drop_host_leaf", "drop_below", "load_back"),
+        "reclaims_doubles", "drop_host_leaf", "load_back"),
 )  # fmt: skip
 
 V0_5_9 = replace(

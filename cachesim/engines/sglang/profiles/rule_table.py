@@ -64,7 +64,6 @@ class Rules(RuleSet):
     leave_device: Rule = h.leave_device
     reclaims_doubles: Callable[..., bool] = h.reclaims_doubles
     drop_host_leaf: Rule = h.drop_host_leaf
-    drop_below: Rule = h.drop_below
     load_back: Rule = h.load_back
     keep_state: Rule = t.keep_state
     drop_excess: Rule = t.drop_excess

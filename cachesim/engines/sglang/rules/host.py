@@ -36,7 +36,7 @@ def writes_through(policy: str, node: Node) -> Decision:
 @rule("S-HI-EVICT.COPY", Role.MEMORY, source(CORE, "evict_device_leaf"))
 def leave_device(policy: str, node: Node) -> Decision:
     """An evicted leaf with a copy stays in the tree, in host memory only. With write_back a leaf without one is copied
-    first; otherwise it is deleted. Returns what happens."""
+    first, if there is room; otherwise it is deleted. Returns what happens."""
     what = DEMOTE if node.host is not None else WRITE if policy == BACK else DELETE
     return Decision(what, {"node": node.id, "tokens": len(node.key), "end": node.end})
 
@@ -52,13 +52,6 @@ def reclaims_doubles(policy: str) -> bool:
 def drop_host_leaf(node: Node) -> Decision:
     """Full host memory drops nodes that are there only, from the leaves on, in the order of the eviction policy.
     Returns the node's number."""
-    return Decision(node.id, {"tokens": len(node.key), "end": node.end})
-
-
-@rule("S-HI-FULL.BELOW", Role.DROP, source(CORE, "drop_subtree_no_host"))
-def drop_below(node: Node) -> Decision:
-    """With write_back, if host memory has no room for an evicted leaf, all nodes behind it are dropped with it. Returns
-    the dropped node's number."""
     return Decision(node.id, {"tokens": len(node.key), "end": node.end})
 
 

@@ -86,14 +86,3 @@ def test_doubles_make_room_first_those_of_evictable_leaves_last(tree):
     five = add(tree, tree.root, (30,))
     assert tree.back_up(five, True, drop) and two.host is None and list(tree.doubles) == [three, four, five]
     assert not tree.back_up(add(tree, tree.root, (40, 41, 42, 43)), False, drop)
-
-
-def test_all_nodes_behind_a_node_are_forgotten(tree):
-    one, two, three = tree.nodes()
-    for node in (one, two, three):
-        tree.back_up(node, False, drop)
-        if node is not one:
-            tree.demote(node)
-    tree.forget_below(one, drop)
-    assert list(tree.nodes()) == [one] and tree.host.available == 6
-    tree.check()
