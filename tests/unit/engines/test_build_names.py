@@ -170,11 +170,16 @@ def test_the_list_shows_builds_and_dates(capsys):
     assert in_force(ENGINES["llama_cpp"], "llama_cpp@24035-v1") == ()
 
 
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch):
+    """Restore the registry: builds between the recorded ones are added to it."""
+    monkeypatch.setattr(ENGINES, "_known", {**ENGINES._known})
+
+
 SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", "--set", "parallel=1")
 
 
-def test_bisect_answers_in_builds(capsys, monkeypatch):
-    monkeypatch.setattr(ENGINES, "_known", {**ENGINES._known})      # bisect adds rule sets between the recorded ones
+def test_bisect_answers_in_builds(capsys):
     main(["bisect", *SMALL])
     out = " ".join(capsys.readouterr().out.split())
     assert "reuses 0, output correct by b8271 (2026-03-10), llama_cpp@b8271" in out
