@@ -196,7 +196,7 @@ class ServerRunner:
     def _slot(self, history: History | None) -> int:
         """Return the slot of a history, or of cold requests: slot 0, since several slots would hide reuse. The server
         chooses if requests arrive together or name slots."""
-        several = history is not None and (history.has_bursts or any(one.id_slot >= 0 for one in history.asked))
+        several = history is not None and history.is_spread
         return 0 if self.server.dialect == "native" and self.server.slots > 1 and not several else -1
 
     def _vocabulary(self) -> list[int]:
