@@ -12,8 +12,10 @@ from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
+    LONGEST,
     ParallelBounds,
     bounds_of,
+    crowded_lines,
     interleaved,
     parallel_lines,
 )
@@ -173,3 +175,58 @@ def test_requests_at_once_that_exceed_a_context_are_not_sent():
     played = stage.play(parse_history("A3000/B2000{together}"))
     assert played.gap == "not sent: requests at once that exceed a context of 4096 tokens" and stage.http.sent == sent
     assert not stage.play(parse_history("A3000/B2000")).gap
+
+
+@pytest.mark.parametrize("n_ctx", [256, 511, 2048, 2190, 2198, 65_536])
+def test_a_full_context_is_provoked_by_requests_that_fit_and_do_not_meet(n_ctx):
+    """Prompts of two slots exceed the context by 2 tokens, then by much more, if they are not too long."""
+    histories = [line_history(line, True) for line in crowded_lines(n_ctx)]
+    over = []
+    for history in histories:
+        lengths = [len(step.request.prompt) for step in history.scenario.steps]
+        assert not any(one.together for one in history.asked) and history.asked[-1].n_cmpl == 2
+        assert all(size <= n_ctx - 5 for size in _burst_sizes(history)) and max(lengths) <= LONGEST
+        over.append(sum(lengths[-2:]) - n_ctx)
+    assert [one.asked[-2].id_slot for one in histories] == [1] * len(histories)
+    assert (over[0] == 2 and over[1] > 2) if n_ctx < 2197 else len(histories) == 1
+    assert over[-1] < 0 and lengths[-1] == min(n_ctx // 2, LONGEST)
+
+
+@pytest.mark.parametrize("slots, n_ctx, wanted", [(1, 512, 0), (1, 1024, 1), (2, 2048, 2)])
+def test_a_conversation_continues_with_more_than_a_window_cache(slots, n_ctx, wanted):
+    server = server_of(slots, n_ctx)
+    lines = [line for line in parallel_lines(server, bounds_of(server, 0, (16,)), 0, 0) if "/B5/A.C" in line]
+    assert len(lines) == wanted
+    for line, cells in zip(lines, (256, 512), strict=False):
+        first, _, last = (len(step.request.prompt) for step in parse_history(line).scenario.steps)
+        assert cells < first and cells < last - first and last + 64 < n_ctx
+
+
+class Crowded(Toy):
+    """A llama-server with a context that slots share. It fails if a further completion's slot, which waits, holds too
+    much for the prompt: with one error if the prompt ends, with another if it does not."""
+
+    def __init__(self, n_ctx, batch):
+        super().__init__(keeps=8)
+        self.n_ctx, self.batch, self.slots = n_ctx, batch, {}
+
+    def __call__(self, body):
+        prompt, many = body["prompt"], body.pop("n_cmpl", 1)
+        slot = body.pop("id_slot", 0)
+        over = len(prompt) + len(self.slots.get(1, ())) - self.n_ctx
+        self.slots[slot] = prompt
+        if many > 1 and slot == 0 and over > 0:
+            self.slots.clear()
+            return 500, {"error": {"message": "gap" if over <= self.batch else "full"}}
+        status, said = super().__call__(body)
+        return status, said if many == 1 else [said] * many
+
+
+def test_slots_that_wait_are_found_with_both_errors():
+    server = Crowded(4096 // 8, 64)
+    pages = {**NATIVE, "/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 4096 // 8}}}
+    http = InProcess(server, pages, 3_000)
+    result = check(http, identify_server(http), QUICK).report["answers"]
+    assert result.state == "failed" and "n_cmpl=2" in result.finding.line
+    assert {"gap", "full"} == {word for word in ("gap", "full") for text in (result.finding.got, *result.finding.notes)
+                               if f"status 500: {word}" in text}  # fmt: skip
