@@ -44,20 +44,20 @@ SINGLE = ("branch", "prefix", "repeat", "append", "burst", "answers")
 UNIFIED = ("-np", 2, "-kvu", "-b", 64, "-ub", 16)
 FULL, GAP = "Context size has been exceeded", "Invalid input batch"
 ROWS = (
-    Row("D2: a request for a busy slot", "A", (), ("burst", "answers")),
-    Row("D2: one slot", "A", ("-np", 1), ("burst", "answers")),
+    Row("D2: a request for a busy slot", "A", (), ("burst",)),
+    Row("D2: one slot", "A", ("-np", 1), ("burst",)),
     Row("D1 between conversations: hybrid", "GA", (), SINGLE),
     Row("D1 between conversations: recurrent", "S", (), SINGLE),
     Row("tried-batch: window, unified cells", "W32 A", ("-np", 2, "-kvu", "-b", 512, "-ub", 16), ("branch",), 2048),
-    Row("D2: convolution and window", "C W32", (), ("burst", "answers")),
+    Row("D2: convolution and window", "C W32", (), ("burst",)),
     Row("waiting-cells: a completion that waits", "A", (*UNIFIED, "--cache-ram", 0), ("answers",), 256, FULL),
     Row("D23: a completion copied early", "llama", ("-np", 3, "-kvu", "-b", 60, "-ub", 20), ("answers",), 512, GAP),
     Row("shared-ring: completions fill a window", "W8 A", ("-np", 2, "-kvu", "-b", 64, "-ub", 64), ("answers",), 2304,
         FULL),
     Row("late-copy: cells per slot", "AA", ("-np", 2, "-no-kvu", "-b", 64, "-ub", 16), ("burst", "branch"), 1024),
     Row("drafts: MTP head", "qwen35-GA+M", ("--spec-type", "draft-mtp"), (*SINGLE, "drafts")),
-    Row("drafts: n-grams", "A", ("--spec-type", "ngram-simple"), ("burst", "answers")),
-    Row("D23: 2-D positions", "qwen2vl", ("-np", 2, "-kvu", "-b", 60, "-ub", 20), ("burst",), 512),
+    Row("drafts: n-grams", "A", ("--spec-type", "ngram-simple"), ("burst",)),
+    Row("D23: 2-D positions", "qwen2vl", ("-np", 2, "-kvu", "-b", 60, "-ub", 20), ("new",), 512),
 )  # fmt: skip
 
 
@@ -69,12 +69,15 @@ def main(argv):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1, help="runs of each row, each with the next seed")
     parser.add_argument("--requests", type=int, default=3000, help="limit on requests to a server")
-    parser.add_argument("--only-repaired", action="store_true", help="run only the repaired server")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--only-repaired", action="store_true", help="run only the repaired server")
+    only.add_argument("--only-released", action="store_true", help="run only the released server")
     args = parser.parse_args(argv)
     write_models(args.models)
+    commits = BUILDS[args.only_repaired : 1 if args.only_released else 2]
     bad = rounds = 0
     for number, row in enumerate(ROWS):
-        for commit in BUILDS[args.only_repaired :] if args.row is None or number in args.row else ():
+        for commit in commits if args.row is None or number in args.row else ():
             runs = [look(build.binary(commit), commit, row, args, args.seed + step) for step in range(args.seeds)]
             good = sum(one for one, _ in runs)
             bad, rounds = bad + (good < len(runs)), rounds + sum(one for _, one in runs) * (commit == BUILDS[1])

@@ -147,8 +147,8 @@ class ConfirmingSearch(HistorySearch):
         return checks(played, self.loosely if played.history.is_spread else self.same)
 
     def _again(self, history: History, names: Sequence[str]) -> bool | None:
-        """True if one of these properties fails again, None if the history could not be run. Concurrent histories depend on timing and may
-        give a spoilt answer, so they get 8 runs and must fail twice."""
+        """True if one of these properties fails again, None if the history could not be run. Concurrent histories
+        depend on timing and may give a spoilt answer, so they get 8 runs and must fail twice."""
         plays, wanted = RACY if history.has_bursts else (1, 1)
         for _ in range(plays):
             played = self.play(history)

@@ -252,6 +252,18 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
+POLLS = 32                   # times that a slot is asked for
+
+
+def await_answer(http: Http, slot: int) -> None:
+    """Wait until a slot generates an answer. Gives up early if the server lists no slots. Raises Exhausted."""
+    for _ in range(POLLS):
+        found = _listed(http, "/slots")
+        said = next((one.get("next_token") for one in found if one.get("id") == slot), None)
+        if not found or replies.count((first(said) or mapping(said)).get("n_decoded")):
+            return
+
+
 PLACED = ("id_slot", "n_cmpl")
 """Fields of a request that its cold run does not have."""
 

@@ -59,9 +59,8 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     yield from (interleaved(number, bounds) for number in range(seed * rounds, (seed + 1) * rounds))
 
 
-BUSY = ("B40>r4@0/A{n}>{a}@0/C9>4{{together}}/D9>4{{together}}/E9>4{{together}}/"
-        "B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}")  # fmt: skip
-"""Requests for the slot that generates another conversation's answer; three others make them arrive late enough."""
+BUSY = "B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}"
+"""Requests for the slot that generates another conversation's answer; they are sent when it does."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
 """A request that waits, while its slot holds a conversation that fills the context together with another request."""
 RING = "A{a}/B5/A.C{c}>64"

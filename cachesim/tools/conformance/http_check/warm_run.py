@@ -21,7 +21,7 @@ from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
-from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
+from cachesim.tools.conformance.http_check.dialect import ServerFacts, await_answer, cold, complete
 from cachesim.tools.conformance.http_check.drafts import Serve, one_by_one
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
@@ -184,8 +184,15 @@ class ServerRunner:
     def _send(self, asks: Sequence[CacheRequest], slot: int, serve: Serve) -> list[Outcome]:
         if len(asks) == 1:
             return [self._one(asks[0], slot, serve)]
+        slots = [int(ask.fields.get("id_slot", -1)) for ask in asks]
+
+        def sent(number: int) -> Outcome:
+            if slots[number] >= 0 and slots[number] in slots[:number]:       # meant for a slot that is busy
+                await_answer(self.http, slots[number])
+            return self._one(asks[number], -1, serve)
+
         with ThreadPoolExecutor(len(asks)) as pool:
-            return list(pool.map(lambda ask: self._one(ask, -1, serve), asks))
+            return list(pool.map(sent, range(len(asks))))
 
     def _one(self, ask: CacheRequest, slot: int, serve: Serve = complete) -> Outcome:
         try:

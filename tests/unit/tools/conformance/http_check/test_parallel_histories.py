@@ -10,7 +10,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.http_check.dialect import identify_server
+from cachesim.tools.conformance.http_check.dialect import POLLS, identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
     ParallelBounds,
@@ -137,10 +137,10 @@ class Busy(Toy):
 
 def test_an_answer_that_is_wrong_for_a_busy_slot_is_found_and_shrunk():
     def busy(body):
-        named.append(body.get("id_slot"))
-        return body["cache_prompt"] and named[-2:] == [None, 0]
+        sent.append((body.get("id_slot"), body["n_predict"] >= 64))
+        return body["cache_prompt"] and sent[-2:] == [(0, True), (0, False)]
 
-    named = []
+    sent = []
     found = checked(Busy(busy))
     lines = [one.finding.line for one in found.report.results if one.state == "failed" and one.finding]
     assert lines and all("@0" in line for line in lines)
@@ -230,3 +230,23 @@ def test_slots_that_wait_are_found_with_both_errors():
     assert result.state == "failed" and "n_cmpl=2" in result.finding.line
     assert {"gap", "full"} == {word for word in ("gap", "full") for text in (result.finding.got, *result.finding.notes)
                                if f"status 500: {word}" in text}  # fmt: skip
+
+
+def test_a_request_for_a_busy_slot_waits_until_the_slot_generates():
+    """Only a request that names a slot named before it in its group waits; a server without a list of slots delays
+    nothing, and one that never generates delays little."""
+    for page, polls in ((lambda asked: [{"id": 0}, {"id": 1, "next_token": [{"n_decoded": asked - 3}]}], 4),
+                        (lambda asked: [{"id": 1, "next_token": {"n_decoded": 7}}], 1), (lambda asked: None, 1),
+                        (lambda asked: [{"id": 1}], POLLS)):
+        stage = stage_of(Toy(keeps=8), slots=2)
+        stage.twice, pages, http = 0, [], stage.http
+
+        def get(path, page=page, pages=pages, http=http):
+            pages.append((path, len(http.asked)))
+            return page(len(pages))
+
+        http.get = get
+        stage.play(parse_history("A9@1/B5@1{together}"))
+        assert [path for path, _ in pages] == ["/slots"] * polls
+        stage.play(parse_history("A9@1/B5@0{together}/C5{together}/D5@1"))
+        assert len(pages) == polls
