@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
 from cachesim.tools.conformance.client_history import FEWEST
@@ -252,15 +252,16 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
-POLLS = 32                   # times that a slot is asked for
+POLLS = 1_000                # times that a slot is asked for, at most
 
 
-def await_answer(http: Http, slot: int) -> None:
-    """Wait until a slot generates an answer. Gives up early if the server lists no slots. Raises Exhausted."""
+def await_answer(http: Http, slot: int, is_over: Callable[[], bool]) -> None:
+    """Wait until a slot generates an answer, or its request is over. Gives up early if the server lists no slots.
+    Raises Exhausted."""
     for _ in range(POLLS):
         found = _listed(http, "/slots")
         said = next((one.get("next_token") for one in found if one.get("id") == slot), None)
-        if not found or replies.count((first(said) or mapping(said)).get("n_decoded")):
+        if not found or replies.count((first(said) or mapping(said)).get("n_decoded")) or is_over():
             return
 
 

@@ -45,7 +45,7 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     n = min(bounds.most, 2 * max(bounds.near, default=FIRST) + 2)
     yield from burst_lines(n, bounds.at_once)
     if server.dialect == "native":
-        yield from (BUSY.format(n=min(bounds.most, LONG), a=answer) for answer in (64, 128, 256))
+        yield from (BUSY.format(n=max(1, min(bounds.most, LONG) // part), a=answer) for part, answer in BUSY_FOR)
         yield from (RING.format(a=a, c=c) for a, c in RINGS if a + c + 2 * ROOM < server.n_ctx)
     if server.dialect == "native" and server.slots > 1:
         full = server.n_ctx * 3 // 5
@@ -61,6 +61,8 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
 
 BUSY = "B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}"
 """Requests for the slot that generates another conversation's answer; they are sent when it does."""
+BUSY_FOR = (1, 64), (1, 128), (1, 256), (2, 256), (3, 256)
+"""Divisor of the first prompt's length, and length of its answer: tiny models end a short one before the others come."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
 """A request that waits, while its slot holds a conversation that fills the context together with another request."""
 RING = "A{a}/B5/A.C{c}>64"

@@ -7,7 +7,7 @@ a known state. Cold means that the request switches the cache off.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Iterator, NamedTuple, Sequence
@@ -185,14 +185,18 @@ class ServerRunner:
         if len(asks) == 1:
             return [self._one(asks[0], slot, serve)]
         slots = [int(ask.fields.get("id_slot", -1)) for ask in asks]
-
-        def sent(number: int) -> Outcome:
-            if slots[number] >= 0 and slots[number] in slots[:number]:       # meant for a slot that is busy
-                await_answer(self.http, slots[number])
-            return self._one(asks[number], -1, serve)
-
+        sent: list[Future[Outcome]] = []
         with ThreadPoolExecutor(len(asks)) as pool:
-            return list(pool.map(sent, range(len(asks))))
+            for ask, slot in zip(asks, slots, strict=True):
+                busy = slots[: len(sent)].index(slot) if slot >= 0 and slot in slots[: len(sent)] else None
+                sent.append(pool.submit(self._late, ask, slot, None if busy is None else sent[busy], serve))
+            return [one.result() for one in sent]
+
+    def _late(self, ask: CacheRequest, slot: int, busy: Future[Outcome] | None, serve: Serve) -> Outcome:
+        """Serve a request. ``busy``: the request for which its slot must generate before."""
+        if busy is not None:
+            await_answer(self.http, slot, busy.done)
+        return self._one(ask, -1, serve)
 
     def _one(self, ask: CacheRequest, slot: int, serve: Serve = complete) -> Outcome:
         try:

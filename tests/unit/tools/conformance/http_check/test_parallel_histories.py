@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -232,21 +233,39 @@ def test_slots_that_wait_are_found_with_both_errors():
                                if f"status 500: {word}" in text}  # fmt: skip
 
 
-def test_a_request_for_a_busy_slot_waits_until_the_slot_generates():
-    """Only a request that names a slot named before it in its group waits; a server without a list of slots delays
-    nothing, and one that never generates delays little."""
-    for page, polls in ((lambda asked: [{"id": 0}, {"id": 1, "next_token": [{"n_decoded": asked - 3}]}], 4),
-                        (lambda asked: [{"id": 1, "next_token": {"n_decoded": 7}}], 1), (lambda asked: None, 1),
-                        (lambda asked: [{"id": 1}], POLLS)):
-        stage = stage_of(Toy(keeps=8), slots=2)
-        stage.twice, pages, http = 0, [], stage.http
+@pytest.mark.parametrize("page, polls", [
+    (lambda asked: [{"id": 0}, {"id": 1, "next_token": [{"n_decoded": asked - 3}]}], 4),
+    (lambda asked: [{"id": 1, "next_token": {"n_decoded": 7}}], 1), (lambda asked: None, 1),
+    (lambda asked: [{"id": 1}], POLLS),
+])  # fmt: skip
+def test_a_request_for_a_busy_slot_waits_until_the_slot_generates(page, polls):
+    """A server without a list of slots delays nothing, one that never generates ends the wait."""
+    released, late = threading.Event(), []
 
-        def get(path, page=page, pages=pages, http=http):
-            pages.append((path, len(http.asked)))
-            return page(len(pages))
+    def complete(body):
+        if body["n_predict"] == 9 and body["cache_prompt"]:
+            released.wait(30)                                        # the first request is answered last
+        elif len(asked) >= polls:
+            late.append(len(asked))
+            released.set()
+        return toy(body)
 
-        http.get = get
-        stage.play(parse_history("A9@1/B5@1{together}"))
-        assert [path for path, _ in pages] == ["/slots"] * polls
-        stage.play(parse_history("A9@1/B5@0{together}/C5{together}/D5@1"))
-        assert len(pages) == polls
+    def get(path):
+        asked.append(path)
+        return page(len(asked))
+
+    asked, toy = [], Toy(keeps=8)
+    stage = stage_of(complete, slots=2)
+    stage.twice, stage.http.get = 0, get
+    stage.play(parse_history("A9>9@1/B5@1{together}"))
+    assert asked == ["/slots"] * polls and late[0] == polls
+
+
+def test_only_a_request_for_the_slot_of_another_one_waits_and_not_beyond_its_end():
+    asked = []
+    stage = stage_of(Toy(keeps=8), slots=2)
+    stage.http.get = lambda path: asked.append(path) or [{"id": 1}]
+    stage.play(parse_history("A9@1/B5@0{together}/C5{together}/D5@1/E5/F5{together}"))
+    assert asked == []
+    stage.play(parse_history("A9@1/B5@1{together}"))
+    assert 1 <= len(asked) < POLLS
