@@ -62,7 +62,7 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
 BUSY = "B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}"
 """Requests for the slot that generates another conversation's answer; they are sent when it does."""
 BUSY_FOR = (1, 64), (1, 128), (1, 256), (2, 256), (3, 256)
-"""Divisor of the first prompt's length, and length of its answer: tiny models end a short one before the others come."""
+"""Divisor of the first prompt's length, and length of its answer. Tiny models end a short one too early."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
 """A request that waits, while its slot holds a conversation that fills the context together with another request."""
 RING = "A{a}/B5/A.C{c}>64"
