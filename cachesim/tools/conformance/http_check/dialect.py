@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
 from cachesim.tools.conformance.client_history import FEWEST
@@ -228,15 +228,15 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
                        file=http.url)  # fmt: skip
     slots = replies.count(props["total_slots"]) or 1
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
-    found = _listed(http, "/slots")
+    found = listed(http, "/slots")
     used = sum(replies.count(one.get("id_task")) or 0 for one in found)
     vision = mapping(props.get("modalities")).get("vision") is True
     return ServerFacts("native", cut(name, 60), slots, n_ctx, tokens, _busy(found),
-                       used, sizes=sizes_of(props, models), adapters=native_adapters(_listed(http, "/lora-adapters")),
+                       used, sizes=sizes_of(props, models), adapters=native_adapters(listed(http, "/lora-adapters")),
                        vision=vision)  # fmt: skip
 
 
-def _listed(http: Http, path: str) -> list[Mapping[str, Any]]:
+def listed(http: Http, path: str) -> list[Mapping[str, Any]]:
     """Return the mappings in the list at a path, an empty list without such a list."""
     try:
         found = http.get(path)
@@ -250,19 +250,6 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
         return "a slot is processing a request"
     used = [one for one in found if one.get("n_prompt_tokens")]
     return f"{len(used)} slots hold conversations" if used else ""
-
-
-POLLS = 1_000                # times that a slot is asked for, at most
-
-
-def await_answer(http: Http, slot: int, is_over: Callable[[], bool]) -> None:
-    """Wait until a slot generates an answer, or its request is over. Gives up early if the server lists no slots.
-    Raises Exhausted."""
-    for _ in range(POLLS):
-        found = _listed(http, "/slots")
-        said = next((one.get("next_token") for one in found if one.get("id") == slot), None)
-        if not found or replies.count((first(said) or mapping(said)).get("n_decoded")) or is_over():
-            return
 
 
 PLACED = ("id_slot", "n_cmpl")

@@ -11,7 +11,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.http_check.dialect import POLLS, identify_server
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
     ParallelBounds,
@@ -21,7 +21,7 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
     parallel_lines,
 )
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from cachesim.tools.conformance.http_check.warm_run import _burst_sizes
+from cachesim.tools.conformance.http_check.warm_run import POLLS, _burst_sizes
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, PROPS, InProcess, Toy, stage_of
