@@ -45,7 +45,7 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     n = min(bounds.most, 2 * max(bounds.near, default=FIRST) + 2)
     yield from burst_lines(n, bounds.at_once)
     if server.dialect == "native":
-        yield from (BUSY.format(n=max(1, min(bounds.most, LONG) // part), a=answer) for part, answer in BUSY_FOR)
+        yield from busy_lines(server, min(bounds.most, LONG))
         yield from (RING.format(a=a, c=c) for a, c in RINGS if a + c + 2 * ROOM < server.n_ctx)
     if server.dialect == "native" and server.slots > 1:
         full = server.n_ctx * 3 // 5
@@ -61,8 +61,8 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
 
 BUSY = "B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}"
 """Requests for the slot that generates another conversation's answer; they are sent when it does."""
-BUSY_FOR = (1, 64), (1, 128), (1, 256), (2, 256), (3, 256)
-"""Divisor of the first prompt's length, and length of its answer. Tiny models end a short one too early."""
+TINY_ANSWER = 1_024
+"""Length of an answer [tokens] during which another request arrives in any case, even from a tiny model."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
 """A request that waits, while its slot holds a conversation that fills the context together with another request."""
 RING = "A{a}/B5/A.C{c}>64"
@@ -76,6 +76,13 @@ SHARED = "A1@0/B1@1/C{new}>8@0{{n_cmpl=2}}"
 DRAFTS = ("A12>a8/A.a.A>8/A.a.A.B4>8", "A{n}>a8/A.a.B8>b8/A.a.B.b.C8>8",
           "A{n}>a8/B12>b8{{together}}/A.a.A.C4>8/B.b.B>8{{together}}")  # fmt: skip
 """Prompts that repeat their text, so that n-gram drafts are long and partly right."""
+
+
+def busy_lines(server: ServerFacts, n: int) -> Iterator[str]:
+    """Yield requests for a busy slot. ``n``: tokens of the prompt that it answers."""
+    yield from (BUSY.format(n=n, a=answer) for answer in (64, 128, 256))
+    long = min(server.n_ctx // 2, TINY_ANSWER)
+    yield from (BUSY.format(n=n // part + 1, a=long) for part in (2, 3, 4) if server.is_tiny)
 
 
 def crowded_lines(n_ctx: int) -> Iterator[str]:

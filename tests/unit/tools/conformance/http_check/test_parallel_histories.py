@@ -233,6 +233,15 @@ def test_slots_that_wait_are_found_with_both_errors():
                                if f"status 500: {word}" in text}  # fmt: skip
 
 
+@pytest.mark.parametrize("meta, longest", [({}, 256), ({"n_params": 10_000_000}, 256), ({"n_params": 103_040}, 1_024)])
+def test_a_tiny_model_gives_longer_answers_to_be_caught_while_it_generates(meta, longest):
+    models = {"data": [{"id": "toy", "meta": {"n_vocab": 320, **meta}}]}
+    server = identify_server(InProcess(None, {**NATIVE, "/v1/models": models}))
+    lines = [parse_history(line) for line in parallel_lines(server, bounds_of(server, 0, (16,)), 0, 0) if "B.r" in line]
+    assert max(step.request.n_predict for one in lines for step in one.scenario.steps) == longest
+    assert all([step.asked.id_slot for step in one.scenario.steps] == [0] * 4 for one in lines) and len(lines) >= 3
+
+
 @pytest.mark.parametrize("page, polls", [
     (lambda asked: [{"id": 0}, {"id": 1, "next_token": [{"n_decoded": asked - 3}]}], 4),
     (lambda asked: [{"id": 1, "next_token": {"n_decoded": 7}}], 1), (lambda asked: None, 1),
