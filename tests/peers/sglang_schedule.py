@@ -20,6 +20,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.events import Turn
 from cachesim.events import Aborted
+from cachesim.judging.compare_answer import Judge
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
 
@@ -146,6 +147,16 @@ def both(theirs, ours, seconds):
     return turns
 
 
+def judge_answers(judge, ended, tried, seconds):
+    """Compare answers with cold runs."""
+    began = time.process_time()
+    for request, task in ended:
+        verdict = judge.judge(request, task.answer, None)
+        assert verdict.equal_cold, verdict
+        tried["answers equal to cold runs"] += 1
+    seconds["cold runs"] += time.process_time() - began
+
+
 def campaign(real, seed, tried, seconds):
     """Send drawn requests to both servers."""
     draw = random.Random(seed)
@@ -153,14 +164,16 @@ def campaign(real, seed, tried, seconds):
     opts, window = draw_server(draw, parts), draw.choice([3, 6, 10])
     theirs = RealServer(real, parts, max(window, opts["draft_window"]) if 1 in parts else 0, opts, 40)
     ours = ENGINE.start("sglang@0.5.23", MODELS[parts].format(window), opts, "provenance")
-    texts = [tuple(draw.randrange(50) for _ in range(60)) for _ in range(3)]
+    texts, judge, sent = [tuple(draw.randrange(50) for _ in range(60)) for _ in range(3)], Judge(ours.model), []
     for number in range(40):
         prompt = (*draw.choice(texts)[: draw.randrange(1, 50)], draw.randrange(50))
         answer, key = tuple(range(100, 101 + draw.randrange(20))), draw.choice(["", "", "", "k"])
         priority, right = draw.randrange(2), draw.randrange(4)
-        ours.submit(Request(prompt, len(answer), forced=answer, draft_else=right,
-                            extra={"extra_key": key, "priority": priority}))  # fmt: skip
+        request = Request(prompt, len(answer), forced=answer, draft_else=right,
+                          extra={"extra_key": key, "priority": priority})  # fmt: skip
+        ours.submit(request)
         ours.take_tasks()
+        sent.append((request, ours.slots[number].task))
         theirs.submit(number, prompt, answer, key or None, priority, right)
         for _ in range(draw.choice([0, 1, 1, 3, 12 if number < 39 else MOST])):
             turns = both(theirs, ours, seconds)
@@ -168,6 +181,8 @@ def campaign(real, seed, tried, seconds):
                 tried["ends of the scheduler"] += 1
                 return
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
+            for turn in turns:
+                judge_answers(judge, [sent[n] for n in turn.get("finished", ())], tried, seconds)
             if not (ours.waiting or ours.running or ours.chunked):
                 break
         tried["requests"] += 1
@@ -190,7 +205,7 @@ def main():
         seed += 1
     print(", ".join(f"{n} {name}" for name, n in tried.items()) + ", 0 mismatches")
     print(f"CPU time: released classes {seconds['released']:.1f} s, ours with provenance {seconds['ours']:.1f} s, "
-          f"{seconds['ours'] / seconds['released']:.2f} x")  # fmt: skip
+          f"{seconds['ours'] / seconds['released']:.2f} x; cold runs {seconds['cold runs']:.1f} s")  # fmt: skip
 
 
 if __name__ == "__main__":

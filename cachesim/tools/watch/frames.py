@@ -35,27 +35,38 @@ class FrameQueue:
 
     def __init__(self, send: Callable[[bytes], None], waiting: Callable[[], int], most: int = QUEUE) -> None:
         self._send, self._waiting, self._most = send, waiting, most
-        self._pending = bytearray()
-        self._skipped: dict[tuple[int, int], int] = {}       # (SKIPPED kind, connection) -> bytes
+        self._pending: dict[int, list[tuple[int, bytearray]]] = {}       # connection -> kinds and bytes, in order
+        self._size = 0
+        self._skipped: dict[tuple[int, int], int] = {}                   # (connection, SKIPPED kind) -> bytes
 
     def put(self, kind: int, connection: int, data: bytes = b"") -> bool:
-        """Add a frame; return whether it is the first since the last ``flush``."""
-        if len(self._pending) + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
-            key = kind + SKIPPED_REQUEST, connection
+        """Add a frame, or its bytes to the frame of the same kind before it; return whether it is the first since the
+        last ``flush``. The order is kept within each connection."""
+        if self._size + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
+            key = connection, kind + SKIPPED_REQUEST
             self._skipped[key] = self._skipped.get(key, 0) + len(data)
             return False
         first = not self._pending
-        for key in ((SKIPPED_REQUEST, connection), (SKIPPED_REPLY, connection)):
-            if count := self._skipped.pop(key, 0):
-                self._pending += _HEAD.pack(*key, _COUNT.size) + _COUNT.pack(count)
-        self._pending += packed(Frame(kind, connection, data))
+        frames = self._pending.setdefault(connection, [])
+        if self._skipped:
+            for skipped in (SKIPPED_REQUEST, SKIPPED_REPLY):
+                if number := self._skipped.pop((connection, skipped), 0):
+                    frames.append((skipped, bytearray(_COUNT.pack(number))))
+        if frames and frames[-1][0] == kind in (REQUEST, REPLY):
+            frames[-1][1].extend(data)
+        else:
+            frames.append((kind, bytearray(data)))
+        self._size += _HEAD.size + len(data)
         return first
 
     def flush(self) -> None:
         """Send all frames."""
         if self._pending:
-            self._send(bytes(self._pending))
+            frames = (Frame(kind, connection, bytes(data)) for connection, kinds in self._pending.items()
+                      for kind, data in kinds)  # fmt: skip
+            self._send(b"".join(packed(one) for one in frames))
             self._pending.clear()
+            self._size = 0
 
 
 def packed(frame: Frame) -> bytes:

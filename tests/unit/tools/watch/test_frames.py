@@ -16,9 +16,10 @@ from cachesim.tools.watch.frames import (
     FrameReader,
 )
 
+KINDS, NUMBERS = st.sampled_from((REQUEST, REPLY, CLIENT_ENDS)), st.sampled_from((1, 2, 1 << 40))
 
-@given(st.lists(st.tuples(st.sampled_from((REQUEST, REPLY, CLIENT_ENDS)), st.integers(1, 1 << 40), st.binary()),
-                max_size=6), st.integers(1, 40))  # fmt: skip
+
+@given(st.lists(st.tuples(KINDS, NUMBERS, st.binary()), max_size=6), st.integers(1, 40))
 def test_frames_are_read_from_pieces_of_any_size(frames, size):
     sent = bytearray()
     queue, reader = FrameQueue(sent.extend, lambda: 0), FrameReader()
@@ -26,7 +27,31 @@ def test_frames_are_read_from_pieces_of_any_size(frames, size):
         queue.put(*frame)
     queue.flush()
     pieces = (bytes(sent[at : at + size]) for at in range(0, len(sent), size))
-    assert [one for piece in pieces for one in reader.read(piece)] == [Frame(*frame) for frame in frames]
+    assert list(of_connections(one for piece in pieces for one in reader.read(piece))) == list(of_connections(
+        Frame(*frame) for frame in frames))  # fmt: skip
+
+
+def of_connections(frames):
+    """Return the kinds and bytes of each connection in their order; neighbours of one kind are joined."""
+    found = {}
+    for kind, connection, data in frames:
+        row = found.setdefault(connection, [])
+        if row and row[-1][0] == kind in (REQUEST, REPLY):
+            row[-1][1].extend(data)
+        else:
+            row.append((kind, bytearray(data)))
+    return sorted(found.items())
+
+
+def test_bytes_of_one_direction_become_one_frame_between_two_flushes():
+    sent = bytearray()
+    queue = FrameQueue(sent.extend, lambda: 0)
+    for kind, connection in ((REQUEST, 1), (REPLY, 1), (REPLY, 2), (REPLY, 1), (REQUEST, 1), (REPLY, 1)):
+        queue.put(kind, connection, b"a")
+    queue.flush()
+    assert list(FrameReader().read(bytes(sent))) == [
+        Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"a"),
+        Frame(REPLY, 2, b"a")]  # fmt: skip
 
 
 def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():
