@@ -10,7 +10,7 @@ from tests.faults.matrix import FAULTS, inject, possible
 
 
 def test_every_command_has_a_row():
-    assert set(TABLE) == set(COMMANDS)
+    assert {name.partition(" ")[0] for name in TABLE} == set(COMMANDS)
 
 
 @pytest.mark.long

@@ -120,6 +120,11 @@ class History:
         return any(one.together or one.n_cmpl > 1 for one in self.asked)
 
     @property
+    def is_spread(self) -> bool:
+        """True if requests may use several slots: some arrive together, or name slots."""
+        return self.has_bursts or any(one.id_slot >= 0 for one in self.asked)
+
+    @property
     def uncached(self) -> History:
         """The history with the cache switched off in every request and without named slots. A request that arrives
         together with the others takes the place of each further completion."""

@@ -102,9 +102,11 @@ def adapter_lines(lists: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 def adapter_bursts(lists: Sequence[str], n: int, at_once: int) -> tuple[str, ...]:
-    """Return histories whose identical prompts arrive together under different lists, ``at_once`` of them."""
+    """Return histories whose identical prompts arrive together, ``at_once`` of them: under different lists, then all
+    under one, after the same prompt under the other."""
     one, two = [*lists, OFF][:2]
     turns = [(one, two)[number % 2] for number in range(1, at_once)]
-    cold = "".join(f"/A>4{{lora={text} together}}" for text in turns)
-    warm = "".join(f"/A.B>4{{lora={text} together}}" for text in turns)
-    return (f"A{n}>4{{lora={one}}}{cold}", f"A{n}>4{{lora={one}}}/A.B8>4{{lora={one}}}{warm}")
+    cold, warm = ("".join(f"/{prompt}>4{{lora={text} together}}" for text in turns) for prompt in ("A", "A.B"))
+    alike = f"/A>4{{lora={two}}}" + f"/A>4{{lora={two} together}}" * (at_once - 1)
+    return (f"A{n}>4{{lora={one}}}{cold}", f"A{n}>4{{lora={one}}}/A.B8>4{{lora={one}}}{warm}",
+            f"A{n}>4{{lora={one}}}{alike}")  # fmt: skip

@@ -12,6 +12,7 @@ from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.protocol import TimedOut
 from cachesim.tools.conformance.report import Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import TimeBudget
@@ -25,6 +26,8 @@ NO_FAULT = "not shown to be a fault of the cache: run again, the history was ans
 MOMENT = "requests arrive together: the result may depend on timing"
 RACY = 8, 2                  # runs of such a history, and how many of them must fail
 COMPARED = (*VERSUS_COLD, "steady", "identical")
+ANSWERED = ("answers",)
+ERRORS = 4                   # other errors that a report lists
 CONTROLS = 2                 # runs without the cache of requests that arrive together
 GROUPED = ("burst", "identical")
 SHAPE = "differed without the cache, too: what is evaluated together changes this server's numbers"
@@ -79,9 +82,10 @@ class ConfirmingSearch(HistorySearch):
         """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
         times, since with some tokens a fault changes the answer little, and up to eight times if it depends on
         timing."""
-        spent = self.budget.spent and history.line in self.proved
+        if self.budget.spent and (played := self.proved.get(history.line)) is not None:
+            return any(one[:3] == (check.name, False, check.request) for one in self._judged(played))
         plays = RACY[0] if history.has_bursts else faults.PLAYS
-        return spent or any(super(ConfirmingSearch, self).again(history, check) for _ in range(plays))
+        return any(super(ConfirmingSearch, self).again(history, check) for _ in range(plays))
 
     def _replayed(self, history: History) -> HistoryRun:
         """Run a history; after the request limit return its recorded failing run."""
@@ -95,18 +99,24 @@ class ConfirmingSearch(HistorySearch):
         if self.budget.spent and played.gap:
             return []                                # checks of an interrupted history are incomplete
         found = list(self._judged(played))
-        wrong = [check for check in found if not check.ok and check.name in COMPARED]
-        if not wrong:
-            return found
-        again = self._again(history)
-        if again and history.has_bursts and (shape := self._shape(history, wrong)):
+        awaited = history.has_bursts and not any(isinstance(one, TimedOut) for one in played.warm)
+        for names in (COMPARED, ANSWERED) if awaited else (COMPARED,):
+            wrong = [check for check in found if not check.ok and check.name in names]
+            if wrong and not self._confirmed(history, played, wrong, names):
+                found = [check for check in found if check not in wrong]
+        return found
+
+    def _confirmed(self, history: History, played: HistoryRun, wrong: Sequence[Check], names: Sequence[str]) -> bool:
+        """True if the history fails again. Records its run, or that it failed once."""
+        again = self._again(history, names)
+        if again and names is COMPARED and history.has_bursts and (shape := self._shape(history, wrong)):
             self.shaped.append(shape)
-        elif again:
+            return False
+        if again:
             self.proved[history.line] = played
-            return found
         elif again is False and history.line not in self.proved:
             self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
-        return [check for check in found if check not in wrong]
+        return bool(again)
 
     def _shape(self, history: History, wrong: Sequence[Check]) -> str:
         """Return why a wrong answer to requests that arrive together may come from evaluating them together, "" if the
@@ -131,22 +141,35 @@ class ConfirmingSearch(HistorySearch):
         return [*(check for check in found if check not in wrong), wrong[0]._replace(name="drafts")]
 
     def _judged(self, played: HistoryRun) -> Iterator[Check]:
-        """Yield the checks of a run. If requests arrive together, a difference that may be noise counts as none: what
-        is evaluated together differs from run to run, and the measured noise does not bound it."""
-        return checks(played, self.loosely if played.history.has_bursts else self.same)
+        """Yield the checks of a run. If requests use several slots, a difference that may be noise counts as none: what
+        is evaluated together differs from run to run, also if a full context splits it, and the measured noise does not
+        bound it."""
+        return checks(played, self.loosely if played.history.is_spread else self.same)
 
-    def _again(self, history: History) -> bool | None:
-        """True if the history fails again, None if it could not be run. Concurrent histories depend on timing and may
-        give a spoilt answer, so they get 8 runs and must fail twice."""
+    def _again(self, history: History, names: Sequence[str]) -> bool | None:
+        """True if one of these properties fails again, None if the history could not be run. Concurrent histories
+        depend on timing and may give a spoilt answer, so they get 8 runs and must fail twice."""
         plays, wanted = RACY if history.has_bursts else (1, 1)
         for _ in range(plays):
             played = self.play(history)
             if played.gap:
                 return None
-            wanted -= any(not check.ok and check.name in COMPARED for check in self._judged(played))
+            wanted -= any(not check.ok and check.name in names for check in self._judged(played))
             if not wanted:
                 return True
         return False
+
+    def with_errors(self, result: Result) -> Result:
+        """Return the result; "answers" with the other errors that histories gave twice, each with the smallest one."""
+        found = result.finding
+        if result.name not in ANSWERED or result.state != "failed" or found is None:
+            return result
+        errors: dict[str, History] = {}
+        for history, check in self.tallies[result.name].failed:
+            if history.line in self.proved and check.got != found.got:
+                errors[check.got] = min(errors.get(check.got, history), history, key=lambda one: one.tokens)
+        notes = [f"also {got}: {history.line}" for got, history in errors.items()][:ERRORS]
+        return replace(result, finding=replace(found, notes=(*found.notes, *notes)))
 
     def controlled(self, result: Result) -> Result:
         """Return the result; undecided if requests that arrived together differed, perhaps not because of the cache."""
@@ -163,7 +186,8 @@ class ConfirmingSearch(HistorySearch):
         history, played, check = max(self.once, key=lambda one: (not one.history.has_bursts, _size(one.check)))
         why = MOMENT if history.has_bursts else NO_FAULT
         number = len(self.once)
-        often = f"{number} answer{'s' * (number > 1)} differed from a cold run once, but not when run again"
+        fault = "differed from a cold run" if check.name in COMPARED else "failed or differed from a cold run"
+        often = f"{number} answer{'s' * (number > 1)} {fault} once, but not when run again"
         state = "failed" if _size(check) > faults.LEGAL and not history.has_bursts else "undecided"
         return replace(result, state=state, why=often, finding=make_finding(history.line, check, played, [why]))
 

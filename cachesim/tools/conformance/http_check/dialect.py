@@ -166,6 +166,7 @@ def _numbers(said: Any, deep: int) -> Iterator[tuple[str, int]]:
 
 
 FALLBACK, CONTEXT = range(1_000, 30_000), 4_096
+TINY = 10_000_000            # parameters of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class ServerFacts:
     adapters: Sequence[Adapter] = ()
     vision: bool | None = None           # it takes images, None = it does not say
     drafts: bool = False                 # it drafts tokens
+    is_tiny: bool = False                # its model is so small that an answer takes milliseconds
 
     @property
     def cold_is_costly(self) -> bool:
@@ -219,7 +221,8 @@ def _get(http: Http, path: str) -> Any:
 
 def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     n_ctx = context_of(CONTEXT, props)
-    vocab = replies.count(mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab")) or 0
+    meta = mapping(first(mapping(models).get("data")).get("meta"))
+    vocab = replies.count(meta.get("n_vocab")) or 0
     tokens: Sequence[int] = FALLBACK
     if vocab:
         tokens = range(min(1_000, vocab // 16), min(vocab, 30_000))
@@ -228,15 +231,15 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
                        file=http.url)  # fmt: skip
     slots = replies.count(props["total_slots"]) or 1
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
-    found = _listed(http, "/slots")
+    found = listed(http, "/slots")
     used = sum(replies.count(one.get("id_task")) or 0 for one in found)
     vision = mapping(props.get("modalities")).get("vision") is True
     return ServerFacts("native", cut(name, 60), slots, n_ctx, tokens, _busy(found),
-                       used, sizes=sizes_of(props, models), adapters=native_adapters(_listed(http, "/lora-adapters")),
-                       vision=vision)  # fmt: skip
+                       used, sizes=sizes_of(props, models), adapters=native_adapters(listed(http, "/lora-adapters")),
+                       vision=vision, is_tiny=0 < (replies.count(meta.get("n_params")) or 0) < TINY)  # fmt: skip
 
 
-def _listed(http: Http, path: str) -> list[Mapping[str, Any]]:
+def listed(http: Http, path: str) -> list[Mapping[str, Any]]:
     """Return the mappings in the list at a path, an empty list without such a list."""
     try:
         found = http.get(path)

@@ -96,8 +96,10 @@ def image_lines(size: int) -> tuple[str, ...]:
 
 def image_bursts(size: int, room: int, at_once: int) -> tuple[str, ...]:
     """Return histories with two images in chats that arrive together: ``at_once`` chats, at most ``room``, which fit
-    into the context together."""
+    into the context together. In the last one all chats have the second image, after a chat with the first."""
     number = min(room, at_once)
     chats = "".join(f"/A.{'JI'[place % 2]}.B>4{{together}}" for place in range(1, number - 1))
     chats = f"/A.J{size}x1.B>4{{together}}" + chats
-    return (f"A8.I{size}x1.B8>4{chats}", f"A8.I{size}x1.B8>4/A.I.B>4{chats}") if number > 1 else ()
+    alike = f"/A.J{size}x1.B>4" + "/A.J.B>4{together}" * (number - 1)
+    first = f"A8.I{size}x1.B8>4"
+    return (first + chats, f"{first}/A.I.B>4{chats}", first + alike) if number > 1 else ()

@@ -19,6 +19,9 @@ FIRST, LATER = 40, 12        # usual lengths of a first prompt and of a later me
 ANSWER = 6                   # longest answer of a conversation [tokens]
 LONG = 300                   # longest prompt that fills a context, or keeps a slot busy [tokens]
 ROOM = 64                    # tokens that answers and later messages need beside a first prompt
+LONGEST = 1_100              # longest prompt [tokens] of a history that needs much of a context
+RINGS = ((266, 300), (522, 812))
+"""For window caches of 256 and 512 cells: a prompt that exceeds one, and a longer one that continues it."""
 
 
 class ParallelBounds(NamedTuple):
@@ -42,29 +45,55 @@ def parallel_lines(server: ServerFacts, bounds: ParallelBounds, rounds: int, see
     n = min(bounds.most, 2 * max(bounds.near, default=FIRST) + 2)
     yield from burst_lines(n, bounds.at_once)
     if server.dialect == "native":
-        yield from (BUSY.format(n=min(bounds.most, LONG), a=answer) for answer in (64, 128, 256))
+        yield from busy_lines(server, min(bounds.most, LONG))
+        yield from (RING.format(a=a, c=c) for a, c in RINGS if a + c + 2 * ROOM < server.n_ctx)
     if server.dialect == "native" and server.slots > 1:
         full = server.n_ctx * 3 // 5
         yield from [WAITING.format(n=full)] if full <= LONG else []
         if not server.drafts:                        # completions with drafts end some servers
-            whole, c = min(server.n_ctx // 2, LONG), min(bounds.at_once, server.slots)
-            yield from (line.format(n=n, whole=whole, c=c) for line in COMPLETIONS)
+            c = min(bounds.at_once, server.slots)
+            yield from (line.format(n=n, c=c) for line in COMPLETIONS)
+            yield from crowded_lines(server.n_ctx)
     if server.drafts:
         yield from (line.format(n=n) for line in DRAFTS)
     yield from (interleaved(number, bounds) for number in range(seed * rounds, (seed + 1) * rounds))
 
 
-BUSY = ("B40>r4@0/A{n}>{a}@0/C9>4{{together}}/D9>4{{together}}/E9>4{{together}}/"
-        "B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}")  # fmt: skip
-"""Requests for the slot that generates another conversation's answer; three others make them arrive late enough."""
+BUSY = "B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}"
+"""Requests for the slot that generates another conversation's answer; they are sent when it does."""
+TINY_ANSWER = 1_024
+"""Length of an answer [tokens] during which another request arrives in any case, even from a tiny model."""
 WAITING = "A{n}@1/B{n}@0/C20@1{{together}}"
 """A request that waits, while its slot holds a conversation that fills the context together with another request."""
-COMPLETIONS = ("A{n}>4{{n_cmpl={c}}}/A.B8>4", "A30@1/B9@1{{n_cmpl={c}}}/A.C5>4", "A{whole}>4{{n_cmpl={c}}}",
-               "W20>4/X{whole}@0/P20>4{{n_cmpl={c} together}}")  # fmt: skip
+RING = "A{a}/B5/A.C{c}>64"
+"""A conversation that continues, from its stored window, with a prompt longer than the window cache."""
+COMPLETIONS = ("A{n}>4{{n_cmpl={c}}}/A.B8>4", "A30@1/B9@1{{n_cmpl={c}}}/A.C5>4")
 """Completions of one prompt, whose memory is copied between slots."""
+CROWDED = "A{old}@1/B{new}>6@0{{n_cmpl=2}}"
+"""Completions of one prompt. The second one's slot holds a conversation until the memory is copied."""
+SHARED = "A1@0/B1@1/C{new}>8@0{{n_cmpl=2}}"
+"""Completions that share a prompt, perhaps all cells of a window cache, on slots that hold almost nothing else."""
 DRAFTS = ("A12>a8/A.a.A>8/A.a.A.B4>8", "A{n}>a8/A.a.B8>b8/A.a.B.b.C8>8",
           "A{n}>a8/B12>b8{{together}}/A.a.A.C4>8/B.b.B>8{{together}}")  # fmt: skip
 """Prompts that repeat their text, so that n-gram drafts are long and partly right."""
+
+
+def busy_lines(server: ServerFacts, n: int) -> Iterator[str]:
+    """Yield requests for a busy slot. ``n``: tokens of the prompt that it answers."""
+    yield from (BUSY.format(n=n, a=answer) for answer in (64, 128, 256))
+    long = min(server.n_ctx // 2, TINY_ANSWER)
+    yield from (BUSY.format(n=n // part + 1, a=long) for part in (2, 3, 4) if server.is_tiny)
+
+
+def crowded_lines(n_ctx: int) -> Iterator[str]:
+    """Yield completions in a context that lacks room for their prompt and the conversation that they replace: 2 tokens
+    at the end of the prompt, then a quarter of the context. Their clients wait for each reply, so nothing depends on
+    timing."""
+    half = n_ctx // 2
+    if half + 2 <= LONGEST:
+        yield CROWDED.format(old=n_ctx - half + 2, new=half)
+        yield CROWDED.format(old=half, new=min(half + half // 2, LONGEST))
+    yield SHARED.format(new=min(half, LONGEST))
 
 
 def burst_lines(n: int, at_once: int) -> Iterator[str]:

@@ -150,7 +150,7 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
     shared += ["isolation", "faults"] if "parallel" in only else []
     plan = replace(plan, only=(*plan.only, *shared))
     report = make_report(plan, Abilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages))
-    results = [_with_number(search.controlled(one), at_once) for one in report.results]
+    results = [_with_number(search.with_errors(search.controlled(one)), at_once) for one in report.results]
     return replace(report, results=(search.repeatable(), *results))
 
 

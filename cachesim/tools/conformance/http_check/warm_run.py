@@ -7,10 +7,10 @@ a known state. Cold means that the request switches the cache off.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
@@ -21,10 +21,11 @@ from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
-from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
+from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete, listed
 from cachesim.tools.conformance.http_check.drafts import Serve, one_by_one
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
+from cachesim.tools.conformance.http_check.replies import count, first, mapping
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 
 WASH = 5                     # length of the prompt [tokens] before each run; part of a finding: `Wash5/...`
@@ -34,6 +35,7 @@ BARE = f"not sent: an image without {BEFORE} tokens before it, or at the end of 
 WORDS = 4                    # number of words of most histories
 REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
 PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
+POLLS = 1_000                # times that a slot is asked for, at most
 FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
 
 
@@ -49,6 +51,16 @@ def _burst_sizes(history: History) -> Iterator[int]:
         if len(group) > 1 or asked[group[0]].n_cmpl > 1:
             requests = [(steps[number].request, asked[number].n_cmpl) for number in group]
             yield sum(len(one.prompt) + one.n_predict * times for one, times in requests)
+
+
+def await_answer(http: Http, slot: int, is_over: Callable[[], bool]) -> None:
+    """Wait until a slot generates an answer, or its request is over. Gives up early if the server lists no slots.
+    Raises Exhausted."""
+    for _ in range(POLLS):
+        found = listed(http, "/slots")
+        said = next((one.get("next_token") for one in found if one.get("id") == slot), None)
+        if not found or count((first(said) or mapping(said)).get("n_decoded")) or is_over():
+            return
 
 
 class ServerDeath(NamedTuple):
@@ -184,8 +196,19 @@ class ServerRunner:
     def _send(self, asks: Sequence[CacheRequest], slot: int, serve: Serve) -> list[Outcome]:
         if len(asks) == 1:
             return [self._one(asks[0], slot, serve)]
+        slots = [int(ask.fields.get("id_slot", -1)) for ask in asks]
+        sent: list[Future[Outcome]] = []
         with ThreadPoolExecutor(len(asks)) as pool:
-            return list(pool.map(lambda ask: self._one(ask, -1, serve), asks))
+            for ask, slot in zip(asks, slots, strict=True):
+                busy = slots[: len(sent)].index(slot) if slot >= 0 and slot in slots[: len(sent)] else None
+                sent.append(pool.submit(self._late, ask, slot, None if busy is None else sent[busy], serve))
+            return [one.result() for one in sent]
+
+    def _late(self, ask: CacheRequest, slot: int, busy: Future[Outcome] | None, serve: Serve) -> Outcome:
+        """Serve a request. ``busy``: the request for which its slot must generate before."""
+        if busy is not None:
+            await_answer(self.http, slot, busy.done)
+        return self._one(ask, -1, serve)
 
     def _one(self, ask: CacheRequest, slot: int, serve: Serve = complete) -> Outcome:
         try:
@@ -196,7 +219,7 @@ class ServerRunner:
     def _slot(self, history: History | None) -> int:
         """Return the slot of a history, or of cold requests: slot 0, since several slots would hide reuse. The server
         chooses if requests arrive together or name slots."""
-        several = history is not None and (history.has_bursts or any(one.id_slot >= 0 for one in history.asked))
+        several = history is not None and history.is_spread
         return 0 if self.server.dialect == "native" and self.server.slots > 1 and not several else -1
 
     def _vocabulary(self) -> list[int]:

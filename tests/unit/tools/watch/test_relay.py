@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,37 @@ def test_both_directions_arrive_byte_for_byte():
         assert kinds == {REQUEST: REQUEST_BYTES, REPLY: REPLY_BYTES}
 
     run(test())
+
+
+CONNECTION_FIELDS = (b"Connection: keep-alive, X-Own", b"X-Own: 1", b"Keep-Alive: timeout=5", b"TE: trailers",
+                     b"Trailer: X-Sum", b"Upgrade: h2c", b"Proxy-Connection: close", b"Proxy-Authorization: Basic YQ==",
+                     b"Proxy-Authenticate: Basic", b"Transfer-Encoding: chunked")  # fmt: skip
+"""Fields that belong to one connection (RFC 9110, section 7.6.1). A proxy that parses HTTP would drop them."""
+
+
+def test_fields_of_a_connection_are_forwarded_too():
+    """The manual says so: each connection of a client has its own connection to the server."""
+    request, reply = (b"\r\n".join((line, *CONNECTION_FIELDS, b"", b"1", b"a", b"0", b"X-Sum: 1", b"", b""))
+                      for line in (b"POST / HTTP/1.1", b"HTTP/1.1 200 OK"))  # fmt: skip
+
+    async def test():
+        got = []
+
+        async def serve(reader, writer):
+            got.append(await reader.readexactly(len(request)))
+            writer.write(reply)
+            writer.close()
+
+        async with relay(serve) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            assert await reader.read() == reply and got == [request]
+            writer.close()
+
+    run(test())
+    manual = (Path(__file__).parents[4] / "cachesim/pages/using.md").read_text("utf-8")
+    names = {line.partition(b":")[0].decode().partition("-")[0] for line in CONNECTION_FIELDS}
+    assert all(f"`{name}" in manual for name in names - {"X"})
 
 
 def test_a_piece_of_a_stream_arrives_before_the_next_is_sent():

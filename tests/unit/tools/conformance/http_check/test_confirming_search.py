@@ -17,8 +17,9 @@ from cachesim.tools.conformance.http_check.confirming_search import (
     ServerBudget,
 )
 from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
-from cachesim.tools.conformance.protocol import CacheRequest, Reply
-from cachesim.tools.conformance.report import Result
+from cachesim.tools.conformance.properties import Check
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
+from cachesim.tools.conformance.report import Finding, Result
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
@@ -171,3 +172,64 @@ def test_an_answer_that_is_right_without_drafts_is_wrong_because_of_them(quiet, 
     search = ConfirmingSearch(play, NearAnswers(0.005), TimeBudget(1.0, None), Played(quiet))
     found = search.look(parse_history(ALONE))
     assert [one.name for one in found if not one.ok] == [name]
+
+
+class Refused(Played):
+    """Runs whose last request gets these errors in turn, and then an answer; "" = an answer."""
+
+    def __init__(self, *errors, kind=Failed):
+        super().__init__()
+        self.errors, self.kind = errors, kind
+
+    def __call__(self, history):
+        played = super().__call__(history)
+        error = self.errors[self.plays - 1] if self.plays <= len(self.errors) else ""
+        if error:
+            played.warm[-1] = self.kind(error)
+        return played
+
+
+@pytest.mark.parametrize("errors, failed, plays", [
+    (["x"], [], 9), (["x", "x"], [], 9), (["x", "", "x", "x"], ["answers"], 4),
+])  # fmt: skip
+def test_an_error_of_requests_at_once_has_to_come_again_twice(errors, failed, plays):
+    play = Refused(*errors)
+    search, found = searched(play, TOGETHER)
+    assert found == failed and play.plays == plays
+    said = search.repeatable()
+    assert bool(search.once) is not bool(failed) and said.state == ("ok" if failed else "undecided")
+    assert failed or said.why == "1 answer failed or differed from a cold run once, but not when run again"
+
+
+def test_an_error_that_came_again_stays_a_finding_after_the_last_request():
+    http = InProcess(None, most=5)
+    budget = ServerBudget(http, 1.0, None)
+    search, failed = searched(Refused("x", "x", "x"), TOGETHER, budget)
+    check = next(one for one in search.look(parse_history(TOGETHER)) if not one.ok)
+    http.sent = 5
+    assert failed == ["answers"] and search.again(parse_history(TOGETHER), check)
+    assert not search.again(parse_history(TOGETHER), check._replace(name="burst"))       # this did not fail there
+
+
+def test_a_missing_reply_is_not_awaited_again_and_again():
+    play = Refused(*["late"] * 20, kind=TimedOut)
+    assert searched(play, TOGETHER)[1] == ["answers"] and play.plays == 1
+
+
+def test_the_other_errors_that_came_again_are_listed():
+    search, _ = searched(Refused(*["first"] * 3), TOGETHER)
+    search.play = search.send = Refused(*["second"] * 6)
+    for line in ("A9/A.B2{together}", "A7/A.B2{together}"):
+        search.look(parse_history(line))
+    search.tallies["answers"].add(parse_history("A3/A.B2"), Check("answers", False, 1, "a reply", "third"))
+    result = Result("answers", "faults", "a sentence", "failed", finding=Finding(TOGETHER, 1, "a reply", "first"))
+    assert search.with_errors(result).finding.notes == ("also second: A7/A.B2{together}",)
+    assert search.with_errors(replace(result, state="undecided")).finding.notes == ()
+    assert search.with_errors(replace(result, name="burst")).finding.notes == ()
+
+
+@pytest.mark.parametrize("line, failed", [("A5/A.B2", ["branch"]), ("A5@1/A.B2", []), ("A5@0/A.B2@1", [])])
+def test_a_small_difference_may_be_noise_where_requests_use_several_slots(line, failed):
+    """A full context splits what is evaluated together."""
+    assert searched(Played(0.02, 0.02), line)[1] == failed
+    assert searched(Played(0.04, 0.04), line)[1] == ["branch"]

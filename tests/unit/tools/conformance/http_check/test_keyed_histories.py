@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.corpus import line_history
+from cachesim.tools.conformance.http_check.adapters import adapter_bursts
 from cachesim.tools.conformance.http_check.dialect import identify_server
+from cachesim.tools.conformance.http_check.images import image_bursts
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
@@ -123,3 +126,13 @@ def test_a_prompt_that_ends_with_an_image_is_not_sent():
 
 def test_a_server_without_adapters_has_none():
     assert identify_server(InProcess(None, {"/v1/models": MODELS} | NATIVE)).adapters == ()
+
+
+def test_bursts_have_identical_prompts_under_one_adapter_and_with_one_image():
+    """After the same prompt under the other adapter, or with the other image."""
+    for lines, wanted in ((adapter_bursts(("0:1", "1:1"), 20, 4), 4), (image_bursts(30, 8, 4), 4)):
+        history = line_history(lines[-1], True)
+        asked = history.asked
+        assert len({(one.prompt, one.extra) for one in asked[1:]}) == 1 and asked[0] != asked[1]
+        assert [one.together for one in asked] == [False, False, *[True] * (wanted - 1)]
+    assert image_bursts(30, 1, 4) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,13 +13,15 @@ from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
+    LONGEST,
     ParallelBounds,
     bounds_of,
+    crowded_lines,
     interleaved,
     parallel_lines,
 )
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from cachesim.tools.conformance.http_check.warm_run import _burst_sizes
+from cachesim.tools.conformance.http_check.warm_run import POLLS, _burst_sizes
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, PROPS, InProcess, Toy, stage_of
@@ -135,10 +138,10 @@ class Busy(Toy):
 
 def test_an_answer_that_is_wrong_for_a_busy_slot_is_found_and_shrunk():
     def busy(body):
-        named.append(body.get("id_slot"))
-        return body["cache_prompt"] and named[-2:] == [None, 0]
+        sent.append((body.get("id_slot"), body["n_predict"] >= 64))
+        return body["cache_prompt"] and sent[-2:] == [(0, True), (0, False)]
 
-    named = []
+    sent = []
     found = checked(Busy(busy))
     lines = [one.finding.line for one in found.report.results if one.state == "failed" and one.finding]
     assert lines and all("@0" in line for line in lines)
@@ -173,3 +176,105 @@ def test_requests_at_once_that_exceed_a_context_are_not_sent():
     played = stage.play(parse_history("A3000/B2000{together}"))
     assert played.gap == "not sent: requests at once that exceed a context of 4096 tokens" and stage.http.sent == sent
     assert not stage.play(parse_history("A3000/B2000")).gap
+
+
+@pytest.mark.parametrize("n_ctx", [256, 511, 2048, 2190, 2198, 65_536])
+def test_a_full_context_is_provoked_by_requests_that_fit_and_do_not_meet(n_ctx):
+    """Prompts of two slots exceed the context by 2 tokens, then by much more, if they are not too long."""
+    histories = [line_history(line, True) for line in crowded_lines(n_ctx)]
+    over = []
+    for history in histories:
+        lengths = [len(step.request.prompt) for step in history.scenario.steps]
+        assert not any(one.together for one in history.asked) and history.asked[-1].n_cmpl == 2
+        assert all(size <= n_ctx - 5 for size in _burst_sizes(history)) and max(lengths) <= LONGEST
+        over.append(sum(lengths[-2:]) - n_ctx)
+    assert [one.asked[-2].id_slot for one in histories] == [1] * len(histories)
+    assert (over[0] == 2 and over[1] > 2) if n_ctx < 2197 else len(histories) == 1
+    assert over[-1] < 0 and lengths[-1] == min(n_ctx // 2, LONGEST)
+
+
+@pytest.mark.parametrize("slots, n_ctx, wanted", [(1, 512, 0), (1, 1024, 1), (2, 2048, 2)])
+def test_a_conversation_continues_with_more_than_a_window_cache(slots, n_ctx, wanted):
+    server = server_of(slots, n_ctx)
+    lines = [line for line in parallel_lines(server, bounds_of(server, 0, (16,)), 0, 0) if "/B5/A.C" in line]
+    assert len(lines) == wanted
+    for line, cells in zip(lines, (256, 512), strict=False):
+        first, _, last = (len(step.request.prompt) for step in parse_history(line).scenario.steps)
+        assert cells < first and cells < last - first and last + 64 < n_ctx
+
+
+class Crowded(Toy):
+    """A llama-server with a context that slots share. It fails if a further completion's slot, which waits, holds too
+    much for the prompt: with one error if the prompt ends, with another if it does not."""
+
+    def __init__(self, n_ctx, batch):
+        super().__init__(keeps=8)
+        self.n_ctx, self.batch, self.slots = n_ctx, batch, {}
+
+    def __call__(self, body):
+        prompt, many = body["prompt"], body.pop("n_cmpl", 1)
+        slot = body.pop("id_slot", 0)
+        over = len(prompt) + len(self.slots.get(1, ())) - self.n_ctx
+        self.slots[slot] = prompt
+        if many > 1 and slot == 0 and over > 0:
+            self.slots.clear()
+            return 500, {"error": {"message": "gap" if over <= self.batch else "full"}}
+        status, said = super().__call__(body)
+        return status, said if many == 1 else [said] * many
+
+
+def test_slots_that_wait_are_found_with_both_errors():
+    server = Crowded(4096 // 8, 64)
+    pages = {**NATIVE, "/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 4096 // 8}}}
+    http = InProcess(server, pages, 3_000)
+    result = check(http, identify_server(http), QUICK).report["answers"]
+    assert result.state == "failed" and "n_cmpl=2" in result.finding.line
+    assert {"gap", "full"} == {word for word in ("gap", "full") for text in (result.finding.got, *result.finding.notes)
+                               if f"status 500: {word}" in text}  # fmt: skip
+
+
+@pytest.mark.parametrize("meta, longest", [({}, 256), ({"n_params": 10_000_000}, 256), ({"n_params": 103_040}, 1_024)])
+def test_a_tiny_model_gives_longer_answers_to_be_caught_while_it_generates(meta, longest):
+    models = {"data": [{"id": "toy", "meta": {"n_vocab": 320, **meta}}]}
+    server = identify_server(InProcess(None, {**NATIVE, "/v1/models": models}))
+    lines = [parse_history(line) for line in parallel_lines(server, bounds_of(server, 0, (16,)), 0, 0) if "B.r" in line]
+    assert max(step.request.n_predict for one in lines for step in one.scenario.steps) == longest
+    assert all([step.asked.id_slot for step in one.scenario.steps] == [0] * 4 for one in lines) and len(lines) >= 3
+
+
+@pytest.mark.parametrize("page, polls", [
+    (lambda asked: [{"id": 0}, {"id": 1, "next_token": [{"n_decoded": asked - 3}]}], 4),
+    (lambda asked: [{"id": 1, "next_token": {"n_decoded": 7}}], 1), (lambda asked: None, 1),
+    (lambda asked: [{"id": 1}], POLLS),
+])  # fmt: skip
+def test_a_request_for_a_busy_slot_waits_until_the_slot_generates(page, polls):
+    """A server without a list of slots delays nothing, one that never generates ends the wait."""
+    released, late = threading.Event(), []
+
+    def complete(body):
+        if body["n_predict"] == 9 and body["cache_prompt"]:
+            released.wait(30)                                        # the first request is answered last
+        elif len(asked) >= polls:
+            late.append(len(asked))
+            released.set()
+        return toy(body)
+
+    def get(path):
+        asked.append(path)
+        return page(len(asked))
+
+    asked, toy = [], Toy(keeps=8)
+    stage = stage_of(complete, slots=2)
+    stage.twice, stage.http.get = 0, get
+    stage.play(parse_history("A9>9@1/B5@1{together}"))
+    assert asked == ["/slots"] * polls and late[0] == polls
+
+
+def test_only_a_request_for_the_slot_of_another_one_waits_and_not_beyond_its_end():
+    asked = []
+    stage = stage_of(Toy(keeps=8), slots=2)
+    stage.http.get = lambda path: asked.append(path) or [{"id": 1}]
+    stage.play(parse_history("A9@1/B5@0{together}/C5{together}/D5@1/E5/F5{together}"))
+    assert asked == []
+    stage.play(parse_history("A9@1/B5@1{together}"))
+    assert 1 <= len(asked) < POLLS
