@@ -100,12 +100,25 @@ class ConversationLinker:
         for key, message in messages.items():
             if any(part.kind == IMAGE for part in message.parts):
                 other_images |= {*self.by_message.get(spoken_key(message), ())} - {*self.by_message.get(key, ())}
+        scores = Counter({number: score for number, score in scores.items() if self._may_go_on(number, body)})
         enough = min(TRIVIAL, sum(sizes.values()) // 2 + 1)
         found = max(((score >= enough, number not in other_images, score, number) for number, score in scores.items()),
                     default=(False, False, 0, -1))  # fmt: skip
         if found[0]:
             return found[-1]
         return self._previous_by_edit(body, text, best, common)
+
+    def _may_go_on(self, number: int, body: Body) -> bool:
+        """Return whether a request can follow another. One without answers can if its last message is known or was
+        edited, or if no message is missing; else both only begin alike, for example with a reminder that a client sends
+        to all agents."""
+        if any(message.role == "assistant" for message in body.messages):
+            return True
+        old, new = ({spoken_key(message): spoken_text(message) for message in conversation_messages(one)}
+                    for one in (self.bodies[number], body))  # fmt: skip
+        last, text = list(new.items())[-1]
+        return last in old or not old.keys() - new or any(_edited(one, text) for key, one in old.items()
+                                                          if key not in new)  # fmt: skip
 
     def _previous_by_edit(self, body: Body, text: str, best: int, common: int) -> int:
         """Return the previous request when no message is repeated: its first message was edited, or the history was
@@ -117,7 +130,7 @@ class ConversationLinker:
             return best if common * 2 > len(text) else -1
         for i in dict.fromkeys((best, len(self.links) - 1)):
             old = next(conversation_messages(self.bodies[i]), None)
-            if old is None or not _edited(spoken_text(old), spoken_text(first)):
+            if old is None or not (_edited(spoken_text(old), spoken_text(first)) and self._may_go_on(i, body)):
                 continue
             if _edited(system_text(self.bodies[i]), system_text(body)):
                 return i

@@ -39,6 +39,16 @@ def test_short_common_messages_do_not_connect_conversations():
     assert [one.conversation for one in found] == [0, 1]
 
 
+def test_a_message_that_a_client_sends_to_all_agents_does_not_connect_them():
+    reminder = {"role": "user", "content": f"A reminder for all agents. {LONG}"}
+    tasks = ["Sort the names of all files.", "Draw a map of the whole island.", "Say what changed since Monday."]
+    bodies = [{"model": "m", "messages": [reminder, {"role": "user", "content": task}]} for task in tasks]
+    answered = {"model": "m", "messages": [*bodies[0]["messages"], {"role": "assistant", "content": "They are sorted."},
+                                           {"role": "user", "content": "Backwards, please."}]}  # fmt: skip
+    found = links(bodies[0], bodies[1], answered, bodies[2], bodies[1])
+    assert [one.conversation for one in found] == [0, 1, 0, 2, 1]
+
+
 def test_a_conversation_continues_after_an_edit_of_its_first_message():
     old = "Please write a function that sorts the names of all the files in this folder."
     found = links(chat(old), chat(old.replace("names", "sizes")), chat("Nothing of this kind was said before now."))
