@@ -51,6 +51,7 @@ class Flag(NamedTuple):
     read: Callable[[str], Option | Mapping[str, Option]] | None = None
     # command-line words for all options, None = first spelling and value
     write: Callable[[Mapping[str, Option]], list[str]] | None = None
+    most: int = 1                              # largest number of a share or ratio
     unwritten: Option | None = None            # value omitted on a command line
     request: bool = False                      # on a command line: default of the request field of this name
     governs: str = ""                          # rule families that it governs, such as `LC-DECODE LC-TASK`

@@ -134,8 +134,8 @@ def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Opti
     if isinstance(flag.default, float):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadInput(f"{flag.name} must be a number, not {quoted(value)}")
-        if not 0 <= value <= 1:                # also refuses nan
-            raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between 0 and 1")
+        if not 0 <= value <= flag.most:        # also refuses nan
+            raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between 0 and {flag.most}")
         return float(value)
     return _text(flag, value, engine) if isinstance(flag.default, str) else _number(flag, value)
 

@@ -1,4 +1,4 @@
-"""Events of the server: matches and insertions, evictions, and the turns of the scheduler."""
+"""Events of the server: matches and insertions, and the turns of the scheduler."""
 
 from __future__ import annotations
 
@@ -32,14 +32,6 @@ class Inserted(TreeEvent, ev="insert"):
     frontier: int
     known: int
     exists: int | None
-
-
-@frozen
-class Evicted(TreeEvent, ev="evict_for_alloc"):
-    """An allocation asked for slots by part."""
-
-    asked: list[int]
-    freed: list[int]
 
 
 @frozen

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
@@ -63,8 +64,13 @@ class Options:
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
-    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache",
-        help="Copies of nodes in host memory (HiCache); only off is modelled.")
+    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", governs="S-HI-EVICT S-HI-LOAD",
+        tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
+    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="S-HI-SIZE", affects="S-HI-ROOM",
+        tries=(2.0, 4.0), help="Slots of host memory per slot of full attention.")
+    hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
+        governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,
+        help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 
@@ -72,8 +78,7 @@ FLAGS = flags_of(Options)
 
 IGNORED: Mapping[str, int] = {
     "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
-    "--disable-overlap-schedule": 0, "--trust-remote-code": 0, "--hicache-ratio": 1, "--hicache-size": 1,
-    "--hicache-write-policy": 1,
+    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
 }  # fmt: skip
 """Flags without influence on the modelled decisions, and the number of values that follow each."""
 
@@ -83,8 +88,8 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")
-    if made.enable_hierarchical_cache:
-        raise BadInput("HiCache is not modelled", hint="a server without enable_hierarchical_cache")
+    if made.enable_hierarchical_cache and made.disable_radix_cache:
+        raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")
     return made
 
 

@@ -77,9 +77,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         yield LogTotal(tuple(line.line for line in batches), {"cache_n": cached, "prompt_n": rest},
                        f"prefill batches: {cached:,} of {cached + rest:,} prompt tokens were cached, "
                        f"{share(cached, cached + rest)}; {rest:,} were evaluated")  # fmt: skip
-    off = tuple(line.line for line in lines if line.numbers.get("no_cache") is True)
-    if off:
-        yield LogTotal(off, {"caching": False}, "the radix cache is off: every prompt is evaluated completely")
+    yield from made.caching_off([line for line in lines if line.numbers.get("no_cache") is True], "the radix cache")
     yield from sums(of_kind(lines, "retracted"), "retracted", "retractions: these requests were admitted again")
     yield from replies(of_kind(lines, "reply_usage"))
     for name, what in (("usage", "token usage"), ("mamba_usage", "usage of recurrent states")):

@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.sglang.flags import FLAGS, IGNORED
+from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.shared import advice
 from cachesim.model.hash_mixing import Rng
@@ -39,6 +40,9 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["mamba_max_states_per_path"] = 2
     if rng.chance(30):
         server |= {"speculative_algorithm": rng.one(("EAGLE", "EAGLE", "NGRAM")), "draft_window": rng.one((0, 12))}
+    if set(model) <= {"A"} and rng.chance(40):
+        server |= {"enable_hierarchical_cache": True, "hicache_ratio": rng.one((2.0, 1.0, 0.5)),
+                   "hicache_write_policy": rng.one(POLICIES)}  # fmt: skip
     drawn = DrawnServer("sglang", model, server, (1, page, 2 * page, chunk, chunk + 1), min(most, tokens // 2))
     return drawn._replace(answers=(8, 16, 24, 36)) if tight else drawn
 

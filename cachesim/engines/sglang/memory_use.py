@@ -6,10 +6,11 @@ configs/mamba_utils.py (0.5.23).
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
@@ -27,16 +28,9 @@ WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
 
-class Slots(NamedTuple):
-    """Number of slots: rows of full attention, rows of windows, states."""
-
-    full: int
-    window: int
-    states: int
-
-
-def slots_in(ask: Ask, full: int, window: int, state: int) -> Slots:
-    """Return the slots that the room holds; a slot has these bytes in all layers of its kind. Raises BadInput."""
+def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, int]:
+    """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
+    layers of its kind. Raises BadInput."""
     room, options = ask.room, ask.options
     ratio, states = options["mamba_full_memory_ratio"], 0
     if state:
@@ -48,23 +42,28 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> Slots:
     cell = full + share * window if full else window
     page = options["page_size"]
     rows = int(room / cell) // page * page if cell else 0
-    return Slots(rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states))
+    return rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states)
 
 
 def use(ask: Ask) -> MemoryUse:
-    """Return the memory of the pools: as many slots as the room holds, else those of the options. Raises BadInput."""
+    """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
+    host memory, for which the room is not meant. Raises BadInput."""
     model, options = ask.model, ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     state = sum(one.conv * F16 + one.matrix * F32 for one in model.states)
     tokens = options["max_total_tokens"]
-    given = Slots(tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
-                  options["max_mamba_cache_size"])  # fmt: skip
-    slots = slots_in(ask, full, window, state) if ask.room else given
-    found = (MemoryPart(ROWS, full, slots.full, "slots"), MemoryPart(WINDOWS, window, slots.window, "slots"),
-             MemoryPart(STATES, state, slots.states, "slots"))  # fmt: skip
-    parts = tuple(part for part in found if part.each)
-    return MemoryUse(full, window, state, 0, parts, {part.name: part.number for part in parts}, True)
+    given = (tokens, options["swa_tokens"] or int(tokens * options["swa_full_tokens_ratio"]),
+             options["max_mamba_cache_size"])  # fmt: skip
+    slots = zip((ROWS, WINDOWS, STATES), (full, window, state),
+                slots_in(ask, full, window, state) if ask.room else given, strict=True)  # fmt: skip
+    parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
+    pool, rules = {part.name: part.number for part in parts}, ask.rules
+    if options["enable_hierarchical_cache"] and not ask.room:
+        assert isinstance(rules, Rules)
+        copies = rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
+        parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
+    return MemoryUse(full, window, state, 0, parts, pool, True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Callable, Sequence
 
 from cachesim import events as log_events
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
@@ -14,23 +14,24 @@ from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
-from cachesim.model import Model, Spec
+from cachesim.engines.shared.tree_server import TreeServer
 
 
-class Publication(RequestQueue):
+class Publication(TreeServer):
     """The memory of a server, and what requests take from it and leave in it."""
 
-    def __init__(
-        self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: log_events.Log,
-        sampler: Sampler = forced_or_hashed,
-    ) -> None:
-        self.start_queue(rules, spec, opts, model, log, sampler)
+    rules: Rules
+    tree: Tree
+    opts: Options
+
+    def start_memory(self) -> None:
+        """Create an empty memory."""
+        rules, spec, opts = self.rules, self.kind, self.opts
         self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
         self.most_running = opts.max_running_requests
         self.window = max((layer.window for layer in spec.layers), default=0)
@@ -43,34 +44,19 @@ class Publication(RequestQueue):
         self.buffered = opts.mamba_scheduler_strategy == "extra_buffer"
         self.kv = KvPools(self.page, opts.max_total_tokens, window_slots(opts) if self.window else None)
         self.states = StatePool(opts.max_mamba_cache_size)
-        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states)
-        self.points: TreePoints = TreePoints(self.tree, log)
         self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
+        host = None
+        if opts.enable_hierarchical_cache:
+            if self.parts != (FULL,):
+                raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
+            slots = rules.host_slots(opts.max_total_tokens, opts.hicache_ratio, self.page)
+            host = HostTier(slots, self.page, self.rows if self.model is not None else {})
+        self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states, host)
+        self.points = TreePoints(self.tree, self.log)
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since
 
-    def report(self, head: log_events.Event | None = None) -> None:
-        """Log an event, then the changes of the tree that it caused."""
-        if head is not None:
-            self.emit(head)
-        for event in self.tree.changes:
-            self.emit(event)
-        self.tree.changes.clear()
-        self.points.update()
-
-    # Eviction and allocation.
-
-    def evict(self, *asked: int) -> None:
-        """Evict for an allocation that lacks so many slots of each part."""
-        if any(asked):
-            freed = self.tree.evict(asked)
-            self.report(ev.Evicted(list(asked), freed))
-
-    def make_room(self, tokens: int) -> None:
-        """Evict until so many slots are free, of full attention and of the window."""
-        window = self.kv.window
-        lacking = max(0, tokens - window.available) if window is not None else 0
-        self.evict(max(0, tokens - self.kv.full.available), lacking, 0)
+    # Allocation.
 
     def take_state(self) -> int:
         """Take a slot for a state; evict one if necessary."""
@@ -104,7 +90,8 @@ class Publication(RequestQueue):
             limit = 0
         found = self.find(row, limit)
         self.report()
-        row.node, row.prefix, row.window_branch = found.node, found.node.end, found.window_branch
+        row.node, row.prefix, row.matched = found.node, found.node.end, found.last.end
+        row.window_branch = found.window_branch
         if found.state_branch is not None or cow:
             row.branch = found.state_branch
         if cow:
@@ -116,6 +103,19 @@ class Publication(RequestQueue):
         self.emit(ev.Matched(row.id, limit, found.found.hit, found.found.full, found.state_branch, found.window_branch,
                              int(cow and STATE in self.parts)))  # fmt: skip
         return found
+
+    def load_back(self, row: Row, last: Node, tokens: int) -> bool:
+        """Copy so many tokens before a node that are in host memory only to the device; return whether it was done."""
+        decision = self.rules.load_back(tokens)
+        row.task.answer.deciding = decision.rule
+        if self.decide(decision, row) is None:
+            return False
+        row.lock = self.tree.lock(last)
+        self.make_room(tokens)
+        self.tree.load(last, self.kv.extend(-1, 0, tokens))
+        self.report()
+        row.node, row.prefix, row.protected = last, last.end, last.end
+        return True
 
     def _copy_state(self, row: Row, found: Match) -> None:
         """Give a request a slot for its running state, to be copied from the state of the matched node."""

@@ -22,6 +22,7 @@ class Row(RequestRow):
     prefix: int = 0                         # tokens before its next chunk
     stop: int = 0                           # end of its next chunk
     node: Node | None = None                # where its last match ended
+    matched: int = 0                        # tokens of that match, with those that are in host memory only
     lock: Lock | None = None
     protected: int = 0
     inserted: int = 0                       # tokens that it has inserted
@@ -29,8 +30,7 @@ class Row(RequestRow):
     state: int | None = None                # slot of its running state
     copied: int | None = None               # slot of the state that its running state is copied from
     track: list[int] | None = None          # slots of tracked states
-    next_track: int = 0                     # place in ``track`` of the next state
-    last_track: int = 1
+    last_track: int = 1                     # place in ``track`` of the last one
     tracked: int | None = None              # length of the last tracked state
     tracked_before: int | None = None       # length of the other one
     branch: int | None = None               # where a state would have given a longer hit

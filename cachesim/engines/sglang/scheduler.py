@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.sglang.memory.tree import Match
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules import schedule as s
@@ -14,14 +15,13 @@ from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Part(NamedTuple):
-    """Tokens start .. stop-1 of a request that a step evaluates; ``track``: length of the state to keep, None = none;
-    ``slot`` for it."""
+    """Tokens start .. stop-1 of a request that a step evaluates; ``track``: length of the state to keep, None =
+    none."""
 
     row: Row
     start: int
     stop: int
-    track: int | None
-    slot: int | None
+    track: int | None = None
 
 
 @dataclass(slots=True)
@@ -43,10 +43,6 @@ class Scheduler(Publication):
     queue_seen: list[Row]    # the queue as the policy sorted it last
     facts: list[s.Waiting]   # what the policy knew of it
 
-    def free_slots(self, part: int) -> int:
-        """Return the slots of a part that are free or can be evicted."""
-        return self.tree.available(part) + self.tree.evictable[part]
-
     # Queue.
 
     def sort_queue(self) -> None:
@@ -56,7 +52,7 @@ class Scheduler(Publication):
         policy = "fcfs" if many else opts.schedule_policy
         late = self._match_waiting() if policy in s.AWARE else set()
         places = self._tree_places() if policy == "dfs-weight" else {}
-        facts = [s.Waiting(len(row.all), min(row.prefix, len(row.all) - 1) if policy in s.AWARE else 0,
+        facts = [s.Waiting(len(row.all), min(row.matched, len(row.all) - 1) if policy in s.AWARE else 0,
                            row.task.request.n_predict, row.id in late, places.get(row.id, 0))
                  for row in rows]  # fmt: skip
         order = self.decide(rules.queue_order(policy, facts), None)
@@ -109,9 +105,9 @@ class Scheduler(Publication):
         for row in self.waiting:
             if self.full or held + len(chosen) >= opts.max_running_requests or self._spent(budget) == s.OTHER:
                 break
-            self.match(row, len(row.all) - 1, True)
+            found = self.match(row, len(row.all) - 1, True)
             row.protected = row.prefix
-            verdict = self._admit(row, budget, chosen)
+            verdict = self._admit(row, found, budget, chosen)
             verdicts.append([row.id, verdict])
             if verdict != s.CONTINUE:
                 self.full = verdict == s.NO_TOKEN and bool(self.running)
@@ -156,19 +152,22 @@ class Scheduler(Publication):
         self.chunked = None
         self._take_chunk(row, min(left, fits), budget, chosen)
 
-    def _admit(self, row: Row, budget: Budget, chosen: list[Row]) -> str:
+    def _admit(self, row: Row, found: Match, budget: Budget, chosen: list[Row]) -> str:
         """Admit a request if there is room; return the verdict."""
-        assert row.node is not None
-        pin = self.tree.lock(row.node)
+        pin = self.tree.lock(found.node)
         window = self.free_slots(SWA) - budget.window if self.window else None
         size = 0 if self.kv.window is None else self.kv.window.size
         total, left = self.free_slots(FULL) - budget.promised, max(row.left, 0)
         cut = self.chunked is not None and self.opts.schedule_policy == s.SHORTEST
-        ask = s.Candidate(len(row.all) - row.prefix, row.prefix, left, not chosen, budget.input, budget.chunk, total,
-                          window, size, self.retained, self.page, cut)  # fmt: skip
+        loads = row.matched - row.prefix
+        ask = s.Candidate(len(row.all) - row.matched, row.matched, left, not chosen, budget.input, budget.chunk, total,
+                          window, size, self.retained, self.page, cut, loads)  # fmt: skip
         n = self.decide(self.rules.admission(ask), row)
+        if n and loads and not self.load_back(row, found.last, loads):
+            ask = ask._replace(n=ask.n + loads, hit=row.prefix, loads=0)
+            n = self.decide(self.rules.admission(ask), row)
         if n:
-            row.lock = self.tree.lock(row.node)
+            row.lock = row.lock or self.tree.lock(found.node)
             self._take_chunk(row, n, budget, chosen)
         self.tree.unlock(pin)
         if not n:
@@ -186,14 +185,13 @@ class Scheduler(Publication):
             for row in chosen:
                 row.state = self.take_state() if row.state is None else row.state
                 if self.buffered and row.track is None:
-                    row.track, row.next_track, row.last_track = [self.take_state(), self.take_state()], 0, 1
+                    row.track, row.last_track = [self.take_state(), self.take_state()], 1
         total = sum(row.stop - row.prefix for row in chosen)
-        prefixes = [self.tree.slots(row.node) if not row.allocated and row.node is not None else None for row in chosen]
         spare = self.rules.spare_pages * self.page * len(chosen) if self.page > 1 else 0
         self.make_room(total + spare)
-        for row, prefix in zip(chosen, prefixes, strict=True):
-            if prefix is not None:
-                row.append(prefix)
+        for row in chosen:
+            if not row.allocated and row.node is not None:
+                row.append(self.tree.slots(row.node))
             self.allocate(row, row.stop)
         return [self._tracked_part(row) for row in chosen]
 
@@ -203,10 +201,9 @@ class Scheduler(Publication):
         if row.track is not None:
             grid = s.ceil(self.opts.state_grid, self.page)
             end = self.decide(self.rules.track_prefill(row.prefix, row.stop, row.branch, grid), row)
-        if row.track is None or end is None:
-            return Part(row, row.prefix, row.stop, None, None)
-        row.last_track, row.next_track, row.tracked = row.next_track, 1 - row.next_track, end
-        return Part(row, row.prefix, row.stop, end, row.track[row.last_track])
+        if end is not None:
+            row.last_track, row.tracked = 1 - row.last_track, end
+        return Part(row, row.prefix, row.stop, end)
 
     # Decode.
 
@@ -271,20 +268,16 @@ class Scheduler(Publication):
         grid = s.ceil(self.opts.state_grid, page)
         for row, stop in zip(rows, stops, strict=True):
             self.allocate(row, stop)
-            row.steps, row.stop = row.steps + 1, self.verified(row)
+            right = row.task.request.right_drafts(row.computed)
+            row.steps, row.stop = row.steps + 1, row.computed + 1 + min(self.drafted, right)
             track = self.rules.track_decode(row.computed, row.stop, grid, self.opts.mamba_track_interval)
             row.mark = None if row.track is None else self.decide(track, row)
         return [self.decode_part(row) for row in rows]
 
-    def verified(self, row: Row) -> int:
-        """Return the length of a request after the next step: one more token, and the draft tokens that are right."""
-        return row.computed + 1 + min(self.drafted, row.task.request.right_drafts(row.computed))
-
     def decode_part(self, row: Row) -> Part:
         """Return the next token of a request in a decode step."""
         n = row.computed + 1
-        if row.mark != n or row.track is None:
-            return Part(row, n - 1, n, None, None)
-        row.tracked_before, row.tracked = row.tracked, n
-        row.last_track, row.next_track = row.next_track, 1 - row.next_track
-        return Part(row, n - 1, n, n, row.track[row.last_track])
+        if row.mark != n:
+            return Part(row, n - 1, n)
+        row.tracked_before, row.tracked, row.last_track = row.tracked, n, 1 - row.last_track
+        return Part(row, n - 1, n, n)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.base.errors import counted
+from cachesim.engines.sglang.rules.host import DELETE, DEMOTE, WRITE
 from cachesim.engines.shared.sentences import Because, NoEffect, Sentences, described
+
+LEAVES = {DELETE: "is deleted", DEMOTE: "is evicted to host memory", WRITE: "is copied to host memory first"}
 
 
 def _hit(value: int, b: Because) -> str:
@@ -33,6 +36,12 @@ SENTENCES = Sentences({
     "S-TOMB": _inside,
     "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),
+    "S-HI-WRITE": lambda v, b: f"copies the {b['end']} tokens up to node {b['node']} to host memory" if v
+                  else NoEffect(f"node {b['node']} is not copied yet"),
+    "S-HI-EVICT": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {LEAVES[v]}",
+    "S-HI-ROOM": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
+    "S-HI-LOAD": lambda v, b: f"{v} tokens are loaded from host memory" if v
+                 else f"{counted(b['tokens'], 'token')} in host memory are too few to load",
     "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
               else NoEffect(f"the tree has a state after {b['start']} tokens"),
     "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",

@@ -109,6 +109,13 @@ def last(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTo
         yield LogTotal(found.lines[-1:], {name: value}, says.format(f"{value:,}"))
 
 
+def caching_off(lines: Sequence[LoggedNumbers], what: str) -> Iterator[LogTotal]:
+    """Yield that the cache is off, if lines state it."""
+    if lines:
+        off = tuple(line.line for line in lines)
+        yield LogTotal(off, {"caching": False}, f"{what} is off: every prompt is evaluated completely")
+
+
 def replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield the reused share of the prompts of logged replies."""
     pairs = [(line.line, line.numbers["cache_n"], line.numbers["n_tokens"]) for line in lines

@@ -35,6 +35,7 @@ class Node:
     parent: Node | None = None
     children: dict[Any, Node] = field(default_factory=dict)
     value: list[Any] = field(default_factory=lambda: [None] * 3)      # slots, window slots, slot of the state
+    host: Any = None                            # slots of its copy in host memory
     lock: list[int] = field(default_factory=lambda: [0] * 3)
     older: list[Node | None] = field(default_factory=lambda: [None] * 3)
     newer: list[Node | None] = field(default_factory=lambda: [None] * 3)

@@ -7,7 +7,6 @@ evicted. SGLang alone has such a tree; vLLM hashes blocks (`block_keys`).
 
 from __future__ import annotations
 
-import heapq
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.shared.leaf_order import LeafOrder
 from cachesim.engines.shared.page_pool import NO_SLOTS, KvPools, Slots, StatePool
 from cachesim.engines.shared.radix_node import LETTERS, Node
 from cachesim.engines.shared.recency_list import Recency
@@ -44,8 +44,7 @@ class RadixTree:
         self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
         self.lists = {part: Recency(part, lambda: Node(-1)) for part in parts if part != FULL}
         self.arena: dict[int, Node] = {}                # nodes by their number
-        self.leaves: dict[Node, None] = {}              # those that can be evicted
-        self.order: list[tuple[Any, float, int]] = []   # heap of their ranks, with outdated ones
+        self.leaves = LeafOrder(self.place, self.arena)     # those that can be evicted
 
     def rank(self, node: Node) -> Any:
         """Return the place of a leaf in the order of eviction; the smallest is evicted first."""
@@ -219,31 +218,16 @@ class RadixTree:
             self.protected[part] += size
 
     def update_leaf(self, node: Node) -> None:
-        """Keep the set of leaves that can be evicted: no children, no locks, not the root. A leaf is
-        ranked again."""
-        if node.children or node.parent is None or any(node.lock):
+        """Keep the set of leaves that can be evicted: no children with slots, no locks, not the root. A leaf is ranked
+        again."""
+        if node.parent is None or any(node.lock) or (node.children and has_child(node)):
             self.leaves.pop(node, None)
         else:
-            self.leaves[node] = None
-            heapq.heappush(self.order, self._rank(node))
-            if len(self.order) > 2 * len(self.leaves) + 64:
-                self.order = [self._rank(leaf) for leaf in self.leaves]
-                heapq.heapify(self.order)
+            self.leaves.put(node)
 
-    def _rank(self, node: Node) -> tuple[Any, float, int]:
+    def place(self, node: Node) -> tuple[Any, float, int]:
+        """Return the place of a leaf in the order of eviction, distinct from that of any other leaf."""
         return self.rank(node), node.access, node.id
-
-    def leaves_in_order(self) -> Iterator[Node]:
-        """Yield leaves in the order of eviction; a parent joins when its last child has gone."""
-        while self.order:
-            rank = heapq.heappop(self.order)
-            node = self.arena.get(rank[2])
-            if node in self.leaves:
-                assert node is not None
-                if rank == self._rank(node):
-                    yield node
-                else:
-                    self.update_leaf(node)
 
     def least_recent(self, part: int) -> Iterator[Node]:
         """Yield unlocked nodes, the least recent first. If an eviction removed the next node, too, begin again."""
@@ -266,7 +250,7 @@ class RadixTree:
                             f"{self.evictable[part]} and {self.protected[part]}")  # fmt: skip
             if part != FULL and set(self.lists[part].members()) != set(have):
                 raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
-        leaves = {node for node in nodes if not node.children and not any(node.lock)}
+        leaves = {node for node in nodes if node.value[FULL] is not None and not has_child(node) and not any(node.lock)}
         if leaves != set(self.leaves):
             raise Crash("the set of evictable leaves is not that of the tree")
         for node in nodes:
@@ -277,9 +261,15 @@ class RadixTree:
         if (len(node.key) % page or above is None or above.end != node.start or not node.key
                 or above.children.get((node.space, node.key[:page])) is not node):  # fmt: skip
             raise Crash(f"node {node.id} does not continue its parent by whole pages")
-        if node.value[FULL] is None or len(node.value[FULL]) != len(node.key):
-            raise Crash(f"node {node.id} has {node.value[FULL]} for {len(node.key)} tokens")
+        slots = node.host if node.value[FULL] is None else node.value[FULL]
+        if slots is None or len(slots) != len(node.key):
+            raise Crash(f"node {node.id} has {slots} for {len(node.key)} tokens")
         if not node.lock[FULL] >= max(node.lock) >= min(node.lock) >= 0:
             raise Crash(f"node {node.id} has the locks {node.lock}: those of full attention are not the most")
         if above.parent is not None and above.lock[FULL] < node.lock[FULL]:
             raise Crash(f"node {node.id} has more locks than its parent")
+
+
+def has_child(node: Node) -> bool:
+    """Return whether a child has slots of full attention."""
+    return any(child.value[FULL] is not None for child in node.children.values())

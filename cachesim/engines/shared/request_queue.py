@@ -15,10 +15,11 @@ from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.inspection import Excess, Key
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.size_formulas import split_sizes
-from cachesim.engines.shared.vocab import CountingSampler, Sampler
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.events import Aborted, Event, Launch, Log, Release
 from cachesim.model import Hidden, Model, Spec, make_model, parse
 
@@ -109,11 +110,16 @@ class RequestQueue(Driver):
     most_running: int
     stalled = False
 
-    def start_queue(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log, sampler: Sampler) -> None:
-        """Begin without requests."""
+    def __init__(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log,
+                 sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
         self.dead, self.sampler = False, CountingSampler(sampler, log)
         self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
+        self.start_memory()
+
+    @abstractmethod
+    def start_memory(self) -> None:
+        """Create an empty memory. Sets ``longest``, ``points`` and ``most_running``. Raises BadInput."""
 
     @abstractmethod
     def new_row(self, task: ReceivedRequest) -> Any:
@@ -198,6 +204,17 @@ class RequestQueue(Driver):
     def n_ctx_slot(self) -> int:
         """Length of the longest request [tokens]."""
         return self.longest
+
+    def abort_cancelled(self, row: RequestRow, n: int) -> None:
+        """End a request if its client left when ``n`` of its tokens were evaluated."""
+        at = row.task.request.cancel_at
+        if row.busy and at is not None and n >= at:
+            self.abort(row)
+
+    def spend(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Count the cost of a step that evaluates tokens start .. stop-1 of requests."""
+        tokens, before = sum(stop - start for start, stop in parts), sum(stop * (stop - start) for start, stop in parts)
+        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
 
     def record_launch(self, row: RequestRow, source: str, reused: int) -> None:
         """Record how many tokens a request reuses from this source when it starts for the first time."""

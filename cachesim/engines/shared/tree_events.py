@@ -44,8 +44,48 @@ class Gone(TreeEvent, ev="gone"):
 
 @frozen
 class Dropped(TreeEvent, ev="drop"):
-    """A node of so many tokens lost a part: F, S or M."""
+    """A node of so many tokens lost a part: F, S or M, or its copy in host memory: H."""
 
     node: int
     part: str
     tokens: int
+
+
+@frozen
+class BackedUp(TreeEvent, ev="backup"):
+    """The rows of a node were copied to host memory."""
+
+    node: int
+    tokens: int
+
+
+@frozen
+class Demoted(TreeEvent, ev="demote"):
+    """A node was evicted to host memory: only its copy there is left."""
+
+    node: int
+    tokens: int
+
+
+@frozen
+class Loaded(TreeEvent, ev="load"):
+    """The rows of a node were copied back from host memory."""
+
+    node: int
+    tokens: int
+
+
+@frozen
+class Revived(TreeEvent, ev="revive"):
+    """A node that was evicted to host memory took over the slots of a request."""
+
+    node: int
+    tokens: int
+
+
+@frozen
+class MadeRoom(TreeEvent, ev="evict_for_alloc"):
+    """An allocation asked for slots by part."""
+
+    asked: list[int]
+    freed: list[int]

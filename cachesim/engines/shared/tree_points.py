@@ -17,26 +17,30 @@ FULL, SWA, STATE = 0, 1, 2
 """Parts of a node: full attention, window, recurrent state."""
 PARTS = ("rows", "window", "state")
 """Names of the parts in pictures."""
+HOST = "copy in host memory"
 Lengths = tuple[int, int]
 UNUSABLE: Lengths = 1, 0
 
 
 class Reported(NamedTuple):
-    """The last report of a node: usable lengths of its prefix, those of its state (None = no state), and the position
-    from which on its window is live."""
+    """The last report of a node: usable lengths of its prefix, those of its state (None = no state), the position from
+    which on its window is live, and whether only its copy in host memory is left."""
 
     usable: Lengths
     state: Lengths | None
     live: int
+    gone: bool
 
 
 class PointNode(Protocol):
-    """A node: tokens ``start`` .. ``end`` - 1 of ``text``; ``value``: its parts, None = the node lacks it."""
+    """A node: tokens ``start`` .. ``end`` - 1 of ``text``; ``value``: its parts, None = the node lacks it; ``host``:
+    its copy in host memory."""
 
     id: int
     end: int
     text: Tokens
     value: list[Any]
+    host: Any
     parent: Any
     children: dict[Any, Any]
 
@@ -71,13 +75,14 @@ class TreePoints:
     def kept(self) -> list[Key]:
         """Return the keys of all nodes and states."""
         return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
-                if node.value[part] is not None]  # fmt: skip
+                if node.value[part] is not None or (part == FULL and node.host is not None)]  # fmt: skip
 
     def cells(self) -> list[TreeCell]:
         """Return the nodes for a picture."""
         names = {part: PARTS[part] for part in self.tree.parts}
         return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
-                         [name for part, name in names.items() if node.value[part] is not None],
+                         [*(name for part, name in names.items() if node.value[part] is not None),
+                          *([HOST] if node.host is not None else ())],
                          [name for part, name in names.items() if node.value[part] is None],
                          node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
 
@@ -90,7 +95,7 @@ class TreePoints:
                 if part != SWA and node.id in self.known:
                     self.log.emit(Lost(None, key_of(node, part), "evicted", rule))
             for node in sorted(tree.touched, key=lambda node: node.start):
-                if node.value[FULL] is not None:
+                if node.value[FULL] is not None or node.host is not None:
                     self._report(node, rules.get(node.id, ""))
                 else:
                     self.known.pop(node.id, None)
@@ -117,15 +122,15 @@ class TreePoints:
         lo = live + -(-max(tree.window if live else 0, page) // page) * page
         usable = (lo, end) if lo <= end else UNUSABLE
         if STATE not in tree.parts:
-            return Reported(usable, None, live)
+            return Reported(usable, None, live, node.value[FULL] is None)
         state = None if node.value[STATE] is None else (end, end) if lo <= end else UNUSABLE
-        return Reported(UNUSABLE, state, live)
+        return Reported(UNUSABLE, state, live, False)
 
     def _emit(self, node: PointNode, before: Reported | None, now: Reported, rule: str) -> None:
         parent, cause = node.parent, "evicted" if rule else "stored"
         assert parent is not None
         key = key_of(node, FULL)
-        if before is None or before.usable != now.usable:
+        if before is None or (before.usable, before.gone) != (now.usable, now.gone):
             tokens, start, after = node.text[node.start : node.end], node.start, key_of(parent, FULL)
             if before is not None:
                 tokens, start, after = (), node.end, key

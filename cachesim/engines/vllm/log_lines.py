@@ -131,8 +131,8 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     yield from made.replies(of_kind(lines, "reply_usage"))
     yield from made.rates(status, "hit_rate", "prefix cache hit rate", recent)
     yield from made.rates(status, "external_rate", "external prefix cache hit rate", recent)
-    if off := [line.line for line in lines if line.kind == "start_caching_off" or line.numbers.get("caching") is False]:
-        yield LogTotal(tuple(off), {"caching": False}, "prefix caching is off: every prompt is evaluated completely")
+    yield from made.caching_off([line for line in lines if line.kind == "start_caching_off"
+                                 or line.numbers.get("caching") is False], "prefix caching")  # fmt: skip
     for found in made.series(of_kind(lines, "start_block_size"), "block_size"):
         size = int(max(found.values))
         yield LogTotal(found.ends, {"block_size": size}, f"a common prefix shorter than {size:,} tokens is not reused "

@@ -12,7 +12,6 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from cachesim import events
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import TokenList, Tokens
@@ -22,14 +21,11 @@ from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, Block
 from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
-from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
-from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import Group, layout
-from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.schedule import EVERY
 from cachesim.engines.vllm.worker import Worker
-from cachesim.model import LayerState, Model, Spec
+from cachesim.model import LayerState
 
 PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
 
@@ -40,9 +36,9 @@ class Server(Worker):
     too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
                 " tokens.")
 
-    def __init__(self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: events.Log,
-                 sampler: Sampler = forced_or_hashed) -> None:
-        self.start_queue(rules, spec, opts, model, log, sampler)
+    def start_memory(self) -> None:
+        """Create an empty pool and an empty worker."""
+        rules, spec, opts, model, log = self.rules, self.kind, self.opts, self.model, self.log
         made = self.layout = layout(rules, opts, spec)
         self.longest, self.most_running, self.flying = made.most, opts.max_num_seqs, deque()
         if model is not None and any(group.kind == "rswa" for group in made.groups):
@@ -113,10 +109,8 @@ class Server(Worker):
 
     def _follow(self, row: Row) -> None:
         """Notice that a client left, or draft the tokens of the next step."""
-        at = row.task.request.cancel_at
-        if at is not None and row.busy and row.computed - row.in_flight >= at:
-            self.abort(row)
-        elif row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
+        self.abort_cancelled(row, row.computed - row.in_flight)
+        if row.running and not row.prefill and self.scratch and not self.opts.async_scheduling:
             row.drafts = self.draft(row)
 
     # Inspection.

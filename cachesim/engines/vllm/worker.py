@@ -18,7 +18,6 @@ from cachesim.engines.base import Output
 from cachesim.engines.shared.block_pool import NULL
 from cachesim.engines.shared.block_rows import BlockRows, cells_of
 from cachesim.engines.shared.cell_step import CellRun, CellStep
-from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
 from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
 from cachesim.engines.vllm.layout import Group
@@ -156,12 +155,10 @@ class Worker(Scheduler):
             self._learn(part)
             if part.speaks:
                 self._speak(part, None if accepted is None else accepted.get(part.row.id, 0))
-        tokens = sum(part.n for part in step.parts.values())
-        before = sum((part.start + part.n) * part.n for part in step.parts.values())
-        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
+        self.spend([(part.start, part.start + part.n) for part in step.parts.values()])
         if self.model is None or not step.parts:
             return
-        self.emit(Decoded(tokens))
+        self.emit(Decoded(sum(part.n for part in step.parts.values())))
         self.memory.change(step.zeroed, step.copies)
         for part in step.parts.values():
             self._prepare_states(part)

@@ -35,6 +35,7 @@ def _flag(flag: Flag, default: Option) -> dict[str, Any]:
     return {
         "name": flag.name, "spellings": list(flag.spellings), "off": list(flag.off), "type": KIND[type(flag.default)],
         "default": default, "least": flag.least if number else None, "open": flag.open,
+        "most": flag.most if type(flag.default) is float else None,
         "choices": list(flag.choices), "model": flag.model, "help": flag.help,
     }  # fmt: skip
 
@@ -69,7 +70,7 @@ def _range(flag: dict[str, Any]) -> list[str]:
     if flag["choices"]:
         return [f"one of {', '.join(filter(None, flag['choices']))}"]
     if flag["type"] == KIND[float]:
-        return ["0 to 1"]
+        return [f"0 to {flag['most']}"]
     if flag["least"] is None:
         return []
     least = f"at least {flag['least']}"

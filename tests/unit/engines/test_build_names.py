@@ -170,6 +170,12 @@ def test_the_list_shows_builds_and_dates(capsys):
     assert in_force(ENGINES["llama_cpp"], "llama_cpp@24035-v1") == ()
 
 
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch):
+    """Restore the registry: builds between the recorded ones are added to it."""
+    monkeypatch.setattr(ENGINES, "_known", {**ENGINES._known})
+
+
 SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", "--set", "parallel=1")
 
 

@@ -8,20 +8,23 @@ from typing import Any, NamedTuple, Sequence
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang.flags import Options
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules.host import DEMOTE, WRITE
 from cachesim.engines.sglang.rules.tree import Found
 from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
 from cachesim.engines.shared.radix_node import LETTERS, Node
-from cachesim.engines.shared.radix_tree import RadixTree
+from cachesim.engines.shared.tiered_tree import TieredTree
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Match(NamedTuple):
-    """Result of a match: how many tokens, the node that they end at, and where a state or a window would have given a
-    longer hit."""
+    """Result of a match: how many tokens, the node that they end at, the last node of a longer hit with copies in host
+    memory, and where a state or a window would have given a longer hit."""
 
     found: Found
     node: Node
+    last: Node
     state_branch: int | None
     window_branch: int | None
 
@@ -54,12 +57,12 @@ class Inserting(NamedTuple):
     exists: bool | None
 
 
-class Tree(RadixTree):
+class Tree(TieredTree):
     """The radix tree, with the rules of a version."""
 
     def __init__(self, rules: Rules, opts: Options, parts: tuple[int, ...], window: int, kv: KvPools,
-                 states: StatePool) -> None:
-        super().__init__(parts, opts.page_size, window, kv, states)
+                 states: StatePool, host: HostTier | None = None) -> None:
+        super().__init__(parts, opts.page_size, window, kv, states, host=host)
         self.rules, self.opts = rules, opts
 
     # Match.
@@ -81,10 +84,13 @@ class Tree(RadixTree):
                 break
         if most:
             self._refresh(best)
-        found = Found(limit, best.end, at)
+        node = next((one for one in best.path() if one.value[FULL] is not None), self.root)
+        if node is not best:
+            self.update_leaf(node)
+        found = Found(limit, node.end, at)
         state_branch = rules.branch_point(found, self.opts.state_grid) if STATE in self.parts and most else None
         window_branch = rules.branch_point(found, self.page) if SWA in self.parts and most else None
-        return Match(found, best, state_branch, window_branch)
+        return Match(found, node, best, state_branch, window_branch)
 
     def _common(self, child: Node, tokens: Tokens, at: int, most: int) -> int:
         part = tokens[at : min(most, at + len(child.key))]
@@ -123,15 +129,20 @@ class Tree(RadixTree):
             same = self._common(child, ask.tokens, at, ask.limit)
             node = child if same == len(child.key) else self.split(child, same)
             node.priority = max(node.priority, ask.priority)
-            self._overlap(node, at, same, ask)
+            if node.value[FULL] is None:
+                self.revive(node, ask.slots[at : at + same])
+            else:
+                self._overlap(node, at, same, ask)
             at += same
-            node.hits += self.rules.counts_hit(at, ask.counted, ask.chunk)
+            if self.rules.counts_hit(at, ask.counted, ask.chunk):
+                self.use(node)
         known, fresh = at, at < ask.limit
         if fresh:
             node = self._leaf(node, at, ask)
         exists = self._keep_state(node, ask.state, fresh) if STATE in self.parts else None
         self._refresh_parts(node, insertion=True)
-        node.hits += fresh and self.rules.counts_hit(at + len(node.key), ask.counted, ask.chunk)
+        if fresh and self.rules.counts_hit(at + len(node.key), ask.counted, ask.chunk):
+            self.use(node)
         self.update_leaf(node)
         return Inserting(node, known, exists)
 
@@ -143,7 +154,7 @@ class Tree(RadixTree):
             if live is not None:
                 if live > at:
                     self.split(node, live - at)
-                self._revive(node, ask.slots[live : at + n])
+                self._revive_window(node, ask.slots[live : at + n])
                 taken = live - at
         first = max(0, ask.protected - at)
         if first < taken:
@@ -151,7 +162,7 @@ class Tree(RadixTree):
             self.kv.full.give_back(ask.slots[at + first : at + first + dead])
             self.kv.free(ask.slots[at + first + dead : at + taken])
 
-    def _revive(self, node: Node, fresh: Slots) -> None:
+    def _revive_window(self, node: Node, fresh: Slots) -> None:
         """Give a tombstone the window slots of a request. An unlocked node takes over its slots of full attention."""
         if not self.rules.revive(node.lock[FULL] > 0):
             window = self.kv.move_window(node.value[FULL], fresh)
@@ -205,6 +216,30 @@ class Tree(RadixTree):
                 self.drop(node, STATE, decision.rule)
                 held -= 1
 
+    # Copies in host memory: complete at once. In the real server a node is locked until its copy is.
+
+    def use(self, node: Node) -> None:
+        """Count a use of a node; copy it, and the nodes before it, if it is time."""
+        policy = self.opts.hicache_write_policy
+        if self.host is None or self.rules.counts_uses(policy):
+            node.hits += 1
+        if self.host is None or node.host is not None or not self.decide(self.rules.writes_through(policy, node)):
+            return
+        for one in [one for one in node.path() if one.host is None][::-1]:
+            if not self._copy(one):
+                return
+
+    def _copy(self, node: Node) -> bool:
+        doubles = self.rules.reclaims_doubles(self.opts.hicache_write_policy)
+        return self.back_up(node, doubles, self.rules.drop_host_leaf)
+
+    def _keeps_copy(self, node: Node) -> bool:
+        """Return whether an evicted leaf stays in the tree with its copy, which is written if necessary."""
+        if self.host is None:
+            return False
+        what = self.decide(self.rules.leave_device(self.opts.hicache_write_policy, node))
+        return bool(what == DEMOTE or (what == WRITE and self._copy(node)))
+
     # Eviction.
 
     def rank(self, node: Node) -> Any:
@@ -229,9 +264,11 @@ class Tree(RadixTree):
             quota = self.rules.evict_quota(part, asked[part], freed[part], self.evictable[part])
             if not quota or self.available(part) >= wanted[part]:
                 continue
-            victims = self.leaves_in_order() if part == FULL else self.least_recent(part)
+            victims = self.leaves.in_order() if part == FULL else self.least_recent(part)
             for node in victims:
-                if node in self.leaves:
+                if node in self.leaves and self._keeps_copy(node):
+                    freed[FULL] += self.demote(node)
+                elif node in self.leaves:
                     self._remove_leaf(node, part, freed)
                 else:
                     self._drop_inside(node, part, freed)

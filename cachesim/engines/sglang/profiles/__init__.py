@@ -11,22 +11,7 @@ from cachesim.engines.sglang.rules import request as r
 from cachesim.engines.sglang.rules import schedule as s
 from cachesim.engines.sglang.rules import tree as t
 
-V0_5_23 = Rules(
-    name="sglang@0.5.23", build="0.5.23", source="SGLang 0.5.23 (PyPI)",
-    waits_for_twin=s.waits_for_twin, queue_order=s.queue_order, accept_node=t.accept_node, best_hit=t.best_hit,
-    branch_point=t.branch_point, recent_span=t.recent_span, stays_full=s.stays_full, admission=s.admission,
-    next_chunk=s.next_chunk, chunk_share=s.chunk_share, reserve_later=reported.reserve_chunk,
-    evict_quota=t.evict_quota, evict_first=t.evict_first, drop_leaf=t.drop_leaf, drop_inside=t.drop_inside,
-    copy_unlock=reported.unlock_to_mark, track_prefill=r.track_prefill, track_decode=r.track_decode,
-    taken_after=reported.taken_at_own, give_at_chunk=r.give_at_chunk,
-    reserved_ahead=r.reserved_ahead, owned_tokens=reported.owned_prompt, keeps_stopped=r.keeps_stopped,
-    give_at_end=r.give_at_end, insert_to_branch=r.insert_to_branch, publish_pages=r.publish_pages,
-    window_frontier=r.window_frontier, chunk_frontier=r.window_frontier, slides=r.slides_each_step,
-    revive=t.revive_repointed, stays_above=t.keeps_above, live_from=t.live_from, capped_leaf=t.capped_leaf,
-    keep_state=t.keep_state, drop_excess=t.drop_excess, prompt_boundary=t.prompt_boundary,
-    counts_hit=t.counts_others, keys_are_pairs=t.keys_are_pairs, retained_window=t.retained_window,
-    settle_order=r.settle_chunk_last, retract_order=r.retract_order, kept_order=r.kept_in_order,
-)  # fmt: skip
+V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")
 
 RECORDED = replace(
     V0_5_23, name="sglang@0.5.23-recorded", source="the loop around SGLang 0.5.23 (PyPI) in the recordings",
@@ -38,7 +23,9 @@ V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
-    owned_tokens=reported.owned_run, inferred=("admission", "next_chunk", "retract_order"),
+    owned_tokens=reported.owned_run, inferred=(
+        "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
+        "reclaims_doubles", "drop_host_leaf", "load_back"),
 )  # fmt: skip
 
 V0_5_9 = replace(
@@ -47,7 +34,7 @@ V0_5_9 = replace(
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
-    inferred=("admission", "next_chunk", "evict_first", "track_prefill", "retract_order"),
+    inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 
 REPAIRED = replace(

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.engines.rule import Decision
+from cachesim.engines.sglang.rules import host as h
+from cachesim.engines.sglang.rules import reported
+from cachesim.engines.sglang.rules import request as r
+from cachesim.engines.sglang.rules import schedule as s
+from cachesim.engines.sglang.rules import tree as t
 from cachesim.engines.shared.rule_set import RuleSet
 
 Rule = Callable[..., Decision]
@@ -18,48 +23,55 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
-    waits_for_twin: Callable[..., bool]
-    queue_order: Rule
-    keys_are_pairs: Callable[..., bool]
-    retained_window: Callable[..., int]
-    accept_node: Callable[..., tuple[int, bool]]
-    best_hit: Rule
-    branch_point: Callable[..., int | None]
-    recent_span: Callable[..., int]
-    stays_full: Callable[..., bool]
-    admission: Rule
-    next_chunk: Callable[..., int]
-    chunk_share: Callable[..., int]
-    reserve_later: Callable[..., int]
-    evict_quota: Callable[..., int]
-    evict_first: Callable[..., Any]
-    drop_leaf: Rule
-    stays_above: Callable[..., bool]
-    drop_inside: Rule
-    copy_unlock: Callable[..., int | None]
-    reserved_ahead: Callable[..., int]
-    track_prefill: Rule
-    track_decode: Rule
-    taken_after: Callable[..., int]
-    give_at_chunk: Callable[..., int]
-    owned_tokens: Callable[..., int]
-    keeps_stopped: Callable[..., bool]
-    give_at_end: Callable[..., int]
-    insert_to_branch: Callable[..., int]
-    publish_pages: Rule
-    window_frontier: Callable[..., tuple[int, int]]
-    chunk_frontier: Callable[..., tuple[int, int]]
-    slides: Callable[..., bool]
-    live_from: Callable[..., int | None]
-    revive: Callable[..., bool]
-    capped_leaf: Callable[..., int]
-    keep_state: Rule
-    drop_excess: Rule
-    counts_hit: Callable[..., bool]
-    prompt_boundary: Callable[..., int]
-    settle_order: Callable[..., Sequence[int]]
-    retract_order: Rule
-    kept_order: Callable[..., Sequence[int]]
+    waits_for_twin: Callable[..., bool] = s.waits_for_twin
+    queue_order: Rule = s.queue_order
+    keys_are_pairs: Callable[..., bool] = t.keys_are_pairs
+    retained_window: Callable[..., int] = t.retained_window
+    accept_node: Callable[..., tuple[int, bool]] = t.accept_node
+    best_hit: Rule = t.best_hit
+    branch_point: Callable[..., int | None] = t.branch_point
+    recent_span: Callable[..., int] = t.recent_span
+    stays_full: Callable[..., bool] = s.stays_full
+    admission: Rule = s.admission
+    next_chunk: Callable[..., int] = s.next_chunk
+    chunk_share: Callable[..., int] = s.chunk_share
+    reserve_later: Callable[..., int] = reported.reserve_chunk
+    evict_quota: Callable[..., int] = t.evict_quota
+    evict_first: Callable[..., Any] = t.evict_first
+    drop_leaf: Rule = t.drop_leaf
+    stays_above: Callable[..., bool] = t.keeps_above
+    drop_inside: Rule = t.drop_inside
+    copy_unlock: Callable[..., int | None] = reported.unlock_to_mark
+    reserved_ahead: Callable[..., int] = r.reserved_ahead
+    track_prefill: Rule = r.track_prefill
+    track_decode: Rule = r.track_decode
+    taken_after: Callable[..., int] = reported.taken_at_own
+    give_at_chunk: Callable[..., int] = r.give_at_chunk
+    owned_tokens: Callable[..., int] = reported.owned_prompt
+    keeps_stopped: Callable[..., bool] = r.keeps_stopped
+    give_at_end: Callable[..., int] = r.give_at_end
+    insert_to_branch: Callable[..., int] = r.insert_to_branch
+    publish_pages: Rule = r.publish_pages
+    window_frontier: Callable[..., tuple[int, int]] = r.window_frontier
+    chunk_frontier: Callable[..., tuple[int, int]] = r.window_frontier
+    slides: Callable[..., bool] = r.slides_each_step
+    live_from: Callable[..., int | None] = t.live_from
+    revive: Callable[..., bool] = t.revive_repointed
+    capped_leaf: Callable[..., int] = t.capped_leaf
+    host_slots: Callable[..., int] = h.host_slots
+    counts_uses: Callable[..., bool] = h.counts_uses
+    writes_through: Rule = h.writes_through
+    leave_device: Rule = h.leave_device
+    reclaims_doubles: Callable[..., bool] = h.reclaims_doubles
+    drop_host_leaf: Rule = h.drop_host_leaf
+    load_back: Rule = h.load_back
+    keep_state: Rule = t.keep_state
+    drop_excess: Rule = t.drop_excess
+    counts_hit: Callable[..., bool] = t.counts_others
+    prompt_boundary: Callable[..., int] = t.prompt_boundary
+    settle_order: Callable[..., Sequence[int]] = r.settle_chunk_last
+    retract_order: Rule = r.retract_order
+    kept_order: Callable[..., Sequence[int]] = r.kept_in_order
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next
     refreshed: frozenset[str] = frozenset({"lru"})     # eviction policies under which waiting prefixes are refreshed

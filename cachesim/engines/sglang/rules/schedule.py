@@ -27,7 +27,8 @@ class Candidate(NamedTuple):
     """A request that could start: tokens to evaluate, hit, most further tokens of its answer; ``first`` of the batch;
     ``input`` and ``chunk`` are the rests of the budgets (None = unlimited), ``total`` and ``window`` the free and
     evictable slots without those promised to others (window None = no windows), ``size`` of the window pool;
-    ``chunked``: another prompt is cut, with shortest-prefill-first."""
+    ``chunked``: another prompt is cut, with shortest-prefill-first; ``loads``: tokens of the hit that must be loaded
+    from host memory first."""
 
     n: int
     hit: int
@@ -41,6 +42,7 @@ class Candidate(NamedTuple):
     width: int
     page: int
     chunked: bool = False
+    loads: int = 0
 
 
 ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
@@ -89,7 +91,7 @@ def admission(ask: Candidate) -> Decision:
     chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
     needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
-    if ask.n + answer + ask.page >= ask.total:
+    if ask.n + ask.loads + answer + ask.page >= ask.total:
         return Decision(None, because)
     if ask.window is not None:
         need = window_need(needed, answer, ask.chunk, ask.width, ask.page)

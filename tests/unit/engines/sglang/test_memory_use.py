@@ -34,3 +34,9 @@ def test_states_get_their_share_without_the_slot_that_pads_the_pool():
 
 def test_without_a_room_the_options_count():
     assert slots("gpt-oss", 0, max_total_tokens=1000) == {"slots of rows": 1000, "slots of windows": 800}
+
+
+def test_copies_are_counted_beside_a_pool_of_the_options():
+    found = slots("llama-3", 0, max_total_tokens=1000, enable_hierarchical_cache=True, page_size=4)
+    assert found == {"slots of rows": 1000, "copies of slots": 2004}
+    assert "copies of slots" not in slots("llama-3", GIB, enable_hierarchical_cache=True)

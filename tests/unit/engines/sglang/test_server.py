@@ -181,8 +181,9 @@ def test_unsupported_requests_are_refused(engine, request_):
         start(engine).submit(request_)
     with pytest.raises(BadInput, match="windows only"):
         start(engine, "W8")
-    with pytest.raises(BadInput, match="HiCache"):
-        start(engine, enable_hierarchical_cache=True)
+    for model, flags, why in (("W4 A", {}, "HiCache is not modelled"), ("A", {"disable_radix_cache": True}, "exclude")):
+        with pytest.raises(BadInput, match=why):
+            start(engine, model, enable_hierarchical_cache=True, **flags)
     with pytest.raises(BadInput, match="multiple of page_size"):
         start(engine, "GA", mamba_scheduler_strategy="extra_buffer", page_size=4, state_grid=6)
     with pytest.raises(BadInput, match="no slots"):

@@ -212,6 +212,6 @@ def test_leaves_stay_in_order_after_many_uses():
     for _ in range(200):
         match(one, "abc")
         match(one, "xyz")
-    assert len(one.order) < 100
+    assert len(one.leaves.heap) < 100
     gone = [one.evict((1, 0, 0)) and [node.key for node in one.nodes()] for _ in range(3)]
     assert [len(keys) for keys in gone] == [2, 1, 0] and gone[1] == [tuple(map(ord, "xyz"))]

@@ -1,0 +1,62 @@
+"""Rules of copies in host memory (HiCache): when a node is copied, evicted to its copy, and loaded back."""
+
+from __future__ import annotations
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.rules import CACHE, CORE, source
+from cachesim.engines.shared.radix_node import Node
+
+THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
+DEMOTE, WRITE, DELETE = "demote", "write", "delete"
+
+
+@rule("S-HI-SIZE.RATIO", Role.MEMORY, source("mem_cache/pool_host/base.py", "HostKVCache.__init__"))
+def host_slots(tokens: int, ratio: float, page: int) -> int:
+    """Host memory has ``ratio`` slots for each slot of the device, in whole pages, and one page more. Returns its
+    slots."""
+    return (int(tokens * ratio) // page + 1) * page
+
+
+@rule("S-HI-COUNT.THROUGH", Role.MEMORY, source(CORE, "_inc_hit_count_and_check"))
+def counts_uses(policy: str) -> bool:
+    """With write_back an insertion counts as no use of its nodes: lfu and slru evict by time alone. Returns whether it
+    counts."""
+    return policy != BACK
+
+
+@rule("S-HI-WRITE.HITS", Role.STORE, source(CACHE, "init_hicache"))
+def writes_through(policy: str, node: Node) -> Decision:
+    """A node is copied to host memory when an insertion uses it: at its first use with write_through, at its second
+    with write_through_selective, not at all with write_back."""
+    least = {THROUGH: 1, SELECTIVE: 2}.get(policy)
+    because = {"node": node.id, "end": node.end, "hits": node.hits}
+    return Decision(least is not None and node.hits >= least, because)
+
+
+@rule("S-HI-EVICT.COPY", Role.MEMORY, source(CORE, "evict_device_leaf"))
+def leave_device(policy: str, node: Node) -> Decision:
+    """An evicted leaf with a copy stays in the tree, in host memory only. With write_back a leaf without one is copied
+    first, if there is room; otherwise it is deleted. Returns what happens."""
+    what = DEMOTE if node.host is not None else WRITE if policy == BACK else DELETE
+    return Decision(what, {"node": node.id, "tokens": len(node.key), "end": node.end})
+
+
+@rule("S-HI-DOUBLE.FIRST", Role.MEMORY, source(CORE, "_reclaim_full_host_duplicates"))
+def reclaims_doubles(policy: str) -> bool:
+    """With write_back, full host memory first drops copies of nodes that are on the device, too: those of leaves that
+    could be evicted come last. Returns whether it does."""
+    return policy == BACK
+
+
+@rule("S-HI-ROOM.LEAF", Role.DROP, source("mem_cache/unified_cache/components/full.py", "drive_host_eviction"))
+def drop_host_leaf(node: Node) -> Decision:
+    """Full host memory drops nodes that are there only, from the leaves on, in the order of the eviction policy.
+    Returns the node's number."""
+    return Decision(node.id, {"tokens": len(node.key), "end": node.end})
+
+
+@rule("S-HI-LOAD.TEN", Role.LOAD, source(CACHE, "_load_back_transfers"))
+def load_back(tokens: int) -> Decision:
+    """A request that starts has its tokens in host memory copied back, all of them, if there are at least 10; fewer are
+    evaluated again. Returns their number, None if they are not loaded."""
+    return Decision(tokens if tokens >= 10 else None, {"tokens": tokens})
