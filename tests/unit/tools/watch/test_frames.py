@@ -50,8 +50,8 @@ def test_bytes_of_one_direction_become_one_frame_between_two_flushes():
         queue.put(kind, connection, b"a")
     queue.flush()
     assert list(FrameReader().read(bytes(sent))) == [
-        Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"a"),
-        Frame(REPLY, 2, b"a")]  # fmt: skip
+        Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REPLY, 2, b"a"), Frame(REQUEST, 1, b"a"),
+        Frame(REPLY, 1, b"a")]  # fmt: skip
 
 
 def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():
