@@ -6,12 +6,10 @@ FOLDER: an unpacked wheel of sglang, beside the package msgspec. Controller and 
 once, loads when ``settle`` ends them.
 """
 
-import argparse
 import logging
 import random
 from array import array
 from collections import Counter, deque
-from pathlib import Path
 from types import SimpleNamespace
 
 from cachesim.engines.sglang.flags import options
@@ -172,11 +170,7 @@ def campaign(real, seed, tried):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--ops", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = source.parser(__doc__).parse_args()
     logging.disable()
     source.REAL.add(f"{source.TREE}.hicache_storage")           # descriptions of transfers
     real, tried = source.load(args.folder), Counter()

@@ -7,10 +7,8 @@ classes are checked alone: every slot is free, in the tree or in one request's o
 free after the last eviction. Models of attention and of windows, without drafts. One operation is a request or a turn.
 """
 
-import argparse
 import random
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 from tests.peers import sglang_source as source
@@ -153,11 +151,7 @@ def campaign(real, seed, tried):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--ops", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = source.parser(__doc__).parse_args()
     real, tried, seed = source.load(args.folder, schedule=True), Counter(), args.seed
     while tried["turns"] + tried["requests"] < args.ops:
         try:

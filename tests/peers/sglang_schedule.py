@@ -6,12 +6,10 @@ FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are dra
 (both strategies), and with drafts. One operation is a request or a turn.
 """
 
-import argparse
 import random
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -190,11 +188,7 @@ def campaign(real, seed, tried, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--ops", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = source.parser(__doc__).parse_args()
     real, tried, seconds, seed = source.load(args.folder, schedule=True), Counter(), Counter(), args.seed
     shortage(real)
     while tried["turns"] + tried["requests"] < args.ops:

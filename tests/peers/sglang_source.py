@@ -3,10 +3,12 @@
 The tree needs few operations of torch; numpy provides them. Other modules of the package are replaced by empty ones.
 """
 
+import argparse
 import importlib.abc
 import importlib.machinery
 import sys
 import types
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -24,6 +26,15 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
     f"{TREE}.{name}" for name in (
         "common", "prefill_budget", "cache_init_params", "allocation_sizing", "memory_pool"))}  # fmt: skip
 ON = {"SGLANG_ENABLE_WAITING_PREFIX_REFRESH", "SGLANG_OPT_UNIFIED_CACHE_FREE_OUT_OF_WINDOW_SLOTS"}
+
+
+def parser(description):
+    """Return the parser of a comparison's command line."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("folder", type=Path)
+    made.add_argument("--ops", type=int, default=10_000)
+    made.add_argument("--seed", type=int, default=0)
+    return made
 
 
 class _Envs:

@@ -5,12 +5,10 @@
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. The CPU times are those of the two trees in turn.
 """
 
-import argparse
 import random
 import time
 from array import array
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -201,10 +199,7 @@ def campaign(real, seed, tried):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--ops", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = source.parser(__doc__)
     parser.add_argument("--release", default="0.5.23", choices=("0.5.23", "0.5.20"))
     args = parser.parse_args()
     Trees.rules = PROFILES[f"sglang@{args.release}"]

@@ -68,6 +68,10 @@ class Options:
         tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
     hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="S-HI-SIZE", affects="S-HI-ROOM",
         tries=(2.0, 4.0), help="Slots of host memory per slot of full attention.")
+    hicache_size: int = flag(0, "--hicache-size", least=0,
+        help="Host memory [GB], which takes the place of the ratio; only 0 is modelled.")
+    hicache_storage_backend: str = flag("", "--hicache-storage-backend",
+        help="Storage behind host memory; not modelled.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
@@ -90,6 +94,8 @@ def options(flags: Mapping[str, Any]) -> Options:
         raise BadInput("state_grid must be a multiple of page_size")
     if made.enable_hierarchical_cache and made.disable_radix_cache:
         raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")
+    if made.enable_hierarchical_cache and (made.hicache_size or made.hicache_storage_backend):
+        raise BadInput("HiCache is not modelled with a size in GB or a storage", hint="hicache_ratio, host memory only")
     return made
 
 

@@ -72,5 +72,7 @@ def _check_value(row: Flag, value: Any) -> None:
         if row.open is not None:
             least = str(row.open) if row.open == row.least - 1 else f"{row.least}, or {row.open}"
         raise BadInput(f"server flag {quoted(row.name)}: expected at least {least}, found {value}")
+    if want is float and not 0 <= value <= row.most:                # also refuses nan
+        raise BadInput(f"server flag {quoted(row.name)}: expected 0 to {row.most}, found {value}")
     if row.limit is not None:
         row.limit.check(value, f"server flag {quoted(row.name)}")

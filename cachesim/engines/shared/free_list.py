@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator
 
+from cachesim.base.errors import BadInput
+
+MOST = 1 << 23               # entries of a pool: each needs 40 to 100 bytes at once
+
+
+def pool_size(n: int) -> int:
+    """Return the number of entries of a pool. Raises BadInput if memory could not hold them."""
+    if n > MOST:
+        raise BadInput(f"a pool of {n:,} entries, at most {MOST:,} are simulated", hint="a smaller pool")
+    return n
+
 
 class FreeList:
     """Unused objects in the order in which they are used next; at first all of them, ascending. Linked in both
     directions; entry ``n`` is its end."""
 
     def __init__(self, n: int) -> None:
-        self.n, self.size = n, n
+        self.n = self.size = pool_size(n)
         self.next: list[int] = [*range(1, n + 1), 0]
         self.prev: list[int] = [n, *range(n)]
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cachesim.base.errors import Crash
+from cachesim.engines.shared.free_list import pool_size
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 from cachesim.model import LayerState
 
@@ -23,7 +24,7 @@ class PagePool:
 
     def __init__(self, size: int, page: int) -> None:
         self.size, self.page = size, page
-        self.free = deque(range(1, size // page + 1))
+        self.free = deque(range(1, pool_size(size // page) + 1))
 
     @property
     def available(self) -> int:

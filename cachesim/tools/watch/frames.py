@@ -35,37 +35,42 @@ class FrameQueue:
 
     def __init__(self, send: Callable[[bytes], None], waiting: Callable[[], int], most: int = QUEUE) -> None:
         self._send, self._waiting, self._most = send, waiting, most
-        self._pending: dict[int, list[tuple[int, bytearray]]] = {}       # connection -> kinds and bytes, in order
+        self._pending: list[tuple[int, int, bytearray]] = []             # kinds, connections and bytes
+        self._last: dict[int, tuple[int, bytearray]] = {}                # the last frame of each connection
         self._size = 0
         self._skipped: dict[tuple[int, int], int] = {}                   # (connection, SKIPPED kind) -> bytes
 
     def put(self, kind: int, connection: int, data: bytes = b"") -> bool:
-        """Add a frame, or its bytes to the frame of the same kind before it; return whether it is the first since the
-        last ``flush``. The order is kept within each connection."""
+        """Add a frame, or its bytes to the last frame of its connection if that has the same kind; return whether it is
+        the first since the last ``flush``."""
         if self._size + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
             key = connection, kind + SKIPPED_REQUEST
             self._skipped[key] = self._skipped.get(key, 0) + len(data)
             return False
         first = not self._pending
-        frames = self._pending.setdefault(connection, [])
         if self._skipped:
             for skipped in (SKIPPED_REQUEST, SKIPPED_REPLY):
                 if number := self._skipped.pop((connection, skipped), 0):
-                    frames.append((skipped, bytearray(_COUNT.pack(number))))
-        if frames and frames[-1][0] == kind in (REQUEST, REPLY):
-            frames[-1][1].extend(data)
+                    self._add(skipped, connection, _COUNT.pack(number))
+        before, held = self._last.get(connection, (-1, bytearray()))
+        if before == kind in (REQUEST, REPLY):
+            held += data
         else:
-            frames.append((kind, bytearray(data)))
+            self._add(kind, connection, data)
         self._size += _HEAD.size + len(data)
         return first
+
+    def _add(self, kind: int, connection: int, data: bytes) -> None:
+        held = bytearray(data)
+        self._pending.append((kind, connection, held))
+        self._last[connection] = kind, held
 
     def flush(self) -> None:
         """Send all frames."""
         if self._pending:
-            frames = (Frame(kind, connection, bytes(data)) for connection, kinds in self._pending.items()
-                      for kind, data in kinds)  # fmt: skip
-            self._send(b"".join(packed(one) for one in frames))
+            self._send(b"".join(packed(Frame(kind, number, bytes(held))) for kind, number, held in self._pending))
             self._pending.clear()
+            self._last.clear()
             self._size = 0
 
 

@@ -23,6 +23,7 @@ def start(engine, mode="provenance", **flags):
 def talk(server, *prompts):
     answers = [server.complete(Request(prompt, 2)) for prompt in prompts]
     server.check()
+    assert not any(any(node.lock) for node in server.tree.nodes())
     return answers
 
 
@@ -90,6 +91,7 @@ def test_few_tokens_are_evaluated_again_and_revive_their_node(engine):
     talk(server, A[:9], B, C)
     again = talk(server, (*A[:9], 1))[0]
     assert again.cache_n == 0 and not happened(server, "load") and happened(server, "revive")
+    assert [turn.run for turn in happened(server, "turn") if turn.op == "prefill"][-1] == [[3, 0, 10]]
 
 
 def test_inspection_reads_the_copy_of_an_evicted_node(engine):

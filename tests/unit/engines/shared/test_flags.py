@@ -68,6 +68,8 @@ def test_a_property_that_no_flag_has_is_a_fault():
     ({"shift": 1}, "server flag 'shift': expected bool, found 1"),
     ({"kind": 1}, "server flag 'kind': expected str, found 1"),
     ({"similarity": "1"}, "server flag 'similarity': expected float, found '1'"),
+    ({"similarity": 1.5}, "server flag 'similarity': expected 0 to 1, found 1.5"),
+    ({"similarity": float("nan")}, "server flag 'similarity': expected 0 to 1, found nan"),
     ({"size": -1}, "server flag 'size': expected at least 0, found -1"),
     ({"slots": 0}, "server flag 'slots': expected at least 1, or -1, found 0"),
     ({"slots": 257}, "server flag 'slots': 257 slots, at most 256 slots are allowed"),

@@ -50,8 +50,8 @@ def test_bytes_of_one_direction_become_one_frame_between_two_flushes():
         queue.put(kind, connection, b"a")
     queue.flush()
     assert list(FrameReader().read(bytes(sent))) == [
-        Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"a"),
-        Frame(REPLY, 2, b"a")]  # fmt: skip
+        Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REPLY, 2, b"a"), Frame(REQUEST, 1, b"a"),
+        Frame(REPLY, 1, b"a")]  # fmt: skip
 
 
 def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():
@@ -76,3 +76,12 @@ def test_the_first_frame_after_a_flush_asks_for_the_next():
     assert [queue.put(REQUEST, 1, b"a"), queue.put(REQUEST, 1, b"b")] == [True, False]
     queue.flush()
     assert queue.put(REPLY, 1, b"a")
+
+
+def test_a_flush_begins_new_frames_and_gives_room_again():
+    sent = bytearray()
+    queue = FrameQueue(sent.extend, lambda: 0, 100)
+    for data in (b"a" * 60, b"b" * 60):
+        queue.put(REPLY, 1, data)
+        queue.flush()
+    assert list(FrameReader().read(bytes(sent))) == [Frame(REPLY, 1, b"a" * 60), Frame(REPLY, 1, b"b" * 60)]

@@ -20,25 +20,28 @@ REPLY_BYTES = (b"HTTP/1.1 299 Quite  Unusual\r\nX-b: 2\r\nx-A: 1\r\nX-b: 1\r\nCo
                b"Trailer: t\r\n\r\n")  # fmt: skip
 
 
+async def exchange(request, reply):
+    """Send a request through a relay to a server that replies, and compare the bytes; return the copies."""
+    got = []
+
+    async def serve(reader, writer):
+        got.append(await reader.readexactly(len(request)))
+        writer.write(reply)
+        writer.close()
+
+    copies = Copies()
+    async with relay(serve, copies) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        assert await reader.read() == reply and got == [request]
+        writer.close()
+    return copies
+
+
 def test_both_directions_arrive_byte_for_byte():
-    async def test():
-        got = []
-
-        async def serve(reader, writer):
-            got.append(await reader.readexactly(len(REQUEST_BYTES)))
-            writer.write(REPLY_BYTES)
-            writer.close()
-
-        copies = Copies()
-        async with relay(serve, copies) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(REQUEST_BYTES)
-            assert await reader.read() == REPLY_BYTES and got == [REQUEST_BYTES]
-            writer.close()
-        kinds = {kind: b"".join(one.data for one in copies.frames() if one.kind == kind) for kind in (REQUEST, REPLY)}
-        assert kinds == {REQUEST: REQUEST_BYTES, REPLY: REPLY_BYTES}
-
-    run(test())
+    copies = run(exchange(REQUEST_BYTES, REPLY_BYTES))
+    kinds = {kind: b"".join(one.data for one in copies.frames() if one.kind == kind) for kind in (REQUEST, REPLY)}
+    assert kinds == {REQUEST: REQUEST_BYTES, REPLY: REPLY_BYTES}
 
 
 CONNECTION_FIELDS = (b"Connection: keep-alive, X-Own", b"X-Own: 1", b"Keep-Alive: timeout=5", b"TE: trailers",
@@ -51,22 +54,7 @@ def test_fields_of_a_connection_are_forwarded_too():
     """The manual says so: each connection of a client has its own connection to the server."""
     request, reply = (b"\r\n".join((line, *CONNECTION_FIELDS, b"", b"1", b"a", b"0", b"X-Sum: 1", b"", b""))
                       for line in (b"POST / HTTP/1.1", b"HTTP/1.1 200 OK"))  # fmt: skip
-
-    async def test():
-        got = []
-
-        async def serve(reader, writer):
-            got.append(await reader.readexactly(len(request)))
-            writer.write(reply)
-            writer.close()
-
-        async with relay(serve) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request)
-            assert await reader.read() == reply and got == [request]
-            writer.close()
-
-    run(test())
+    run(exchange(request, reply))
     manual = (Path(__file__).parents[4] / "cachesim/pages/using.md").read_text("utf-8")
     names = {line.partition(b":")[0].decode().partition("-")[0] for line in CONNECTION_FIELDS}
     assert all(f"`{name}" in manual for name in names - {"X"})
