@@ -45,7 +45,7 @@ def again(data):
     server = RealServer(dict(data["config"]), data["requests"], recorded=False)
     for step in data["steps"]:
         if step["op"] == "update":
-            server.update(step.get("drafts", {}))
+            server.update(step.get("drafts", {}), step.get("ended", ()))
         elif step["op"] != "died":
             getattr(server, step["op"])(*[step[name] for name in ("req", "running") if name in step])
     return server
@@ -67,7 +67,7 @@ def run(args):
     tried, seconds, worst, seed = Counter(), Counter(), None, args.seed
     while tried["steps"] < args.steps:
         seed += 1
-        data = vllm_draw.record(seed)
+        data = vllm_draw.record(seed, draw=vllm_draw.draw_offload if args.offload else vllm_draw.draw_config)
         if data is None:
             tried["settings that vLLM refuses"] += 1
             continue
@@ -103,6 +103,7 @@ def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.peers.vllm_compare", description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--offload", action="store_true", help="models of full attention with CPU offload instead")
     parser.add_argument("--linear", action="store_true", help="time pools of up to 100,000 blocks instead")
     parser.add_argument("--out", default="vllm-difference.json", help="where the smallest differing recording goes")
     args = parser.parse_args(argv)

@@ -124,10 +124,25 @@ def draw_drafts(rng, server, told):
     return drafts
 
 
-def record(seed, prepare=RealServer):
+def draw_offload(rng):
+    """Return the configuration of a model with full attention, and of its CPU memory."""
+    config = draw_config(rng)
+    while {group["kind"] for group in config["groups"]} != {"full"}:
+        config = draw_config(rng)
+    config |= {"spec": None, "num_spec": 0, "dcp": 1, "async_scheduling": False}
+    for group in config["groups"]:
+        group["eagle"] = False
+    least = 2 + sum(-(-config["max_model_len"] // group["block_size"]) for group in config["groups"])
+    config["num_blocks"] = max(config["num_blocks"] * 2 // 3, least)
+    return config | {"offload": {
+        "chunks": rng.randint(1, 40), "per_chunk": rng.choice((1, 1, 2, 3)), "policy": rng.choice(("lru", "arc")),
+        "threshold": rng.choice((0, 0, 0, 2)), "prompt_only": rng.random() < 0.5, "late": rng.choice((0, 0.6, 0.9))}}
+
+
+def record(seed, prepare=RealServer, draw=draw_config):
     """Return a drawn recording of the real scheduler, or None if vLLM refuses the drawn settings."""
     rng = random.Random(seed)
-    config = draw_config(rng)
+    config = draw(rng)
     try:
         server = prepare(config, requests := {})
     except (ValueError, AssertionError):
@@ -159,26 +174,27 @@ class Client:
     def next(self, done):
         """Perform an operation and return its step; None at the end."""
         rng, server = self.rng, self.server
-        alive = list(server.scheduler.requests)
+        alive = [name for name, request in server.scheduler.requests.items() if not request.is_finished()]
         draw = rng.random()
         if self.left and (draw < PER_STEP["add"] or not alive):
             self.left -= 1
             number = len(self.requests)
             self.requests[str(number)] = draw_request(rng, list(self.requests.values()), server.config)
             return server.add(number)
-        if not alive and not server.pending:
+        if not alive and not server.pending and not (server.jobs and server.scheduler.has_requests()):
             return None
         draw = rng.random()
         if alive and (draw < PER_STEP["abort"] or self.idle > 3):
             self.idle = 0
             return server.abort(int(rng.choice(alive)))
         if draw > 1 - PER_STEP["reset"]:
-            return server.reset(rng.random() < 0.5)
+            return server.reset(rng.random() < 0.5 and not (server.jobs and server.jobs.loads()))
         depth = 2 if server.config["async_scheduling"] else 1
         if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):
-            self.idle = 0
             told = [name for name, tokens in server.pending[0][1].items() if tokens]
-            return server.update(lambda: draw_drafts(rng, server, told))
+            self.idle *= not told
+            ended = server.jobs.drawn(rng, server.config["offload"]["late"]) if server.jobs else ()
+            return server.update(lambda: draw_drafts(rng, server, told), ended)
         step = server.schedule()
         self.idle = 0 if step["run"] else self.idle + 1
         return step

@@ -27,6 +27,7 @@ from vllm.v1.kv_cache_interface import (
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 
+from tests.peers.vllm_connector import Jobs, connect
 from tests.peers.vllm_events import Recorder
 
 FILLER = 7                   # what the model says after its answer; the stop test cuts it
@@ -130,6 +131,8 @@ class RealServer:
         config["cache_block_size"] = min(group["block_size"] for group in config["groups"])
         config.update(speculation(config))
         settings = vllm_config(config)
+        if "offload" in config:
+            connect(settings, config)
         block_size, unit = kv_cache_utils.resolve_kv_cache_block_sizes(cache_config, settings)
         self.scheduler = (AsyncScheduler if config["async_scheduling"] else Scheduler)(
             settings, cache_config, SimpleNamespace(accept_tokens=lambda *_: True, validate_tokens=lambda _, ids: ids),
@@ -144,6 +147,7 @@ class RealServer:
             "align_split": self.scheduler.need_mamba_block_aligned_split,
         }  # fmt: skip
         self.config, self.requests = config, requests
+        self.jobs = Jobs(self.scheduler, config["offload"]["per_chunk"]) if "offload" in config else None
         self.recorder = Recorder(self.scheduler, recorded)
         self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, config["num_hash_lookahead_tokens"])
         self.loras = {}
@@ -201,23 +205,29 @@ class RealServer:
                 if drafts:
                     row += [len(drafts), accepted]
             run.append(row)
-        if run:                            # a step without tokens has no output
+        if run or self.jobs:               # a step without tokens has no output, but a connector reports
             self.pending.append((output, said, set()))
         step = {"op": "schedule", "ev": self.recorder.take(), "run": run}
+        if self.jobs:
+            step |= self.jobs.take(output)
         if output.new_block_ids_to_zero:
             step["zero"] = output.new_block_ids_to_zero
         if output.kv_cache_block_copies:
             step["copies"] = [[copy.src_block_id, copy.dst_block_id] for copy in output.kv_cache_block_copies]
         return step
 
-    def update(self, drafts):
-        """Process the oldest output; `drafts` maps requests to the tokens proposed for them, or makes this map then."""
+    def update(self, drafts, ended=()):
+        """Process the oldest output; `drafts` maps requests to the tokens proposed for them, or makes this map then;
+        `ended`: numbers of the transfers that the worker reports."""
         output, said, _ = self.pending.popleft()
         names = list(said)
         told = {name: len(tokens) for name, tokens in said.items() if tokens}
         results = self.scheduler.update_from_output(output, ModelRunnerOutput(
-            names, {name: i for i, name in enumerate(names)}, [list(said[name]) for name in names]))  # fmt: skip
+            names, {name: i for i, name in enumerate(names)}, [list(said[name]) for name in names],
+            kv_connector_output=self.jobs.end(ended) if self.jobs else None))  # fmt: skip
         step = {"op": "update", "tokens": told, "ev": self.recorder.take()}
+        if ended:
+            step["ended"] = list(ended)
         outputs = [one for part in results.values() for one in part.outputs]
         finished = [int(one.request_id) for one in outputs if one.finish_reason is not None]
         cached = {one.request_id: one.prefill_stats.num_cached_tokens for one in outputs if one.prefill_stats}
@@ -243,4 +253,5 @@ class RealServer:
         """Return the state after the last step, with the keyed blocks and the statistics."""
         stats = self.scheduler.kv_cache_manager.prefix_cache_stats
         names = ("requests", "queries", "hits", "preempted_requests", "preempted_queries", "preempted_hits")
-        return self.state() | {"pool": self.recorder.pool(), "stats": {name: getattr(stats, name) for name in names}}
+        found = self.state() | {"pool": self.recorder.pool(), "stats": {name: getattr(stats, name) for name in names}}
+        return found | ({"cpu": self.jobs.memory(self.recorder.number)} if self.jobs else {})

@@ -64,8 +64,13 @@ class Recorder:
         def wrapped(request, new, **more):
             self.events.append(["alloc", int(request.request_id), request.num_computed_tokens,
                                 more.get("num_new_computed_tokens", 0), new, more["num_lookahead_tokens"]])  # fmt: skip
-            blocks = method(request, new, **more)
-            self.events.append(["no"] if blocks is None else ["got", [list(ids) for ids in blocks.get_block_ids()]])
+            blocks = got = method(request, new, **more)
+            held = [0] * len(blocks.blocks) if blocks else []
+            if blocks and more.get("num_external_computed_tokens"):         # those to be loaded are not returned
+                got = self.manager.get_blocks(request.request_id)
+                held = [len(found) for found in more["new_computed_blocks"].blocks]
+            self.events.append(["no"] if blocks is None else
+                               ["got", [list(ids)[n:] for ids, n in zip(got.get_block_ids(), held, strict=True)]])
             return blocks
 
         return wrapped

@@ -46,7 +46,7 @@ class Server(Scheduler):
         queue = [row.id for row in self.queue_seen]
         parts = self.allocate_prefill(chosen) if chosen else []
         for row in chosen:
-            self.record_launch(row, "node", row.prefix)
+            self.record_launch(row, {"node": row.prefix})
         self._evaluate(parts)
         self._settle_step([part.row for part in parts], self._end_chunk)
         self.emit(Turn("prefill", queue, verdicts, *_run(parts)))

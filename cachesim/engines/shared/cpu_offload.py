@@ -1,8 +1,7 @@
 """The CPU side of offloading: chunks outside the pool, and which of them make room for others.
 
-No server uses it yet: one with a connector is refused. ``python -m tests.peers.vllm_offload`` compares it with the
-released manager of vLLM. A key is a hash and a group of layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py,
-policies/lru.py, policies/arc.py (0.33.0).
+``python -m tests.peers.vllm_offload`` compares it with the released manager of vLLM. A key is a hash and a group of
+layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.33.0).
 """
 
 from __future__ import annotations
@@ -149,14 +148,15 @@ class Adaptive(Policy):
         return [key for _, key in gone]
 
 
-POLICIES: Mapping[str, type[Oldest] | type[Adaptive]] = {"lru": Oldest, "arc": Adaptive}
+LRU, ARC = "lru", "arc"
+POLICIES: Mapping[str, type[Oldest] | type[Adaptive]] = {LRU: Oldest, ARC: Adaptive}
 
 
 class Offload:
     """Chunks in CPU memory: ``places`` and ``users`` by key. ``threshold``: requests that must offer a chunk before it
     is stored, of at most ``tracked`` keys."""
 
-    def __init__(self, chunks: int, policy: str = "lru", threshold: int = 1, tracked: int = 64_000) -> None:
+    def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000) -> None:
         self.capacity, self.policy_name, self.threshold, self.tracked = chunks, policy, threshold, tracked
         self.offers: dict[Key, int] = {}
         self.reset()

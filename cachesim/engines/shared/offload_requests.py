@@ -1,7 +1,6 @@
 """Requests that store their blocks in CPU memory and load them: chunks of blocks, transfers, and their order.
 
-No server uses it yet. ``python -m tests.peers.vllm_offload_requests`` runs it beside the released connector. All groups
-of layers are full attention. The caller says when a transfer ends (`Transfers.end`). Source: vLLM
+All groups of layers are full attention. The caller says when a transfer ends (`Transfers.end`). Source: vLLM
 vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py OffloadingConnectorScheduler (0.33.0).
 """
 
@@ -15,36 +14,36 @@ from cachesim.engines.shared.cpu_offload import MISS, PENDING, Access, Key, Offl
 
 @dataclass(slots=True)
 class OffloadClient:
-    """A request. For each group: ``keys`` of its chunks, ``blocks`` of its table, ``stored`` chunks that were offered.
-    ``ends``: length of the prompt at
-    the end of each chunk; ``local``: tokens found in the pool; ``transfers``: those that have not ended."""
+    """A request. For each group: ``keys`` of its chunks, ``tables`` of its blocks since it last started, ``stored``
+    chunks that were offered. ``ends``: length of the prompt at the end of each chunk; ``local``: tokens found in the
+    pool; ``transfers``: those that have not ended."""
 
     groups: int
     ends: dict[Key, int] = field(default_factory=dict)
     access: Access = field(init=False)
     keys: list[list[Key]] = field(init=False)
-    blocks: list[list[int]] = field(init=False)
+    tables: Sequence[Sequence[int]] = field(init=False)
     stored: list[int] = field(init=False)
     local: int = 0
     transfers: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.access = Access(self.ends)
-        self.keys, self.blocks = [[] for _ in range(self.groups)], [[] for _ in range(self.groups)]
+        self.keys, self.tables = [[] for _ in range(self.groups)], [[] for _ in range(self.groups)]
         self.stored = [0] * self.groups
 
 
 @dataclass(slots=True, frozen=True)
 class Transfer:
-    """A transfer between ``places`` in CPU memory and ``blocks`` of the pool; a store evicts chunks."""
+    """A transfer of chunks. ``copies``: block of the pool and block of CPU memory of each copy; a store evicts
+    chunks."""
 
     number: int
     client: OffloadClient
     keys: tuple[Key, ...]
-    places: tuple[int, ...]
-    blocks: tuple[int, ...]
+    copies: tuple[tuple[int, int], ...]
     is_store: bool
-    evicted: tuple[Key, ...] = ()
+    evicted: int = 0
 
 
 class Transfers:
@@ -56,7 +55,7 @@ class Transfers:
         self.sizes, self.chunks = sizes, [size * per_chunk for size in sizes]
         self.open, self.loading, self.last = dict[int, Transfer](), set[Key](), 0
 
-    def learn(self, client: OffloadClient, hashes: Sequence[int]) -> None:
+    def _learn(self, client: OffloadClient, hashes: Sequence[int]) -> None:
         """Add the keys of the chunks that are complete in a list of hashes."""
         for group, (keys, tokens) in enumerate(zip(client.keys, self.chunks, strict=True)):
             step = tokens // self.unit
@@ -65,13 +64,15 @@ class Transfers:
                 client.ends[keys[-1]] = len(keys) * tokens
 
     def match(self, client: OffloadClient, hashes: Sequence[int], local: int, total: int, reads: bool) -> int | None:
-        """Return the tokens after ``local`` that can be loaded; None = the request waits for other transfers."""
-        client.blocks, client.stored = [[] for _ in self.sizes], [0] * len(self.sizes)
+        """Return the tokens after ``local`` that a request can load when it starts; None = it waits for transfers."""
+        client.tables, client.stored = [[] for _ in self.sizes], [0] * len(self.sizes)
+        if not reads:
+            return 0
         if client.transfers:
             return None
-        self.learn(client, hashes)
+        self._learn(client, hashes)
         client.local = local
-        return self._match(client, local, total) if reads else 0
+        return self._match(client, local, total)
 
     def _match(self, client: OffloadClient, local: int, end: int) -> int | None:
         waits = False
@@ -103,57 +104,52 @@ class Transfers:
 
     def load(self, client: OffloadClient, tables: Sequence[Sequence[int]], tokens: int) -> Transfer:
         """Begin to load this many tokens into the blocks of a request."""
-        end, keys, blocks = client.local + tokens, list[Key](), list[int]()
+        end, keys, parts = client.local + tokens, list[Key](), list[tuple[int, Key, int]]()
         for group, (size, chunk) in enumerate(zip(self.sizes, self.chunks, strict=True)):
             last = -(-end // chunk)
             keys += client.keys[group][client.local // chunk : last]
-            blocks += tables[group][client.local // size : -(-end // size)]
+            parts += [(tables[group][at], client.keys[group][at // self.per_chunk], at % self.per_chunk)
+                      for at in range(client.local // size, -(-end // size))]  # fmt: skip
             client.stored[group] = last
-        places = self.offload.load(keys, client.access)
+        self.offload.load(keys, client.access)
         if self.caching:
             self.loading.update(keys)
-        return self._begin(client, keys, places, blocks, False)
+        return self._begin(client, keys, parts, False)
 
-    def store(self, client: OffloadClient, tokens: int) -> Transfer | None:
-        """Begin to store the complete chunks of the first ``tokens`` tokens that were not offered."""
+    def store(self, client: OffloadClient, hashes: Sequence[int], tokens: int) -> Transfer | None:
+        """Begin to store complete chunks of the first ``tokens`` tokens that were not offered; None = all are there, or
+        CPU memory has no room."""
+        self._learn(client, hashes)
         ends = [min(tokens // chunk, len(blocks) // self.per_chunk, len(keys))
-                for chunk, blocks, keys in zip(self.chunks, client.blocks, client.keys, strict=True)]  # fmt: skip
+                for chunk, blocks, keys in zip(self.chunks, client.tables, client.keys, strict=True)]  # fmt: skip
         keys = [key for have, first, end in zip(client.keys, client.stored, ends, strict=True)
                 for key in have[first:end]]  # fmt: skip
         made = self.offload.store(keys, client.access) if keys else ([], [], [])
         if made is None:
             return None
-        blocks, wanted = list[int](), {*made[0]}
+        parts, wanted = list[tuple[int, Key, int]](), {*made[0]}
         for group, end in enumerate(ends):
-            for at in range(client.stored[group], end):
-                if client.keys[group][at] in wanted:
-                    blocks += client.blocks[group][at * self.per_chunk : (at + 1) * self.per_chunk]
+            for at in range(client.stored[group] * self.per_chunk, end * self.per_chunk):
+                if (key := client.keys[group][at // self.per_chunk]) in wanted:
+                    parts.append((client.tables[group][at], key, at % self.per_chunk))
             client.stored[group] = max(client.stored[group], end)
-        return self._begin(client, made[0], made[1], blocks, True, made[2]) if made[0] else None
+        return self._begin(client, made[0], parts, True, len(made[2])) if parts else None
 
-    def _begin(self, client: OffloadClient, keys: list[Key], places: list[int], blocks: list[int], is_store: bool,
-               evicted: Sequence[Key] = ()) -> Transfer:  # fmt: skip
-        made = Transfer(self.last, client, tuple(keys), tuple(places), tuple(blocks), is_store, tuple(evicted))
+    def _begin(self, client: OffloadClient, keys: Sequence[Key], parts: Sequence[tuple[int, Key, int]], is_store: bool,
+               evicted: int = 0) -> Transfer:  # fmt: skip
+        copies = [(block, self.offload.places[key] * self.per_chunk + part) for block, key, part in parts]
+        made = Transfer(self.last, client, tuple(keys), tuple(copies), is_store, evicted)
         self.open[made.number] = made
         client.transfers.add(made.number)
         self.last += 1
         return made
 
     def end(self, number: int) -> None:
-        """End a transfer; one from before a reset has ended already."""
-        if made := self.open.pop(number, None):
-            made.client.transfers.discard(number)
-            if made.is_store:
-                self.offload.stored(made.keys, True)
-            else:
-                self.offload.loaded(made.keys)
-                self.loading.difference_update(made.keys)
-
-    def reset(self, clients: Sequence[OffloadClient]) -> None:
-        """Forget all chunks and transfers; these requests go on, and offer all their chunks again."""
-        self.offload.reset()
-        self.open.clear()
-        self.loading.clear()
-        for client in clients:
-            client.access, client.stored = Access(client.ends), [0] * len(self.sizes)
-            client.transfers.clear()
+        """End a transfer."""
+        made = self.open.pop(number)
+        made.client.transfers.discard(number)
+        if made.is_store:
+            self.offload.stored(made.keys, True)
+        else:
+            self.offload.loaded(made.keys)
+            self.loading.difference_update(made.keys)

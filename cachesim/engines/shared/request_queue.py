@@ -216,11 +216,12 @@ class RequestQueue(Driver):
         tokens, before = sum(stop - start for start, stop in parts), sum(stop * (stop - start) for start, stop in parts)
         self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
 
-    def record_launch(self, row: RequestRow, source: str, reused: int) -> None:
-        """Record how many tokens a request reuses from this source when it starts for the first time."""
+    def record_launch(self, row: RequestRow, reused: Mapping[str, int]) -> None:
+        """Record how many tokens a request reuses from each source when it starts for the first time."""
         if not row.launched:
             answer, row.launched = row.task.answer, True
-            answer.reused, answer.prompt_n = {source: reused}, row.prompt - reused
+            answer.reused = {source: n for source, n in reused.items() if n}
+            answer.prompt_n = row.prompt - answer.cache_n
             self.emit(Launch(row.id, row.task.id, 0))
 
     def record_end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput
+from cachesim.engines.shared.cpu_offload import ARC, LRU
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
@@ -75,8 +76,18 @@ class Options:
                                              help="Devices that share the rows of a block of attention.")
     multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
-    kv_offloading_size: int = flag(0, "--kv-offloading-size", least=0,
-                                   help="CPU memory for offload [GiB]; only 0 is modelled.")
+    kv_offloading_size: float = flag(0.0, "--kv-offloading-size",
+                                     help="CPU memory for offload [GiB]; its chunks are modelled, see num_cpu_chunks.")
+    num_cpu_chunks: int = flag(0, least=0, most=1 << 20, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
+                               help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
+    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE",
+                                 help="Blocks of a chunk, in kv_connector_extra_config.")
+    eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="V-OFF-STORE",
+                                help="Order in which unused chunks make room, in kv_connector_extra_config.")
+    store_threshold: int = flag(0, least=0, affects="V-OFF-STORE",
+                                help="Offer at which a chunk is stored, in kv_connector_extra_config; 0 = the first.")
+    offload_prompt_only: bool = flag(True, governs="V-OFF-OFFER",
+                                     help="Chunks of answers are not stored, in kv_connector_extra_config.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 
@@ -88,7 +99,9 @@ def options(flags: Mapping[str, Any]) -> Options:
     made = options_of(Options, flags)
     if bool(made.speculative_method) != bool(made.num_speculative_tokens):
         raise BadInput("speculative_method and num_speculative_tokens are given together")
-    if connector := made.kv_transfer_config or made.kv_offloading_size:
-        raise BadInput(f"KV connectors and CPU offload are not modelled: {quoted(str(connector))}",
-                       hint="a server without kv_transfer_config and kv_offloading_size")
+    if made.kv_transfer_config or made.kv_offloading_size:
+        raise BadInput("kv_transfer_config and kv_offloading_size are not modelled",
+                       hint="num_cpu_chunks, the chunks of CPU memory")
+    if made.num_cpu_chunks and (made.speculative_method or made.async_scheduling):
+        raise BadInput("CPU offload with drafts or async_scheduling is not modelled", hint="one of them")
     return made

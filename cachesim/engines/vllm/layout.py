@@ -161,6 +161,8 @@ def check_sizes(opts: Options, groups: list[Group], step: int, ahead: int) -> No
     if interval > 0 and not (sparse and interval % step == 0):
         raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of {step}" if sparse else
                        "prefix_cache_retention_interval needs a layer with a window or a state")
+    if opts.num_cpu_chunks and (opts.decode_context_parallel_size > 1 or any(one.kind != "full" for one in groups)):
+        raise BadInput("CPU offload is modelled for full attention on one device", hint="num_cpu_chunks 0")
     if opts.enable_prefix_caching and step < ahead:
         raise BadInput(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
     if any(one.kind == "chunked" and (one.drop or one.block != step) for one in groups):

@@ -11,7 +11,7 @@ from cachesim.engines.vllm.layout import KINDS
 from cachesim.engines.vllm.row import DraftRowsWrong
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import PRIORITY
-from cachesim.engines.vllm.scheduler import Part
+from cachesim.engines.vllm.scheduler import Part, Step
 from cachesim.engines.vllm.server import Server
 
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
@@ -20,6 +20,9 @@ SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", 
         "long_prefill_token_threshold", "caching:enable_prefix_caching", "policy:scheduling_policy", "watermark",
         "reserve_full:scheduler_reserve_full_isl", "async_scheduling", "num_spec:num_speculative_tokens",
         "shared_prefix_checkpoint:enable_mamba_shared_prefix_checkpoint", "dcp:decode_context_parallel_size")
+
+OFFLOAD = {"chunks": "num_cpu_chunks", "per_chunk": "blocks_per_chunk", "policy": "eviction_policy",
+           "threshold": "store_threshold", "prompt_only": "offload_prompt_only"}
 
 
 def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
@@ -36,6 +39,8 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
+    if told := config.get("offload"):
+        flags |= {OFFLOAD[name]: value for name, value in told.items() if name in OFFLOAD}
     layers = ["A" if word.startswith("R") else word for word in words]
     return " ".join(sorted(layers, key=lambda word: word != "S")), flags      # wrong rows mark no state in a recording
 
@@ -68,14 +73,18 @@ class Player(StepPlayer):
         return {"ok": self.server.reset_cache(step["running"]), "ev": self.rows()}
 
     def _op_schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        server, made = self.server, self.server.schedule()
+        server = self.server
+        server.ended.sort(key=lambda row: step["ended"].index(row.id))      # the real order is that of a set
+        made = server.schedule()
         parts: list[Part] = [*made.parts.values()]
         run = [[part.row.id, part.start, part.n] for part in parts]
         server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
         for row, part in zip(run, parts, strict=True):
             row += (len(part.drafts), part.accepted) if part.drafts else ()
         self.said = map(_judged, parts)
-        fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)]}
+        fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)],
+                  "loads": [[*map(list, one.copies)] for one in made.loads],
+                  "stores": [[*map(list, one.copies)] for one in (*made.stores, *made.flushed)]}
         if server.model is not None:
             marks = {event.request for event in server.log.events[self.first :] if isinstance(event, DraftRowsWrong)}
             wrong = marked(step, "draft_wrong")
@@ -84,19 +93,21 @@ class Player(StepPlayer):
 
     def _op_update(self, step: Mapping[str, Any]) -> dict[str, Any]:
         server = self.server
-        done = server.flying.popleft()
+        done = server.flying.popleft() if server.flying else Step()
         fresh = [part.row for part in done.parts.values() if not part.row.task.answer.tokens]
         finished = server.process(done)
+        server.end_transfers(step.get("ended", ()))
         for number, drafts in step.get("drafts", {}).items():
             row = server.slots[int(number)]
             row.drafts = list(drafts) if row.busy and not row.prefill else []
-        cached = {str(row.id): row.task.answer.cache_n for row in fresh if row.task.answer.tokens}
+        cached = {str(row.id): row.found for row in fresh if row.task.answer.tokens}
         return {"finished": [row.id for row in finished], "cached": cached, "state": self._state(), "ev": self.rows()}
 
     def _state(self) -> dict[str, Any]:
         server, waiting = self.server, self.server.waiting
         if server.opts.scheduling_policy == PRIORITY:
             waiting = sorted(waiting, key=lambda row: row.order)
+        waiting = sorted(waiting, key=lambda row: not row.holds)
         return {"free": list(server.pool.free), "running": [row.id for row in server.running],
                 "waiting": [row.id for row in waiting],
                 "computed": {str(row.id): row.computed for row in server.running}}
@@ -111,7 +122,10 @@ class Player(StepPlayer):
                  for block in range(0 if step.get("died") else pool.n)}
         out = [[block, pool.refs[block], *first, pool.tokens[block], *([more] if more else ())]
                for block, (first, *more) in ((block, keys) for block, keys in names.items() if keys)]
-        return {} if step.get("died") else {"pool": out, **self._state()}
+        chunks = self.server.transfers.offload
+        cpu = [[place, self.number(digest), group, chunks.users[digest, group]]
+               for place, (digest, group) in sorted((place, key) for key, place in chunks.places.items())]
+        return {} if step.get("died") else {"pool": out, "cpu": cpu, **self._state()}
 
 
 def _judged(part: Part) -> tuple[int, Request, Answer]:

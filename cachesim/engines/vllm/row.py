@@ -6,6 +6,7 @@ The server logs none of these events; recordings of its classes hold all. Blocks
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.shared.block_pool import Blocks
 from cachesim.engines.shared.class_recording import RecordedEvent
+from cachesim.engines.shared.offload_requests import OffloadClient
 from cachesim.engines.shared.request_queue import RequestRow
 from cachesim.events import Event, frozen
 from cachesim.model.hash_mixing import MASK
@@ -43,6 +45,9 @@ class Row(RequestRow):
     """A request. ``all``: its tokens as the scheduler knows them; ``computed`` of them are scheduled or done."""
 
     tables: list[Table] = field(default_factory=list)
+    offload: OffloadClient = field(default_factory=partial(OffloadClient, 0))
+    loading: bool = False           # blocks wait for their contents from CPU memory
+    found: int = 0                  # tokens that the server's reply counts as cached
     priority: int = 0
     lora: str = ""
     salt: str = ""
@@ -85,6 +90,11 @@ class Row(RequestRow):
     def order(self) -> tuple[int, int]:
         """Priority and arrival."""
         return self.priority, self.id
+
+    @property
+    def holds(self) -> bool:
+        """True if it holds blocks while it waits: it loads, or has loaded."""
+        return self.loading or self.computed > 0
 
 
 class Died(ProcessAborted):

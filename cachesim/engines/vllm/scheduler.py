@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from cachesim.engines.base import Output
-from cachesim.engines.vllm.memory.tables import Tables
+from cachesim.engines.shared.offload_requests import Transfer
+from cachesim.engines.vllm.memory.offloading import Offloading
 from cachesim.engines.vllm.row import Preempted, Row
 from cachesim.engines.vllm.rules.schedule import Split
 
@@ -35,11 +36,15 @@ class Part:
 
 @dataclass(slots=True)
 class Step:
-    """A scheduled step; ``zeroed`` blocks and block ``copies`` come before its evaluation."""
+    """A scheduled step; stores of ended requests (``flushed``), ``zeroed`` blocks, block ``copies`` and ``loads`` come
+    before its evaluation, other ``stores`` after it."""
 
     parts: dict[int, Part] = field(default_factory=dict)
     zeroed: list[int] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)
+    flushed: list[Transfer] = field(default_factory=list)
+    loads: list[Transfer] = field(default_factory=list)
+    stores: list[Transfer] = field(default_factory=list)
     budget: int = 0
     preempted: bool = False
     prefill: bool = False
@@ -50,7 +55,7 @@ class Step:
         self.budget -= part.n
 
 
-class Scheduler(Tables):
+class Scheduler(Offloading):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
     slots: list[Row]
@@ -135,39 +140,50 @@ class Scheduler(Tables):
     def _admit(self, step: Step, threshold: int) -> bool:
         """Admit the waiting request that is next; return whether others may follow."""
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
-        queue = [row.order for row in self.waiting]
-        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue), None)
-        row = self.waiting[at]
-        if row.stale and not row.drop_stale:
-            self.skipped.append(self.waiting.pop(at))
-            return True
-        hit = self.look_up(row)
-        row.junction = hit.junction
-        new = len(row.all) - hit.n
-        warm = hit.n > 0 or not all(part.whole for part in step.parts.values())
-        padded = self.rules.pad_drafts(new, k, step.prefill, warm, hit.n + k + 2 <= self.longest)
+        queue, held = [row.order for row in self.waiting], [row.holds for row in self.waiting]
+        at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue, held), None)
+        row, hit = self.waiting[at], self.nothing
+        if (row.stale and not row.drop_stale) or self.is_loading(row):
+            return self._pass_over(at)
+        if not row.computed:
+            hit = self.look_up(row)
+            row.junction, load = hit.junction, self.loadable(row, hit.n)
+            row.found = row.found if row.launched else hit.n + (load or 0)
+            if load:
+                made = self.begin_load(row, hit, load)
+                step.loads += [made] if made else []
+                return made is not None and self._pass_over(at)
+            if load is None:
+                return self._pass_over(at)
+        start = row.computed + hit.n
+        new = len(row.all) - start
+        warm = start > 0 or not all(part.whole for part in step.parts.values())
+        padded = self.rules.pad_drafts(new, k, step.prefill, warm, start + k + 2 <= self.longest)
         if padded and 1 + k > step.budget:
             return False
         new = 1 + k if padded else new
-        new = self._split(row, hit.n, min(new, threshold or new, step.budget))
+        new = self._split(row, start, min(new, threshold or new, step.budget))
         if not new:
             return False
         if padded and new != 1 + k:
             new, padded = 1, False
-        new = self.rules.leave_lookahead(len(row.all) - hit.n - new, new, spec.ahead)
+        new = self.rules.leave_lookahead(len(row.all) - start - new, new, spec.ahead)
         if not new:
-            if not self.rules.passes_over():
-                return False
-            self.skipped.append(self.waiting.pop(at))
-            return True
+            return self.rules.passes_over() and self._pass_over(at)
         if self.allocate(row, new, hit, spec.slots, bool(self.running)) is None:
             return False
         self.waiting.pop(at)
         self.running.append(row)
-        row.running, row.computed = True, hit.n
-        self.record_launch(row, "block", hit.n)
+        loaded = row.computed and start - row.offload.local
+        row.running, row.computed, row.prefill = True, start, start + new < len(row.all)
+        self.record_launch(row, {"block": start - loaded, "chunk": loaded})
         tables = [list(table.blocks) for table in row.tables]
-        step.add(Part(row, hit.n, new, [-1] * k if padded else [], tables, True))
+        step.add(Part(row, start, new, [-1] * k if padded else [], tables, True))
+        return True
+
+    def _pass_over(self, at: int) -> bool:
+        """Leave a waiting request out of this step; return True: others may follow."""
+        self.skipped.append(self.waiting.pop(at))
         return True
 
     def _close(self, step: Step) -> None:
@@ -184,6 +200,7 @@ class Scheduler(Tables):
             if part.speaks and self.opts.async_scheduling:
                 row.pending += 1 + len(part.drafts)
                 row.drafts = [-1] * self.opts.num_speculative_tokens        # the worker drafts them
+        step.flushed, step.stores = self.offer(part.row for part in step.parts.values())
         if step.parts:
             self.flying.append(step)
 
@@ -233,8 +250,8 @@ class Scheduler(Tables):
     def end(self, row: Row, why: str, cancelled: bool = False) -> None:
         """End a request: it leaves its list, and its blocks are free."""
         (self.running if row.running else self.waiting).remove(row)
-        self.free_row(row)
-        self.record_end(row, why, cancelled, max(0, row.computed - row.in_flight))
+        self.leave(row)
+        self.record_end(row, why, cancelled, 0 if row.loading else max(0, row.computed - row.in_flight))
         row.running = False
 
     def abort(self, row: Row) -> None:

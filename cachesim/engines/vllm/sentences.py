@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.base.errors import counted
 from cachesim.engines.shared.sentences import Because, NoEffect, Sentences
 
 
@@ -31,5 +32,9 @@ SENTENCES = Sentences({
     "V-MAM-6": lambda v, b: NoEffect("its state is there") if v else "its state is computed in this step: it waits",
     "V-POOL-5": lambda v, b: f"block {v}, the end of a prefix of {b['tokens']} tokens, is evicted",
     "V-SCHED-NEXT": lambda v, b: f"waiting request {v} of {b['waiting']}",
+    "V-OFF-WAIT": lambda v, b: NoEffect("no chunk is in use") if v else "a chunk is being stored or loaded: it waits",
+    "V-OFF-LOAD": lambda v, b: f"{v} tokens behind {b['local']} are loaded from CPU memory" if v
+                  else NoEffect(f"nothing behind {b['local']} tokens in CPU memory"),
+    "V-OFF-STORE": lambda v, b: f"{counted(v, 'chunk')} stored in CPU memory, {b['evicted']} evicted",
     "V-SCHED-ADMIT": _admit, "V-SCHED-PREEMPT": _preempt,
 })  # fmt: skip

@@ -18,6 +18,7 @@ from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
+from cachesim.engines.shared.offload_requests import OffloadClient
 from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
@@ -52,6 +53,7 @@ class Server(Worker):
         pieces = [GroupPieces(PIECES[group.kind], group.block, group.size) for group in made.groups]
         self.points = PoolPoints(log, self.pool, pieces, made.unit, made.align)
         self.start_tables()
+        self.start_offload()
         self.start_worker()
 
     def _lost(self, block: int, keys: Sequence[int], cause: str) -> None:
@@ -90,22 +92,32 @@ class Server(Worker):
         fields = task.request.extra
         lora, salt = (str(fields.get(name, "")) for name in ("lora", "cache_salt"))
         row = Row(len(self.slots), task, TokenList(task.request.prompt), key_of(lora, salt), lora=lora, salt=salt,
-                  tables=[Table() for _ in self.groups], priority=int(fields.get("priority", 0)))
+                  tables=[Table() for _ in self.groups], priority=int(fields.get("priority", 0)),
+                  offload=OffloadClient(len(self.groups)))
         task.answer.under = lora
         self.extend_hashes(row)
         return row
 
     def work(self) -> None:
-        """Schedule and evaluate a step, and process the oldest one; a second is scheduled first if steps overlap."""
+        """Run a step; when no request is left, steps without tokens until all transfers end."""
+        self._step()
+        while not (self.running or self.waiting) and (self.ended or self.transfers.open):
+            self._step()
+
+    def _step(self) -> None:
+        """Schedule and evaluate a step, and process the oldest one; a second is scheduled first if steps overlap.
+        Transfers end with the step in which the worker begins them."""
         step = self.schedule()
         self.evaluate(step)
         self.points.computed()
-        self.stalled = not self.flying
+        self.stalled = not (self.flying or self.transfers.open)
         if self.flying and (len(self.flying) > self.opts.async_scheduling or not step.parts):
             done = self.flying.popleft()
             self.process(done)
             for part in done.parts.values():
                 self._follow(part.row)
+        self.end_transfers([made.number for made in (*self.delayed, *step.loads)])
+        self.delayed = [*step.flushed, *step.stores]
 
     def _follow(self, row: Row) -> None:
         """Notice that a client left, or draft the tokens of the next step."""

@@ -19,6 +19,7 @@ from cachesim.engines.shared.block_pool import NULL
 from cachesim.engines.shared.block_rows import BlockRows, cells_of
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
+from cachesim.engines.shared.offload_requests import Transfer
 from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.row import DraftRowsWrong, Row
@@ -156,8 +157,23 @@ class Worker(Scheduler):
             if part.speaks:
                 self._speak(part, None if accepted is None else accepted.get(part.row.id, 0))
         self.spend([(part.start, part.start + part.n) for part in step.parts.values()])
-        if self.model is None or not step.parts:
+        if self.model is None:
             return
+        self._copy_chunks([*step.flushed, *step.loads])
+        if step.parts:
+            self._compute(step)
+        self._copy_chunks(step.stores)
+
+    def _copy_chunks(self, transfers: Sequence[Transfer]) -> None:
+        """Copy blocks of chunks: those of CPU memory are numbered from the end of the pool."""
+        for made in transfers:
+            for block, place in made.copies:
+                pair = (block, self.pool.n + place)
+                self.memory.copy(*(pair if made.is_store else pair[::-1]))
+
+    def _compute(self, step: Step) -> None:
+        """Evaluate the tokens of a step."""
+        assert self.model is not None
         self.emit(Decoded(sum(part.n for part in step.parts.values())))
         self.memory.change(step.zeroed, step.copies)
         for part in step.parts.values():

@@ -35,7 +35,7 @@ class Tables(Publication):
         """Hash the complete units of a request."""
         unit, hashes, known, hash_unit = self.layout.unit, row.hashes, self.known, self.rules.hash
         width, at = unit + self.layout.spec.hashed, len(hashes) * unit
-        while at + width <= len(row.all) and self.opts.enable_prefix_caching:
+        while at + width <= len(row.all) and (self.opts.enable_prefix_caching or self.opts.num_cpu_chunks):
             made = hash_unit(hashes[-1] if hashes else -1, row.all[at : at + width], row.lora, row.salt)
             hashes.append(known.setdefault(made, len(known)))
             at += unit
@@ -102,12 +102,19 @@ class Tables(Publication):
         taken = left > 0 and table.blocks[column] and not (table.begun and left <= self.scratch)
         return None if taken else (at, column)
 
-    def allocate(self, row: Row, new: int, hit: Hit | None, lookahead: int, others: bool) -> list[list[int]] | None:
-        """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix. Returns the new
-        blocks of each group, None if too few are free."""
+    def needed_at_last(self, row: Row) -> int:
+        """Return the free blocks that a request in progress takes until all its tokens are computed."""
+        tokens = min(len(row.all), self.longest)
+        return sum(self._needed(group, row, tokens, self.nothing, row.computed, tokens, True) for group in self.groups)
+
+    def allocate(self, row: Row, new: int, hit: Hit | None, lookahead: int, others: bool, load: int = 0,
+                 reserved: int = 0) -> list[list[int]] | None:
+        """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix, and ``load``
+        tokens behind it that are loaded if ``reserved`` blocks stay free. Returns the new blocks of each group, None if
+        too few are free."""
         self.emit(Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
         pool, found, whole, need, main, tokens = self.pool, hit or self.nothing, 0, 0, 0, 0
-        start = row.computed + found.n
+        start = row.computed + found.n + load
         total = min(start, self.longest)
         mark = self.rules.reserve(self.opts.watermark, pool.n, hit is not None, others)
         if hit is not None and self.opts.scheduler_reserve_full_isl:
@@ -117,6 +124,7 @@ class Tables(Publication):
             self.remove_skipped(row, max(0, total - row.in_flight))
             main, tokens = total + new, min(total + new + lookahead, self.longest)
             need = sum(self._needed(group, row, tokens, found, start, main, False) for group in self.groups)
+        need += reserved
         admitted = hit is None or self.decide(self.rules.admit(whole, need, mark, len(pool.free)), row)
         if not admitted or need + mark > len(pool.free):
             self.emit(Refused())
@@ -125,7 +133,7 @@ class Tables(Publication):
         if any(found.tables.values()):
             self._attach(row, found)
         made = [self._extend(group, row, tokens, main) for group in self.groups]
-        if self.opts.enable_prefix_caching:
+        if self.opts.enable_prefix_caching and not load:
             self.publish(row, min(main, len(row.all)))
         self.owner |= dict.fromkeys(chain(*made), row.task.answer.request)
         self.emit(Got(made))

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.contract import RuleSet
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm.rules import blocks, lookup, schedule
+from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
@@ -40,6 +40,10 @@ class Rules(RuleSet):
     find_swa: Plain = lookup.find_window
     find_chunked: Plain = lookup.find_chunk
     find_mamba: Plain = lookup.find_state
+    wait_for_chunks: Rule = offload.wait_for_chunks
+    load_chunks: Rule = offload.load_chunks
+    reserve_for_prompts: Plain = offload.reserve_for_prompts
+    most_loaded: Plain = offload.most_loaded
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
     leave_lookahead: Plain = schedule.leave_lookahead
@@ -74,6 +78,8 @@ class Rules(RuleSet):
     mask_mamba: Plain = blocks.keep_states
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
+    offered: Plain = offload.offered
+    store_chunks: Rule = offload.store_chunks
     reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -82,10 +82,11 @@ def prefill_cap(threshold: int, requests: int) -> int:
 
 
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
-def next_waiting(policy: str, waiting: Sequence[tuple[int, int]]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one. Returns its place. ``waiting``: priority and
-    number of each."""
-    at = min(range(len(waiting)), key=lambda i: waiting[i]) if policy == PRIORITY else 0
+def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
+    """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Returns its
+    place. ``waiting``: priority and number of each; ``held``: whether it holds blocks."""
+    first = [i for i, holds in enumerate(held) if holds] or range(len(waiting))
+    at = min(first, key=lambda i: waiting[i]) if policy == PRIORITY else first[0]
     return Decision(at, {"waiting": len(waiting)})
 
 

@@ -1,0 +1,98 @@
+"""CPU offload: requests load chunks from CPU memory before they start, and store those that they computed.
+
+A load begins before its step is evaluated, and a store after it; an ended request stores in the step that follows,
+before others write in its blocks. Source: vLLM vllm/v1/core/sched/scheduler.py,
+vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py, worker.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, Sequence
+
+from cachesim.engines.shared.cpu_offload import Offload
+from cachesim.engines.shared.offload_requests import Transfer, Transfers
+from cachesim.engines.vllm.memory.tables import Tables
+from cachesim.engines.vllm.row import Row
+from cachesim.engines.vllm.rules.lookup import Hit
+
+
+class Offloading(Tables):
+    """The CPU memory of a server. ``ended``: requests that ended since the last step; ``aborted``: those whose blocks a
+    load still writes; ``delayed``: stores of the last step, which the worker begins with the next one."""
+
+    running: list[Row]
+    waiting: list[Row]
+
+    def start_offload(self) -> None:
+        """Create an empty CPU memory."""
+        opts, self.ended, self.aborted, self.delayed = self.opts, list[Row](), list[Row](), list[Transfer]()
+        chunks = Offload(opts.num_cpu_chunks, opts.eviction_policy, opts.store_threshold)
+        self.transfers = Transfers(chunks, [group.block for group in self.groups], opts.blocks_per_chunk,
+                                   self.layout.unit, opts.enable_prefix_caching)  # fmt: skip
+
+    def loadable(self, row: Row, local: int) -> int | None:
+        """Return the tokens that a request can load behind ``local`` tokens of the pool; None = it waits."""
+        if not self.opts.num_cpu_chunks:
+            return 0
+        reads = row.task.request.cache_prompt
+        found = self.transfers.match(row.offload, row.hashes, local, len(row.all), reads)
+        if not self.decide(self.rules.wait_for_chunks(found is None), row):
+            return None
+        return self.decide(self.rules.load_chunks(found, local), row) or 0
+
+    def begin_load(self, row: Row, hit: Hit, tokens: int) -> Transfer | None:
+        """Begin to load tokens behind a cached prefix; None = too few blocks are free."""
+        others = [*(one for one in self.running if one.prefill), *(one for one in self.waiting if one.holds)]
+        missing = (self.needed_at_last(one) for one in others)
+        reserved = self.rules.reserve_for_prompts([*missing])
+        if self.allocate(row, 0, hit, 0, bool(self.running), tokens, reserved) is None:
+            return None
+        row.computed, row.loading = hit.n + tokens, True
+        return self.transfers.load(row.offload, [table.blocks for table in row.tables], tokens)
+
+    def is_loading(self, row: Row) -> bool:
+        """Return whether a request waits for its load. After the load its blocks are published."""
+        if row.loading and not row.offload.transfers:
+            row.loading = False
+            if self.opts.enable_prefix_caching:
+                self.publish(row, row.computed)
+            row.computed = min(row.computed, self.rules.most_loaded(len(row.all)))
+        return row.loading
+
+    def offer(self, scheduled: Iterable[Row]) -> tuple[list[Transfer], list[Transfer]]:
+        """Begin to store the complete chunks of ended requests, and of scheduled ones."""
+        stores: tuple[list[Transfer], list[Transfer]] = [], []
+        if not self.opts.num_cpu_chunks:
+            return stores
+        for row in scheduled:
+            row.offload.tables = [table.blocks for table in row.tables]
+            self._store(row, stores[1])
+        for row in self.ended:
+            self._store(row, stores[0])
+        for row in self.ended:
+            self.transfers.offload.finish(row.offload.access)
+        self.ended.clear()
+        return stores
+
+    def _store(self, row: Row, stores: list[Transfer]) -> None:
+        tokens = self.rules.offered(row.computed, row.prompt, self.opts.offload_prompt_only)
+        if made := self.transfers.store(row.offload, row.hashes, tokens):
+            self.decide(self.rules.store_chunks(len(made.keys), made.evicted), row)
+            stores.append(made)
+
+    def leave(self, row: Row) -> None:
+        """Free the blocks of an ended request, or let its load end first."""
+        if self.opts.num_cpu_chunks:
+            self.ended.append(row)
+        if row.offload.transfers and row.loading:
+            self.aborted.append(row)
+        else:
+            self.free_row(row)
+
+    def end_transfers(self, numbers: Sequence[int]) -> None:
+        """End transfers, in the order in which the worker reports them."""
+        for number in numbers:
+            self.transfers.end(number)
+        for row in [row for row in self.aborted if not row.offload.transfers]:
+            self.aborted.remove(row)
+            self.free_row(row)
