@@ -91,6 +91,12 @@ class Options:
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 
+    @property
+    def hashing(self) -> bool:
+        """True if prompts are hashed."""
+        return self.enable_prefix_caching or self.num_cpu_chunks > 0
+
+
 FLAGS = flags_of(Options)
 
 

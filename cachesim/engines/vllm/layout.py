@@ -111,8 +111,8 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
         raise BadInput(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
     aligned = caching and at_ends
     unit = rules.hash_unit(blocks, opts.prefix_match_unit,
-                           caching and (aligned or all(one.kind != "mamba" for one in groups)))
-    if caching and any(block % unit for block in blocks):
+                           opts.hashing and (aligned or all(one.kind != "mamba" for one in groups)))
+    if opts.hashing and any(block % unit for block in blocks):
         raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
     states = [one.block for one in groups if one.kind == "mamba" and aligned]
     windows = [one.block for one in groups if one.kind in ("swa", "chunked")]

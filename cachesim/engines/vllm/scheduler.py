@@ -61,13 +61,14 @@ class Scheduler(Offloading):
     slots: list[Row]
     waiting: list[Row]
     running: list[Row]
+    skipped: list[Row]          # passed over in this step
     flying: deque[Step]         # scheduled steps that are not processed
     short = 0                   # blocks that the last refused request needed
 
     def schedule(self) -> Step:
         """Schedule a step."""
         self.promised.clear()
-        self.skipped: list[Row] = []
+        self.skipped = []
         step = Step(budget=self.opts.max_num_batched_tokens)
         threshold = self.rules.prefill_cap(self.opts.long_prefill_token_threshold,
                                            len(self.running) + len(self.waiting))

@@ -22,6 +22,7 @@ class Offloading(Tables):
 
     running: list[Row]
     waiting: list[Row]
+    skipped: list[Row]
 
     def start_offload(self) -> None:
         """Create an empty CPU memory."""
@@ -42,9 +43,9 @@ class Offloading(Tables):
 
     def begin_load(self, row: Row, hit: Hit, tokens: int) -> Transfer | None:
         """Begin to load tokens behind a cached prefix; None = too few blocks are free."""
-        others = [*(one for one in self.running if one.prefill), *(one for one in self.waiting if one.holds)]
-        missing = (self.needed_at_last(one) for one in others)
-        reserved = self.rules.reserve_for_prompts([*missing])
+        others = [*(one for one in self.running if one.prefill),
+                  *(one for one in (*self.skipped, *self.waiting) if one.holds)]
+        reserved = self.rules.reserve_for_prompts([*map(self.needed_at_last, others)])
         if self.allocate(row, 0, hit, 0, bool(self.running), tokens, reserved) is None:
             return None
         row.computed, row.loading = hit.n + tokens, True

@@ -35,7 +35,7 @@ class Tables(Publication):
         """Hash the complete units of a request."""
         unit, hashes, known, hash_unit = self.layout.unit, row.hashes, self.known, self.rules.hash
         width, at = unit + self.layout.spec.hashed, len(hashes) * unit
-        while at + width <= len(row.all) and (self.opts.enable_prefix_caching or self.opts.num_cpu_chunks):
+        while at + width <= len(row.all) and self.opts.hashing:
             made = hash_unit(hashes[-1] if hashes else -1, row.all[at : at + width], row.lora, row.salt)
             hashes.append(known.setdefault(made, len(known)))
             at += unit
