@@ -143,20 +143,14 @@ class Scheduler(Offloading):
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
         queue, held = [row.order for row in self.waiting], [row.holds for row in self.waiting]
         at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue, held), None)
-        row, hit = self.waiting[at], self.nothing
+        row = self.waiting[at]
         if (row.stale and not row.drop_stale) or self.is_loading(row):
             return self._pass_over(at)
-        if not row.computed:
-            hit = self.look_up(row)
-            row.junction, load = hit.junction, self.loadable(row, hit.n)
-            row.found = row.found if row.launched else hit.n + (load or 0)
-            if load:
-                made = self.begin_load(row, hit, load)
-                step.loads += [made] if made else []
-                return made is not None and self._pass_over(at)
-            if load is None:
-                return self._pass_over(at)
-        start = row.computed + hit.n
+        hit = self.nothing if row.computed else self.look_up(row)
+        load = 0 if row.computed else self.loadable(row, hit.n)
+        if load != 0:
+            return (load is None or self.begin_load(step.loads, row, hit, load)) and self._pass_over(at)
+        start, row.junction = row.computed + hit.n, hit.junction
         new = len(row.all) - start
         warm = start > 0 or not all(part.whole for part in step.parts.values())
         padded = self.rules.pad_drafts(new, k, step.prefill, warm, start + k + 2 <= self.longest)

@@ -33,23 +33,25 @@ class Offloading(Tables):
 
     def loadable(self, row: Row, local: int) -> int | None:
         """Return the tokens that a request can load behind ``local`` tokens of the pool; None = it waits."""
-        if not self.opts.num_cpu_chunks:
-            return 0
-        reads = row.task.request.cache_prompt
-        found = self.transfers.match(row.offload, row.hashes, local, len(row.all), reads)
-        if not self.decide(self.rules.wait_for_chunks(found is None), row):
-            return None
-        return self.decide(self.rules.load_chunks(found, local), row) or 0
+        found: int | None = 0
+        if self.opts.num_cpu_chunks:
+            reads = row.task.request.cache_prompt
+            found = self.transfers.match(row.offload, row.hashes, local, len(row.all), reads)
+            if self.decide(self.rules.wait_for_chunks(found is None), row):
+                self.decide(self.rules.load_chunks(found, local), row)
+        row.found = row.found if row.launched else local + (found or 0)
+        return found
 
-    def begin_load(self, row: Row, hit: Hit, tokens: int) -> Transfer | None:
-        """Begin to load tokens behind a cached prefix; None = too few blocks are free."""
+    def begin_load(self, loads: list[Transfer], row: Row, hit: Hit, tokens: int) -> bool:
+        """Begin to load tokens behind a cached prefix; return whether enough blocks are free."""
         others = [*(one for one in self.running if one.prefill),
                   *(one for one in (*self.skipped, *self.waiting) if one.holds)]
         reserved = self.rules.reserve_for_prompts([*map(self.needed_at_last, others)])
         if self.allocate(row, 0, hit, 0, bool(self.running), tokens, reserved) is None:
-            return None
+            return False
         row.computed, row.loading = hit.n + tokens, True
-        return self.transfers.load(row.offload, [table.blocks for table in row.tables], tokens)
+        loads.append(self.transfers.load(row.offload, [table.blocks for table in row.tables], tokens))
+        return True
 
     def is_loading(self, row: Row) -> bool:
         """Return whether a request waits for its load. After the load its blocks are published."""
