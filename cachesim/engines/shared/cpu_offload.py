@@ -153,8 +153,8 @@ POLICIES: Mapping[str, type[Oldest] | type[Adaptive]] = {LRU: Oldest, ARC: Adapt
 
 
 class Offload:
-    """Chunks in CPU memory: ``places`` and ``users`` by key. ``threshold``: requests that must offer a chunk before it
-    is stored, of at most ``tracked`` keys."""
+    """Chunks in CPU memory: ``places`` and ``users`` by key; the first ``fresh`` places were used. ``threshold``:
+    requests that must offer a chunk before it is stored, of at most ``tracked`` keys."""
 
     def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000) -> None:
         self.capacity, self.policy_name, self.threshold, self.tracked = chunks, policy, threshold, tracked
@@ -165,7 +165,7 @@ class Offload:
         """Forget all chunks."""
         self.policy = POLICIES[self.policy_name](self.capacity)
         self.places, self.users, self.free = dict[Key, int](), dict[Key, int](), list[int]()
-        self.fresh = [*reversed(range(self.capacity))]
+        self.fresh = 0
 
     def look_up(self, key: Key) -> str:
         """Return whether a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
@@ -197,17 +197,24 @@ class Offload:
         wanted = {*missing, *ready}
         self._record([key for key in keys if key in wanted], access)
         access.reused.update(key for key in ready if key not in access.inserted)
-        short = max(0, len(missing) - len(self.free) - len(self.fresh))
+        short = max(0, len(missing) + len(self.places) - self.capacity)
         gone = self.policy.evict(short, {key for key, n in self.users.items() if not n} - set(keys))
         if gone is None:
             return None
         for key in gone:
             self._drop(key)
         for key in missing:
-            self.places[key], self.users[key] = (self.fresh or self.free).pop(), WRITING
+            self.places[key], self.users[key] = self._place(), WRITING
             self.policy.insert(key, access)
         access.inserted.update(missing)
         return missing, [self.places[key] for key in missing], gone
+
+    def _place(self) -> int:
+        """Return a place: one that was never used, else the one that was given back last."""
+        if self.fresh == self.capacity:
+            return self.free.pop()
+        self.fresh += 1
+        return self.fresh - 1
 
     def _drop(self, key: Key) -> None:
         del self.users[key]

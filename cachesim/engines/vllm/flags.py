@@ -78,7 +78,7 @@ class Options:
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20,
                                      help="CPU memory for offload [GiB]; its chunks are modelled, see num_cpu_chunks.")
-    num_cpu_chunks: int = flag(0, least=0, most=1 << 20, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
+    num_cpu_chunks: int = flag(0, least=0, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
                                help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
     blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE",
                                  help="Blocks of a chunk, in kv_connector_extra_config.")

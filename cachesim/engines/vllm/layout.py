@@ -126,6 +126,8 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
                            cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
     late = max(0, drafts.ahead - 1)
     shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and not late
+    if opts.num_cpu_chunks and (ranks > 1 or any(one.kind not in rules.offloaded_kinds() for one in groups)):
+        raise BadInput(f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
     check_sizes(opts, groups, step, drafts.ahead if eagle | drops else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
@@ -161,8 +163,6 @@ def check_sizes(opts: Options, groups: list[Group], step: int, ahead: int) -> No
     if interval > 0 and not (sparse and interval % step == 0):
         raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of {step}" if sparse else
                        "prefix_cache_retention_interval needs a layer with a window or a state")
-    if opts.num_cpu_chunks and (opts.decode_context_parallel_size > 1 or any(one.kind != "full" for one in groups)):
-        raise BadInput("CPU offload is modelled for full attention on one device", hint="num_cpu_chunks 0")
     if opts.enable_prefix_caching and step < ahead:
         raise BadInput(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
     if any(one.kind == "chunked" and (one.drop or one.block != step) for one in groups):

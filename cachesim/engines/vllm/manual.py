@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.shared.advice import larger_values, tries_of
+from cachesim.engines.shared.cpu_offload import ARC, LRU
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
@@ -33,7 +34,9 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["mamba_prefill_checkpoint_alignment"] = rng.one((0, 0, 1, 2))
     if states or "W" in model:
         server["prefix_cache_retention_interval"] = rng.one((0, 0, DENSE, 2 * step))
-    if rng.chance(30) and "K" not in model:
+    if set(model) == {"A"} and rng.chance(40):
+        server |= draw_chunks(rng)
+    elif rng.chance(30) and "K" not in model:
         server |= draw_drafts(rng, step)
     elif rng.chance(20):
         server["async_scheduling"] = True
@@ -46,6 +49,13 @@ def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
     return {"speculative_method": method, "num_speculative_tokens": k,
             "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
             "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}
+
+
+def draw_chunks(rng: Rng) -> dict[str, Any]:
+    """Draw the options of CPU offload, often with too few chunks."""
+    return {"num_cpu_chunks": rng.one((64, 16, 6, 2)), "blocks_per_chunk": rng.one((1, 1, 2, 3)),
+            "eviction_policy": rng.one((LRU, ARC)), "store_threshold": rng.one((0, 0, 2)),
+            "offload_prompt_only": rng.chance(50)}
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:

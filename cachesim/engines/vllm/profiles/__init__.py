@@ -19,6 +19,7 @@ V0_32_0 = replace(
     junction_ends=others.junction_only,
     publish_again=others.publish_overlapped,
     key_again=others.keyed_again,
+    offloaded_kinds=others.no_offloaded_kinds,
     goes_on=others.stops,
     passes_over=others.waits,
 )

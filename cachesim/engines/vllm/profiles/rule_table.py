@@ -40,6 +40,7 @@ class Rules(RuleSet):
     find_swa: Plain = lookup.find_window
     find_chunked: Plain = lookup.find_chunk
     find_mamba: Plain = lookup.find_state
+    offloaded_kinds: Plain = offload.offloaded_kinds
     wait_for_chunks: Rule = offload.wait_for_chunks
     load_chunks: Rule = offload.load_chunks
     reserve_for_prompts: Plain = offload.reserve_for_prompts

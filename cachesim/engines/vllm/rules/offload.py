@@ -10,6 +10,12 @@ from cachesim.engines.vllm.rules.sources import file, scheduler
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
 
 
+@rule("V-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))
+def offloaded_kinds() -> tuple[str, ...]:
+    """Kinds of groups whose chunks are simulated; a server with CPU offload and another kind does not start."""
+    return ("full",)
+
+
 @rule("V-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
 def wait_for_chunks(busy: bool) -> Decision:
     """A request waits while one of its transfers runs, or while a chunk that it needs is stored or loaded for another

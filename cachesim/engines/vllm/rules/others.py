@@ -8,6 +8,7 @@ from cachesim.engines.rule import Decision, Role, Source, about, rule
 from cachesim.engines.vllm.rules import sources as at
 from cachesim.engines.vllm.rules.blocks import Need, export_alone, reserve_last, states_wanted, wait_for_state
 from cachesim.engines.vllm.rules.lookup import look_at_all
+from cachesim.engines.vllm.rules.offload import connector
 from cachesim.engines.vllm.rules.schedule import EAGLE, Speculation, Split, chunk_block, schedule, split_states
 
 # Repairs, proposed by cachesim.
@@ -85,6 +86,12 @@ def publish_overlapped(drafts: int, before: int, after: int, flying: int, overla
 def keyed_again() -> bool:
     """Whether a state that has its key gets it again: siblings that find it wait for the next step."""
     return True
+
+
+@rule("V-OFF-KINDS.NONE", Role.SETUP, connector("SchedulerOffloadConfig.from_spec", "0.32.0"))
+def no_offloaded_kinds() -> tuple[str, ...]:
+    """Kinds of groups whose chunks are simulated: none, other rules choose and evict chunks in this release."""
+    return ()
 
 
 @rule("V-SCHED-SELF.STOP", Role.PREEMPT, schedule._replace(commit="0.32.0"))

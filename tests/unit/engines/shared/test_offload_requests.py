@@ -1,4 +1,5 @@
-"""Requests that store and load chunks. ``python -m tests.peers.vllm_offload_requests`` runs them beside vLLM."""
+"""Requests that store and load chunks. ``python -m tests.peers.vllm_compare --offload`` runs a server with them beside
+vLLM's."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from cachesim.engines.shared.cpu_offload import Offload
 from cachesim.engines.shared.offload_requests import OffloadClient, Transfers
 
 HASHES = [*range(100, 108)]
+BLOCKS = [*range(1, 9)]
 
 
 def server(chunks=8, per_chunk=1, caching=True):
@@ -13,12 +15,18 @@ def server(chunks=8, per_chunk=1, caching=True):
     return Transfers(Offload(chunks), [4], per_chunk, 4, caching)
 
 
-def store(transfers, tokens, end=True):
-    """Store the beginning of the prompt for a new request, in blocks 1, 2, ..."""
+def client_of(transfers, local=0, found=0):
+    """Return a client that finds so many tokens behind the local ones; it has blocks 1, 2, ..."""
     client = OffloadClient(1)
-    assert transfers.match(client, HASHES, 0, 4 * len(HASHES), reads=False) == 0
-    client.blocks[0] = [*range(1, len(HASHES) + 1)]
-    made = transfers.store(client, tokens)
+    assert transfers.match(client, HASHES, local, 4 * len(HASHES), reads=True) == found
+    client.tables = [BLOCKS]
+    return client
+
+
+def store(transfers, tokens, end=True):
+    """Store the beginning of the prompt for a new request."""
+    client = client_of(transfers)
+    made = transfers.store(client, HASHES, tokens)
     if end:
         transfers.end(made.number)
         transfers.offload.finish(client.access)
@@ -27,53 +35,53 @@ def store(transfers, tokens, end=True):
 
 def test_only_complete_chunks_are_stored_and_each_once():
     client, made = store(transfers := server(per_chunk=2), 23)
-    assert (made.keys, made.blocks) == (((101, 0), (103, 0)), (1, 2, 3, 4))
-    assert transfers.store(client, 23) is None
-    assert transfers.store(client, 24).blocks == (5, 6)
+    assert (made.keys, made.copies) == (((101, 0), (103, 0)), ((1, 0), (2, 1), (3, 2), (4, 3)))
+    assert transfers.store(client, HASHES, 23) is None
+    assert transfers.store(client, HASHES, 24).copies == ((5, 4), (6, 5))
 
 
-def test_a_stored_prefix_is_loaded_after_the_blocks_that_the_pool_holds():
+def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
     store(transfers := server(), 20)
-    client = OffloadClient(1)
-    assert transfers.match(client, HASHES, 8, 32, reads=True) == 12
+    client = client_of(transfers, 8, 12)
     made = transfers.load(client, [[1, 2, 11, 12, 13, 14]], 12)
-    assert (made.keys, made.places, made.blocks) == (((102, 0), (103, 0), (104, 0)), (2, 3, 4), (11, 12, 13))
-    client.blocks[0] = [1, 2, 11, 12, 13, 14]
+    assert (made.keys, made.copies) == (((102, 0), (103, 0), (104, 0)), ((11, 2), (12, 3), (13, 4)))
+    client.tables = [[1, 2, 11, 12, 13, 14]]
     transfers.end(made.number)
-    assert transfers.store(client, 24).blocks == (14,)
+    assert transfers.store(client, HASHES, 24).copies == ((14, 5),)
+
+
+def test_a_load_may_begin_inside_a_chunk():
+    store(transfers := server(per_chunk=2), 24)
+    made = transfers.load(client_of(transfers, 4, 20), [[1, 12, 13, 14, 15, 16]], 20)
+    assert made.copies == ((12, 1), (13, 2), (14, 3), (15, 4), (16, 5)) and len(made.keys) == 3
 
 
 def test_a_request_waits_for_chunks_that_are_written_or_loaded():
     _, made = store(transfers := server(), 20, end=False)
-    first, second = OffloadClient(1), OffloadClient(1)
-    assert transfers.match(first, HASHES, 0, 32, reads=True) is None
+    client_of(transfers, found=None)
     transfers.end(made.number)
-    assert transfers.match(first, HASHES, 0, 32, reads=True) == 20
+    first = client_of(transfers, found=20)
     load = transfers.load(first, [[*range(11, 19)]], 20)
-    assert transfers.match(second, HASHES, 0, 32, reads=True) is None
+    client_of(transfers, found=None)
     assert transfers.match(first, HASHES, 0, 32, reads=True) is None
     transfers.end(load.number)
-    assert transfers.match(second, HASHES, 0, 32, reads=True) == 20
+    client_of(transfers, found=20)
+
+
+def test_a_request_that_reads_nothing_does_not_wait():
+    client, _ = store(transfers := server(), 20, end=False)
+    assert transfers.match(client, HASHES, 0, 32, reads=False) == 0
 
 
 def test_without_prefix_caching_two_requests_load_the_same_chunks():
     store(transfers := server(caching=False), 20)
-    transfers.match(client := OffloadClient(1), HASHES, 0, 32, reads=True)
-    transfers.load(client, [[*range(11, 19)]], 20)
-    assert transfers.match(OffloadClient(1), HASHES, 0, 32, reads=True) == 20
+    transfers.load(client_of(transfers, found=20), [[*range(11, 19)]], 20)
+    client_of(transfers, found=20)
 
 
 def test_a_store_without_room_is_offered_again():
     client, made = store(transfers := server(chunks=2), 8, end=False)
-    assert transfers.store(client, 16) is None
+    assert transfers.store(client, HASHES, 16) is None
     transfers.end(made.number)
-    later = transfers.store(client, 16)
-    assert (later.keys, later.evicted) == (((102, 0), (103, 0)), ((101, 0), (100, 0)))
-
-
-def test_a_reset_forgets_chunks_and_ends_what_is_open():
-    client, made = store(transfers := server(), 20, end=False)
-    transfers.reset([client])
-    transfers.end(made.number)
-    assert not transfers.offload.places
-    assert len(transfers.store(client, 20).keys) == 5
+    later = transfers.store(client, HASHES, 16)
+    assert (later.keys, later.evicted) == (((102, 0), (103, 0)), 2)

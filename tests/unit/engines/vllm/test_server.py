@@ -130,8 +130,7 @@ def test_a_request_that_does_not_fit_is_refused():
     ("A", {"prefix_cache_retention_interval": 16}, "needs a layer"),
     ("A", {"speculative_method": "eagle"}, "given together"),
     ("GA", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not computed"),
-    ("GA", {"prefix_match_unit": 3}, "does not divide"), ("A", {"kv_transfer_config": "{}"}, "KV connectors"),
-    ("A", {"kv_offloading_size": 4}, "CPU offload"),
+    ("GA", {"prefix_match_unit": 3}, "does not divide"), ("A", {"kv_transfer_config": "{}"}, "kv_transfer_config"),
 ])  # fmt: skip
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):

@@ -1,0 +1,150 @@
+"""CPU offload behind vLLM's server: what is stored, loaded, waited for, and refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.base import Request
+from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.server import Server
+from cachesim.events import Decided
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
+
+NEW = "vllm@0.33.0"
+SMALL = {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}
+
+
+def judged(line, **server):
+    return run_judged(from_line(line, model="A", profiles=(NEW,), server={**SMALL, **server}), NEW)
+
+
+def sources(run):
+    return [one.answer.reused for one in run.requests]
+
+
+def test_a_prompt_that_the_pool_lost_is_loaded_but_for_its_last_token():
+    run = judged("A15/B19/A/A")
+    assert run.verdict.holds
+    assert sources(run) == [{}, {}, {"chunk": 12}, {"block": 12}]
+    assert run.requests[2].answer.prompt_n == 3
+    assert sources(judged("A16/B19/A"))[2] == {"chunk": 15}
+    assert sources(judged("A15/B19/A", num_cpu_chunks=0))[2] == {}
+
+
+@pytest.mark.parametrize("server, found", [({}, 4), ({"offload_prompt_only": False}, 8), ({"blocks_per_chunk": 2}, 0)])
+def test_complete_chunks_of_prompts_are_stored_and_those_of_answers_if_asked(server, found):
+    run = judged("A5>r6/B19/A.r", **server)
+    assert run.verdict.holds and run.requests[2].answer.cache_n == found
+
+
+@pytest.mark.parametrize("policy, kept", [("lru", {}), ("arc", {"chunk": 3})])
+def test_chunks_that_came_back_once_stay_longer_with_arc(policy, kept):
+    run = judged("A4/B19/A/C16/D16/A", num_cpu_chunks=5, eviction_policy=policy)
+    assert run.verdict.holds and sources(run)[-1] == kept
+
+
+@pytest.mark.parametrize("threshold, found", [(0, 12), (1, 12), (2, 0)])
+def test_a_chunk_is_stored_at_the_offer_of_the_threshold(threshold, found):
+    assert judged("A15/B19/A", store_threshold=threshold).requests[2].answer.cache_n == found
+
+
+def test_a_request_waits_for_chunks_that_another_one_loads():
+    run = judged("A15/B19/A/A{together}")
+    assert run.verdict.holds and sources(run)[2:] == [{"chunk": 12}, {"block": 12}]
+    waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "V-OFF-WAIT"]
+    assert [event.value for event in waits if event.slot == 3][:2] == [False, True]
+
+
+def server(**flags):
+    return ENGINE.start(NEW, "A", {**SMALL, **flags}, "provenance")
+
+
+def finished(server: Server, *prompts: tuple[int, ...]):
+    answers = [server.submit(Request(prompt, 1, forced=(7,))) for prompt in prompts]
+    while not server.idle:
+        server.take_tasks()
+        server.update()
+    return answers
+
+
+def test_a_request_without_reading_loads_nothing():
+    served = server()
+    finished(served, FIRST, SECOND)
+    answer = served.submit(Request(FIRST, 1, forced=(7,), cache_prompt=False))
+    finished(served)
+    assert answer.done and not answer.reused and answer.prompt_n == 15
+
+
+FIRST, SECOND = tuple(range(100, 115)), tuple(range(200, 219))
+
+
+def test_all_transfers_end_with_the_last_request():
+    served = server()
+    finished(served, FIRST)
+    assert not served.transfers.open and not served.ended
+    assert len(served.transfers.offload.places) == 3
+    served.check()
+
+
+def loading():
+    """Return a server whose third request has begun to load."""
+    served = server()
+    finished(served, FIRST, SECOND)
+    served.submit(Request(FIRST, 1, forced=(7,)))
+    served.take_tasks()
+    step = served.schedule()
+    served.evaluate(step)
+    return served, step
+
+
+def test_a_request_that_loads_has_no_tokens_in_a_step_and_holds_its_blocks():
+    served, step = loading()
+    row = served.slots[2]
+    assert not step.parts and row.loading and row.holds and [len(table.blocks) for table in row.tables] == [3]
+    assert [len(made.copies) for made in step.loads] == [3]
+    assert served.pool.find(row.hashes[0], (0,)) is None            # published after the load
+    served.end_transfers([step.loads[0].number])
+    assert served.schedule().parts[2].start == 12
+    assert served.pool.find(row.hashes[0], (0,))
+
+
+def test_blocks_of_an_aborted_request_stay_until_its_load_ends():
+    served, step = loading()
+    free = len(served.pool.free)
+    served.abort(served.slots[2])
+    assert len(served.pool.free) == free and served.aborted
+    served.check()
+    served.end_transfers([step.loads[0].number])
+    assert len(served.pool.free) == free + 3 and not served.aborted
+    served.check()
+
+
+def test_a_load_leaves_the_blocks_that_prompts_in_progress_miss():
+    served = server(num_gpu_blocks=9, num_cpu_chunks=64, max_num_batched_tokens=8, scheduler_reserve_full_isl=False)
+    finished(served, FIRST, SECOND, tuple(range(300, 320)))
+    for prompt in (tuple(range(400, 424)), FIRST):                  # six blocks, four of them missing after a step
+        served.submit(Request(prompt, 1, forced=(7,)))
+    served.take_tasks()
+    served.update()
+    assert not served.slots[4].loading and served.slots[3].computed == 8
+    finished(served)
+    assert served.slots[4].task.answer.reused == {"chunk": 12}
+
+
+@pytest.mark.parametrize("model, flags, told", [
+    ("W8", {}, "with these groups"), ("GA", {}, "with these groups"),
+    ("A", {"decode_context_parallel_size": 2}, "with these groups"),
+    ("A", {"async_scheduling": True}, "async_scheduling is not modelled"),
+    ("A", {"speculative_method": "ngram", "num_speculative_tokens": 1}, "with drafts"),
+    ("A", {"kv_offloading_size": 4.0}, "num_cpu_chunks"),
+])  # fmt: skip
+def test_what_is_not_modelled_is_refused(model, flags, told):
+    with pytest.raises(BadInput, match=told):
+        ENGINE.start(NEW, model, {"num_cpu_chunks": 16, **flags}, "none")
+
+
+def test_chunks_of_older_releases_are_refused():
+    with pytest.raises(BadInput, match=r"vllm@0\.32\.0"):
+        ENGINE.start("vllm@0.32.0", "A", {"num_cpu_chunks": 16}, "none")
