@@ -148,3 +148,9 @@ def test_what_is_not_modelled_is_refused(model, flags, told):
 def test_chunks_of_older_releases_are_refused():
     with pytest.raises(BadInput, match=r"vllm@0\.32\.0"):
         ENGINE.start("vllm@0.32.0", "A", {"num_cpu_chunks": 16}, "none")
+
+
+def test_chunks_of_an_ended_request_are_copied_before_another_one_writes_in_their_blocks():
+    """The store of Y has no room until it ended; in that step Z takes all blocks."""
+    run = judged("X12/Y8>y2{together}/Z23{together}/Y", num_gpu_blocks=7, num_cpu_chunks=3)
+    assert run.verdict.holds and sources(run)[3] == {"chunk": 7}
