@@ -15,35 +15,23 @@ V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 
 V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
-    speculation=others.speculation_drops,
-    junction_ends=others.junction_only,
-    publish_again=others.publish_overlapped,
-    key_again=others.keyed_again,
-    goes_on=others.stops,
-    passes_over=others.waits,
+    speculation=others.speculation_drops, junction_ends=others.junction_only,
+    publish_again=others.publish_overlapped, key_again=others.keyed_again,
+    goes_on=others.stops, passes_over=others.waits,
 )
 
 V0_31_0 = replace(
     V0_32_0, name="vllm@0.31.0", build="2026-10-05", source="vLLM 0.31.0 (PyPI)",
-    states_align=schedule.states_at_blocks,
-    reach=others.reach_prompt,
-    partial_rows=others.partial_rows_end,
-    checkpoint=others.checkpoint_unit,
-    keeps_inside=others.keep_own,
-    state_tail=others.state_tail_end,
-    states_needed=others.states_needed_fresh,
-    left_behind=others.left_behind_alone,
-    last_boundary=others.last_boundary_whole,
-    start_column=others.start_column_smallest,
+    states_align=schedule.states_at_blocks, reach=others.reach_prompt, partial_rows=others.partial_rows_end,
+    checkpoint=others.checkpoint_unit, keeps_inside=others.keep_own, state_tail=others.state_tail_end,
+    states_needed=others.states_needed_fresh, left_behind=others.left_behind_alone,
+    last_boundary=others.last_boundary_whole, start_column=others.start_column_smallest,
 )
 
 V0_30_0 = replace(
     V0_31_0, name="vllm@0.30.0", build="2026-09-22", source="vLLM 0.30.0 (PyPI)",
-    prefill_cap=others.prefill_cap_always,
-    reserves_inside=others.reserve_every,
-    keeps_inside=others.keep_end,
-    state_tail=others.state_tail_own,
-    states_needed=others.states_needed_set,
+    prefill_cap=others.prefill_cap_always, reserves_inside=others.reserve_every, keeps_inside=others.keep_end,
+    state_tail=others.state_tail_own, states_needed=others.states_needed_set,
 )
 
 SPLIT_0_23_0 = replace(
@@ -53,14 +41,9 @@ SPLIT_0_23_0 = replace(
 )
 
 REPAIRED = replace(
-    V0_33_0, name="vllm@0.33.0-repaired",
-    source="vLLM 0.33.0 without its known faults, proposed by cachesim",
-    look_at=others.look_at_known,
-    wait_for_state=others.wait_for_copy,
-    chunk_block=others.chunk_block_of_states,
-    split=others.split_in_block,
-    reserves_inside=others.reserve_in_prompt,
-    exports_inside=others.export_reserved,
+    V0_33_0, name="vllm@0.33.0-repaired", source="vLLM 0.33.0 without its known faults, proposed by cachesim",
+    look_at=others.look_at_known, wait_for_state=others.wait_for_copy, chunk_block=others.chunk_block_of_states,
+    split=others.split_in_block, reserves_inside=others.reserve_in_prompt, exports_inside=others.export_reserved,
 )
 
 PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0, V0_31_0, V0_30_0, REPAIRED, SPLIT_0_23_0)}

@@ -17,9 +17,6 @@ Plain = Callable[..., Any]
 class Rules(RuleSet):
     """A version. ``find_``, ``mask_``: rules of a kind of group."""
 
-    name: str
-    build: str
-    source: str
     states_align: Plain = schedule.states_at_ends
     speculation: Plain = schedule.speculation
     scheduler_block: Plain = schedule.scheduler_block

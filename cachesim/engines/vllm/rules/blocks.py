@@ -108,7 +108,7 @@ def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
 @rule("V-MAM-8.POSITION", Role.PLAN, at.interface("get_mamba_prefill_checkpoint_position"))
 def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return int(last_boundary(tokens, align, drop, lookahead))
+    return last_boundary(tokens, align, drop, lookahead)
 
 
 @rule("V-MAM-8.RESERVE", Role.PLAN, at.groups("MambaManager._needs_internal_checkpoint"))
@@ -203,13 +203,18 @@ class Mask(NamedTuple):
     window: int
     drop: bool
 
-    def kept(self, need: int, shift: int, spaced: list[bool]) -> list[bool]:
-        """Return ``spaced`` with the ``need`` blocks before each end, which is ``shift`` blocks further."""
-        for end in self.ends:
+    def kept(self, need: int, shift: int) -> list[bool] | None:
+        """Return which blocks are kept, None = all: ``need`` blocks before each kept length, shifted by ``shift``."""
+        spaced, dense = self.interval != 0, self.interval == DENSE
+        per = (self.align if dense else self.interval) // self.block
+        if spaced and need >= per:
+            return None
+        kept = [spaced and i >= shift and (i - shift) % per >= per - need for i in range(self.first, self.last)]
+        for end in () if dense else self.ends:
             stop = end // self.align * self.align // self.block + shift
             for i in range(max(self.first, stop - need), min(self.last, stop)):
-                spaced[i - self.first] = True
-        return spaced
+                kept[i - self.first] = True
+        return kept
 
 
 @rule("V-PUB-4.ALL", Role.PLAN, at.groups("SingleTypeKVCacheManager.reachable_block_mask"))
@@ -221,21 +226,13 @@ def keep_all(ask: Mask) -> list[bool] | None:
 @rule("V-PUB-4.WINDOW", Role.PLAN, at.groups("SlidingWindowManager.reachable_block_mask"))
 def keep_window(ask: Mask) -> list[bool] | None:
     """Windows: the blocks that a window needs before each length at which a request may resume."""
-    need, shift = window_blocks(ask.window, ask.block, ask.drop), int(ask.drop)
-    per = (ask.align if ask.interval == DENSE else ask.interval) // ask.block
-    if ask.align % ask.block or (ask.interval and need >= per):
-        return None
-    spaced = [ask.interval != 0 and i >= shift and (i - shift) % per >= per - need for i in range(ask.first, ask.last)]
-    return spaced if ask.interval == DENSE else ask.kept(need, shift, spaced)
+    return None if ask.align % ask.block else ask.kept(window_blocks(ask.window, ask.block, ask.drop), int(ask.drop))
 
 
 @rule("V-PUB-4.STATE", Role.PLAN, at.groups("MambaManager.reachable_block_mask"))
 def keep_states(ask: Mask) -> list[bool] | None:
     """States: those at lengths at which a request may resume, and at every interval."""
-    per = ask.interval // ask.block
-    if ask.interval == DENSE or (ask.interval and per <= 1):
-        return None
-    return ask.kept(1, 0, [ask.interval != 0 and (i + 1) % per == 0 for i in range(ask.first, ask.last)])
+    return None if ask.interval == DENSE else ask.kept(1, 0)
 
 
 @rule("V-PUB-5", Role.PLAN, at.groups("FullAttentionManager._cache_partial_tail_block"))

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Sequence
 
-from cachesim.engines.rule import Decision, Role, Source, about, rule
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.rule_set import instead_of
+from cachesim.engines.vllm.rules import blocks, lookup
 from cachesim.engines.vllm.rules import sources as at
-from cachesim.engines.vllm.rules.blocks import Need, export_alone, reserve_last, states_wanted, wait_for_state
-from cachesim.engines.vllm.rules.lookup import look_at_all
-from cachesim.engines.vllm.rules.schedule import EAGLE, Speculation, Split, chunk_block, schedule, split_states
+from cachesim.engines.vllm.rules.blocks import Need, states_needed, states_wanted
+from cachesim.engines.vllm.rules.schedule import Speculation, Split, chunk_block, schedule, speculation, split_states
 
 # Repairs, proposed by cachesim.
 
 
-def instead_of(released: Callable[..., Any]) -> Source:
-    """Return the place of a released rule as the source of the rule that replaces it."""
-    return about(released).source._replace(note="proposed by cachesim, not tried on a GPU")
-
-
-@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(lookup.look_at_all))
 def look_at_known(most: int, known: int) -> int:
     """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
     return min(most, known)
 
 
-@rule("V-MAM-6.COPY", Role.CONSULT, instead_of(wait_for_state))
+@rule("V-MAM-6.COPY", Role.CONSULT, instead_of(blocks.wait_for_state))
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
     """A request waits if it needs a state, or a copy of a block, that this step computes. Returns whether it starts."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
@@ -46,13 +42,13 @@ def split_in_block(ask: Split) -> Decision:
     return Decision(found.value, found.because)
 
 
-@rule("V-MAM-8.RESERVE.PROMPT", Role.PLAN, instead_of(reserve_last))
+@rule("V-MAM-8.RESERVE.PROMPT", Role.PLAN, instead_of(blocks.reserve_last))
 def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
     """Like `V-MAM-8.RESERVE`, but not in a step with drafted tokens, whose hashes do not exist yet."""
-    return end <= prefill_end and bool(reserve_last(end, prefill_end, interval))
+    return end <= prefill_end and blocks.reserve_last(end, prefill_end, interval)
 
 
-@rule("V-WORK-6.RESERVED", Role.CREATE, instead_of(export_alone))
+@rule("V-WORK-6.RESERVED", Role.CREATE, instead_of(blocks.export_alone))
 def export_reserved(reserved: bool) -> bool:
     """Whether the worker writes the state inside a chunk: only into a block that the scheduler reserved."""
     return reserved
@@ -64,9 +60,7 @@ def export_reserved(reserved: bool) -> bool:
 @rule("V-SPEC-1.DROP", Role.SETUP, at.config("use_eagle_block_drop", "0.32.0"))
 def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
     """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
-    if method not in EAGLE:
-        return Speculation(k if method == "draft_model" else 0, 0, 0, False)
-    return Speculation(k, k if modules else 1, 0, True)
+    return speculation(method, k, modules, caching, drop=True)
 
 
 @rule("V-PUB-3.JUNCTION.ONE", Role.PLAN, at.groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0"))
@@ -118,7 +112,7 @@ def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
 @rule("V-MAM-8.POSITION.UNIT", Role.PLAN, at.interface("get_mamba_prefill_checkpoint_position", "0.31.0"))
 def checkpoint_unit(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
-    return max((tokens - 1) // unit * unit - (unit if drop else 0), 0)
+    return last_boundary_whole(tokens - 1, unit, drop, lookahead)
 
 
 @rule("V-MAM-8.END.WHOLE", Role.PLAN, at.scheduler("_mamba_block_aligned_split", "0.31.0"))
@@ -142,8 +136,7 @@ def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, j
 @rule("V-MAM-2.SCRATCH", Role.NEED, at.groups("MambaManager.get_num_blocks_to_allocate", "0.31.0"))
 def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but with new scratch blocks beside a state inside the chunk."""
-    most = 1 + ask.partial + checkpoint + (scratch if checkpoint or not begun else 0)
-    return min(states_wanted(ask, scratch), most) + ask.idle
+    return states_needed(ask, scratch, begun and not checkpoint, checkpoint)
 
 
 @rule("V-MAM-3.STAY", Role.PLAN, at.groups("MambaManager.allocate_new_blocks", "0.31.0"))
@@ -183,7 +176,7 @@ def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: b
 @rule("V-MAM-7.OWN", Role.PUBLISH, at.groups("MambaManager._cache_partial_tail_block", "0.30.0"))
 def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
     """Like `V-MAM-7.END`; the last hash is one earlier only for the group of the drafter's layers."""
-    return block != unit and tokens % block != 0 and (tokens == own_end or junction)
+    return state_tail_end(tokens, own_end, own_end, unit, block, junction)
 
 
 @rule("V-MAM-2.SET", Role.NEED, at.groups("MambaManager.get_num_blocks_to_allocate", "0.30.0"))
