@@ -143,19 +143,17 @@ class RuleSet(Version, ABC):
             {name: leaves.get(name) for name in names if name not in whole}
         )
 
-    def changed(self, values: Mapping[str, object]) -> Self:
+    def changed(self, values: Mapping[str, Any]) -> Self:
         """Return this version with other values in these fields; fields of a table are written ``table.field``."""
         if not values:
             return self
-        inner: dict[str, dict[str, object]] = {}
+        inner: dict[str, dict[str, Any]] = {}
         for name in (name for name in values if "." in name):
             outer, _, field = name.partition(".")
             inner.setdefault(outer, {})[field] = values[name]
         plain = {name: value for name, value in values.items() if "." not in name}
         tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
-        table: Any = self
-        made: Self = replace(table, **plain, **tables)
-        return made
+        return replace(self, **plain, **tables)
 
 
 def instead_of(released: Callable[..., Any]) -> Source:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.contract import RuleSet
 from cachesim.engines.rule import Decision
-from cachesim.engines.vllm.rules import blocks, lookup, schedule
+from cachesim.engines.vllm.rules import blocks, lookup, schedule, states
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
@@ -42,18 +42,18 @@ class Rules(RuleSet):
     leave_lookahead: Plain = schedule.leave_lookahead
     reserve: Plain = blocks.reserve
     needed: Plain = blocks.blocks_needed
-    states_needed: Plain = blocks.states_needed
-    state_inside: Plain = blocks.state_inside
-    last_boundary: Plain = blocks.last_boundary
-    checkpoint: Plain = blocks.checkpoint
-    reserves_inside: Plain = blocks.reserve_last
-    left_behind: Plain = blocks.left_behind
-    start_column: Plain = blocks.start_column
-    exports_inside: Plain = blocks.export_alone
-    keeps_inside: Plain = blocks.keep_inside
-    state_tail: Plain = blocks.state_tail
-    key_again: Plain = blocks.keyed_once
-    wait_for_state: Rule = blocks.wait_for_state
+    states_needed: Plain = states.states_needed
+    state_inside: Plain = states.state_inside
+    last_boundary: Plain = states.last_boundary
+    checkpoint: Plain = states.checkpoint
+    reserves_inside: Plain = states.reserve_last
+    left_behind: Plain = states.left_behind
+    start_column: Plain = states.start_column
+    exports_inside: Plain = states.export_alone
+    keeps_inside: Plain = states.keep_inside
+    state_tail: Plain = states.state_tail
+    key_again: Plain = states.keyed_once
+    wait_for_state: Rule = states.wait_for_state
     admit: Rule = schedule.admit
     preempt: Rule = schedule.preempt
     goes_on: Plain = schedule.goes_on

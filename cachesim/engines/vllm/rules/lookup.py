@@ -11,6 +11,7 @@ from math import lcm
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Role, rule
+from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 
@@ -129,10 +130,23 @@ def look_at_all(most: int, known: int) -> int:
     return most
 
 
+@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+def look_at_known(most: int, known: int) -> int:
+    """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
+    return min(most, known)
+
+
 @rule("V-LOOK-3.REACH", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known
+
+
+@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+def reach_prompt(most: int, known: int) -> int:
+    """The block behind a prefix that is dropped must end before the last token, too."""
+    return most
 
 
 @rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
