@@ -38,7 +38,7 @@ METRICS: Mapping[str, str] = {
     "num_requests_running": "requests in the running batch",
     "num_requests_waiting": "requests that wait for admission",
 }
-"""Metrics by name; ``_total``, a counter since the start of the server, is no part of the name of its lines."""
+"""Metrics by name. A counter since the start of the server ends in ``_total``, the kind of its lines does not."""
 LINES = (
     *_STATUS,
     Line("iteration", "{}Iteration({iteration}): {prefills} context requests, {prompt_n} context tokens, {} KV cache "
