@@ -142,8 +142,7 @@ def reach_known(most: int, known: int) -> int:
     return known
 
 
-@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX,
-      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
 def reach_prompt(most: int, known: int) -> int:
     """The block behind a prefix that is dropped must end before the last token, too."""
     return most
