@@ -152,7 +152,7 @@ def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest:
         return ResolvedName(base, f"{name} -> {base}{_in_force(engine, base)}", found.notes)
     sources = dict.fromkeys(change.source or change.field for change in found.changes)
     label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
-    rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")  # type: ignore[type-var]
+    rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")
     registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
     return ResolvedName(full, f"{name} -> {label}", found.notes, composed=True)
 

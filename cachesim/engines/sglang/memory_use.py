@@ -10,7 +10,6 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
@@ -58,10 +57,9 @@ def use(ask: Ask) -> MemoryUse:
     slots = zip((ROWS, WINDOWS, STATES), (full, window, state),
                 slots_in(ask, full, window, state) if ask.room else given, strict=True)  # fmt: skip
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
-    pool, rules = {part.name: part.number for part in parts}, ask.rules
+    pool = {part.name: part.number for part in parts}
     if options["enable_hierarchical_cache"] and not ask.room:
-        assert isinstance(rules, Rules)
-        copies = rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
+        copies = ask.rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
         parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
     return MemoryUse(full, window, state, 0, parts, pool, True)
 

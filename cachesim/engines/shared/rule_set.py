@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Mapping, Set  # a check against typing's names is slow
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import AbstractSet, Any, Collection, NamedTuple, Self, Sequence
+from typing import AbstractSet, Any, Callable, Collection, NamedTuple, Self, Sequence
 
-from cachesim.engines.rule import about
+from cachesim.engines.rule import Source, about
 
 
 class Change(NamedTuple):
@@ -33,13 +33,18 @@ DESCRIPTION_FIELDS = frozenset({"name", "build", "source", "ended", "inferred", 
 """Fields that describe a version and affect no decision."""
 
 
-class RuleSet(ABC):
-    """A version of an engine, a base class of frozen dataclasses. A field is a rule, a number, or a table: a frozen
-    dataclass whose fields are addressed as ``table.field``."""
+@dataclass(frozen=True)
+class Version:
+    """What identifies a version: the first fields of every rule set."""
 
     name: str
     build: str
     source: str
+
+
+class RuleSet(Version, ABC):
+    """A version of an engine, a base class of frozen dataclasses. A field is a rule, a number, or a table: a frozen
+    dataclass whose fields are addressed as ``table.field``."""
 
     inferred: tuple[str, ...] = ()                                   # fields never observed on a real server
     ended: Mapping[str, str] = MappingProxyType({})                  # field -> change that ended it, unless in its rule
@@ -138,19 +143,22 @@ class RuleSet(ABC):
             {name: leaves.get(name) for name in names if name not in whole}
         )
 
-    def changed(self, values: Mapping[str, object]) -> Self:
+    def changed(self, values: Mapping[str, Any]) -> Self:
         """Return this version with other values in these fields; fields of a table are written ``table.field``."""
         if not values:
             return self
-        inner: dict[str, dict[str, object]] = {}
+        inner: dict[str, dict[str, Any]] = {}
         for name in (name for name in values if "." in name):
             outer, _, field = name.partition(".")
             inner.setdefault(outer, {})[field] = values[name]
         plain = {name: value for name, value in values.items() if "." not in name}
         tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
-        table: Any = self
-        made: Self = replace(table, **plain, **tables)
-        return made
+        return replace(self, **plain, **tables)
+
+
+def instead_of(released: Callable[..., Any]) -> Source:
+    """Return the source of a proposed rule: the place of the released rule that it replaces."""
+    return about(released).source._replace(note="proposed by cachesim, not tried on a GPU")
 
 
 def is_table(value: object) -> bool:

@@ -62,8 +62,7 @@ def stated_groups(text: str, spec: Spec) -> list[Group]:
         if found is None:
             raise BadInput(f"kv_groups: {quoted(word)} is not a group", hint="for example A/16 W8/16 S/64e")
         letter, size, block, eagle = found.groups()
-        kind = "A" if letter == "R" else letter
-        mine = left.get((kind, 0 if letter == "R" else int(size or 0)), [])
+        mine = left.get(("A", 0) if letter == "R" else (letter, int(size or 0)), [])
         take = -(-len(mine) // [other.partition("/")[0] for other in words[i:]].count(word.partition("/")[0]))
         layers, mine[:take] = tuple(mine[:take]), []
         groups.append(Group(i, KINDS[letter], int(block), int(size or 0), bool(eagle), layers))
@@ -98,13 +97,12 @@ def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
 
 def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     """Return the layout of a server. Raises BadInput for sizes with which the server does not start."""
-    caching, k = opts.enable_prefix_caching, opts.num_speculative_tokens
-    drafts = rules.speculation(opts.speculative_method, k, opts.multi_module_mtp, caching,
+    caching, ranks = opts.enable_prefix_caching, opts.decode_context_parallel_size
+    drafts = rules.speculation(opts.speculative_method, opts.num_speculative_tokens, opts.multi_module_mtp, caching,
                                opts.disable_lookahead_block_hashes)
     most = opts.max_model_len or longest(opts, spec)
-    groups = stated_groups(opts.kv_groups or made_groups(opts, spec, drafts.ahead > 0, most), spec)
-    ranks = opts.decode_context_parallel_size
-    groups = [one._replace(block=one.block * (1 if one.kind == "mamba" else ranks)) for one in groups]
+    stated = stated_groups(opts.kv_groups or made_groups(opts, spec, drafts.ahead > 0, most), spec)
+    groups = [one if one.kind == "mamba" else one._replace(block=one.block * ranks) for one in stated]
     blocks = [one.block for one in groups]
     step, at_ends = rules.scheduler_block(blocks), rules.states_align(opts.mamba_cache_mode)
     if at_ends is None:
@@ -130,8 +128,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
         raise BadInput(f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
     check_sizes(opts, groups, step, drafts.ahead if eagle | drops else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
-                  rules.chunk_block([one.block // (1 if one.kind == "mamba" else ranks) for one in groups], states),
-                  most, drafts, late, shared, any(one.align for one in groups))
+                  rules.chunk_block([one.block for one in stated], states), most, drafts, late, shared, bool(states))
 
 
 def longest(opts: Options, spec: Spec) -> int:

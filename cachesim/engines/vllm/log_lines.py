@@ -27,20 +27,18 @@ _STATUS = tuple(
 """Status lines. Parts without a number are left out by the server; the longest template that fits is first."""
 
 METRICS: Mapping[str, str] = {
-    "prefix_cache_queries": "tokens of admitted requests that were looked up in the prefix cache",
-    "prefix_cache_hits": "tokens of admitted requests that were found in the prefix cache",
-    "external_prefix_cache_queries": "tokens that were looked up at a KV connector",
-    "external_prefix_cache_hits": "tokens that a KV connector supplied",
-    "num_preemptions": "preemptions; a preempted request is evaluated again, except blocks that are still cached",
-    "prompt_tokens": "prompt tokens of requests whose prefill is complete, cached or not",
-    "prompt_tokens_cached": "prompt tokens that were not evaluated (local and external cache)",
-}
-"""Counters since the start of the server, by name."""
-GAUGES: Mapping[str, str] = {
+    "prefix_cache_queries_total": "tokens of admitted requests that were looked up in the prefix cache",
+    "prefix_cache_hits_total": "tokens of admitted requests that were found in the prefix cache",
+    "external_prefix_cache_queries_total": "tokens that were looked up at a KV connector",
+    "external_prefix_cache_hits_total": "tokens that a KV connector supplied",
+    "num_preemptions_total": "preemptions; a preempted request is evaluated again, except blocks that are still cached",
+    "prompt_tokens_total": "prompt tokens of requests whose prefill is complete, cached or not",
+    "prompt_tokens_cached_total": "prompt tokens that were not evaluated (local and external cache)",
     "kv_cache_usage_perc": "share of the blocks that requests use now, 0 to 1",
     "num_requests_running": "requests in the running batch",
     "num_requests_waiting": "requests that wait for admission",
 }
+"""Metrics by name. A counter since the start of the server ends in ``_total``, the kind of its lines does not."""
 LINES = (
     *_STATUS,
     Line("iteration", "{}Iteration({iteration}): {prefills} context requests, {prompt_n} context tokens, {} KV cache "
@@ -76,8 +74,8 @@ LINES = (
     Line("engine_died", "EngineCore encountered a fatal error."),
     # Replies that a client logged, and metrics.
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
-    *(Line(name, f'vllm:{name}_total{{}}engine="{{engine}}"{{}}}} {{{name}}}') for name in METRICS),
-    *(Line(name, f'vllm:{name}{{}}engine="{{engine}}"{{}}}} {{{name}}}') for name in GAUGES),
+    *(Line(kind, f'vllm:{name}{{}}engine="{{engine}}"{{}}}} {{{kind}}}')
+      for name in METRICS for kind in (name.removesuffix("_total"),)),
 )
 
 _ON = "--enable-prefix-caching"
@@ -112,7 +110,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "engine_died": Meaning("an exception ended the engine's core; later requests get no answer"),
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the cache (--enable-prompt-tokens-details)",
                            rules=("V-LOOK",)),
-    **{name: Meaning(f"metric: {says}") for name, says in {**METRICS, **GAUGES}.items()},
+    **{name.removesuffix("_total"): Meaning(f"metric: {says}") for name, says in METRICS.items()},
 }
 ORDINARY: Mapping[str, str] = {
     "HTTP access line": r"\S:\d+ - \S+ \d{3}\b",

@@ -14,7 +14,6 @@ from cachesim.engines.shared.agent_settings import context_needed
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16
-from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.rules.blocks import DENSE
 
 BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
@@ -44,9 +43,8 @@ def use(ask: Ask) -> MemoryUse:
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     block = (full + window) // len([*model.full, *model.windows]) * layers * size
     blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
-    most, rules = options["max_model_len"] or context_of(ask), ask.rules
-    assert isinstance(rules, Rules)
-    cap = rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
+    most = options["max_model_len"] or context_of(ask)
+    cap = ask.rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
     request = full_groups * -(-most // size) + window_groups * cap
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
     return MemoryUse(full, window, 0, 0, (MemoryPart("blocks", block, blocks, "blocks"),), pool, True)

@@ -50,9 +50,6 @@ class Rules(RuleSet):
     run tries every relevant value.
     """
 
-    name: str
-    build: str
-    source: str
     compare: Rule
     slot_select: Rule
     shifted: Rule

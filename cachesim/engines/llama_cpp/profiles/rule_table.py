@@ -78,9 +78,6 @@ class MediaRules:
 class Rules(RuleSet):
     """Rules and numbers of a version, in the order in which a request uses them."""
 
-    name: str
-    build: str
-    source: str
     n_swa: Rule
     ctx_pool: Rule
     slot_ctx: Rule

@@ -21,9 +21,6 @@ class Rules(RuleSet):
     """Rules of a version, in the order in which a request meets them. A version uses only one of the two generators;
     the rules of the other are copied from a neighbour and never called."""
 
-    name: str
-    build: str
-    source: str
     batchable: Rule
     mergeable: Rule
     new_cache: Rule

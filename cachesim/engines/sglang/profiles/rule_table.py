@@ -20,9 +20,6 @@ Rule = Callable[..., Decision]
 class Rules(RuleSet):
     """A version. Fields in the order in which they apply to a request."""
 
-    name: str
-    build: str
-    source: str
     waits_for_twin: Callable[..., bool] = s.waits_for_twin
     queue_order: Rule = s.queue_order
     keys_are_pairs: Callable[..., bool] = t.keys_are_pairs

@@ -6,10 +6,10 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
 from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.shared.tree_points import STATE, SWA
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
-PROPOSED = "proposed by cachesim, not tried on a GPU"
 
 
 @rule("S-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len"))
@@ -33,7 +33,7 @@ def owned_all(n: int, prompt: int, stop: int, published: int, strips: bool) -> i
     return n
 
 
-@rule("S-OWN.PUBLISHED", Role.MEMORY, source(BATCH, "Req.owned_kv_len")._replace(note=PROPOSED))
+@rule("S-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
 def owned_published(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Returns the tokens that it leaves."""
@@ -47,7 +47,7 @@ def reserve_chunk(rest: int, answer: int) -> int:
     return 0 if rest else answer
 
 
-@rule("S-RESERVE.REST", Role.ADMIT, source(POLICY, "_update_prefill_budget")._replace(note=PROPOSED))
+@rule("S-RESERVE.REST", Role.ADMIT, instead_of(reserve_chunk))
 def reserve_rest(rest: int, answer: int) -> int:
     """Each chunk of a prompt reserves slots for the rest of the prompt and for the answer. Returns the tokens that it
     reserves beyond its chunk."""

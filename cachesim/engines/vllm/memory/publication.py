@@ -9,7 +9,6 @@ from typing import Any, Sequence
 
 from cachesim.engines.shared.block_keys import UNKEYED
 from cachesim.engines.shared.block_pool import ERASED, REPLACED, BlockPool
-from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.request_queue import RequestQueue
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
@@ -21,12 +20,10 @@ from cachesim.events import Declined
 class Publication(RequestQueue):
     """The keys of blocks. ``promised``: those whose contents this step computes."""
 
-    rules: Any
     opts: Options
     layout: Layout
     pool: BlockPool
     groups: tuple[Group, ...]
-    points: PoolPoints
     promised: set[int]
     reports = True              # the server reports restore points
 

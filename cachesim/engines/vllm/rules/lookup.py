@@ -6,9 +6,12 @@ unit  tokens of a hash                        drop    the last block found is no
 
 from __future__ import annotations
 
+from itertools import takewhile
+from math import lcm
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.rule import Role, rule
+from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 
@@ -34,6 +37,10 @@ class Find(NamedTuple):
     def at(self, block: int) -> list[int] | None:
         """Return the blocks at this place. Raises IndexError if no hash is known there."""
         return self.get(self.hashes[(block + 1) * (self.block // self.unit) - 1])
+
+    def run(self, first: int, last: int) -> list[list[int]]:
+        """Return the blocks at places first .. last - 1, up to the first place without blocks."""
+        return [*takewhile(bool, map(self.at, range(first, last)))]  # type: ignore[list-item]
 
     def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
         """Return n tokens with the blocks at each place."""
@@ -123,10 +130,22 @@ def look_at_all(most: int, known: int) -> int:
     return most
 
 
+@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+def look_at_known(most: int, known: int) -> int:
+    """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
+    return min(most, known)
+
+
 @rule("V-LOOK-3.REACH", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known
+
+
+@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+def reach_prompt(most: int, known: int) -> int:
+    """The block behind a prefix that is dropped must end before the last token, too."""
+    return most
 
 
 @rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
@@ -139,11 +158,8 @@ def look_up_one(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look:
 @rule("V-FULL-1", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit"))
 def find_full(ask: Find) -> Found:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
-    places, scale = list[list[int]](), ask.block // ask.unit
-    for i in range(min(ask.most // ask.block, len(ask.hashes) // scale)):
-        if (found := ask.at(i)) is None:
-            break
-        places.append(found)
+    scale = ask.block // ask.unit
+    places = ask.run(0, min(ask.most // ask.block, len(ask.hashes) // scale))
     n = len(places) * ask.block
     if ask.fine:
         first = n // ask.align
@@ -162,15 +178,15 @@ def find_full(ask: Find) -> Found:
 def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
-    need, block, align = window_blocks(ask.size, ask.block, ask.drop), ask.block, ask.align
-    last, run, end = ask.most // block, 0, 0
+    need, step = window_blocks(ask.size, ask.block, ask.drop), lcm(ask.block, ask.align) // ask.block
+    last, run, end = ask.most // ask.block, 0, 0
     places: list[Sequence[int]] = [[0] * ask.groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)
         if found is None:
             run = 0
             continue
-        if not run and block != align and (i if ask.drop else i + 1) * block % align:
+        if not run and (i if ask.drop else i + 1) % step:
             continue
         places[i] = found
         run += 1
@@ -178,14 +194,10 @@ def find_window(ask: Find) -> Found:
         if run >= need:
             break
     else:
-        end = run
-        while block != align and end * block % align:
-            end -= 1
+        end = run // step * step
     if ask.drop and end:
-        end -= 1
-        while block != align and end * block % align:
-            end -= 1
-    return ask.found(end * block, places[:end])
+        end = (end - 1) // step * step
+    return ask.found(end * ask.block, places[:end])
 
 
 def window_blocks(window: int, block: int, drop: bool) -> int:
@@ -197,11 +209,7 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 def find_chunk(ask: Find) -> Found:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
-    places = [[0] * ask.groups] * first
-    for i in range(first, ask.most // ask.block):
-        if (found := ask.at(i)) is None:
-            break
-        places.append(found)
+    places = [[0] * ask.groups] * first + ask.run(first, ask.most // ask.block)
     return ask.found(len(places) * ask.block, places)
 
 

@@ -6,6 +6,7 @@ from math import gcd, lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import config, file, scheduler, utils
 
 EAGLE = ("eagle", "eagle3", "mtp")
@@ -47,6 +48,12 @@ def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -
     return Speculation(k, ahead, hashed, not hashed)
 
 
+@rule("V-SPEC-1.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0"))
+def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+    """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
+    return speculation(method, k, modules, caching, drop=True)
+
+
 @rule("V-SIZE-2", Role.SETUP, utils("resolve_kv_cache_block_sizes"))
 def scheduler_block(blocks: Sequence[int]) -> int:
     """Hits and publication work in a common multiple of the groups' blocks."""
@@ -57,6 +64,12 @@ def scheduler_block(blocks: Sequence[int]) -> int:
 def chunk_block(blocks: Sequence[int], states: Sequence[int]) -> int:
     """Chunks end at multiples of the smallest block, although a group of states may have larger ones."""
     return min(blocks)
+
+
+@rule("V-SIZE-1A.STATES", Role.SETUP, instead_of(chunk_block))
+def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
+    """Chunks end at multiples of the blocks of states, because a state belongs to the end of its block."""
+    return max(states, default=min(blocks))
 
 
 @rule("V-SIZE-3", Role.SETUP, utils("resolve_kv_cache_block_sizes"))
@@ -81,6 +94,12 @@ def prefill_cap(threshold: int, requests: int) -> int:
     return threshold if requests > 1 else 0
 
 
+@rule("V-SCHED-CAP.ALWAYS", Role.PLAN, scheduler("schedule", "0.30.0"), until="#57951")
+def prefill_cap_always(threshold: int, requests: int) -> int:
+    """Most tokens of a request in a step, 0 = no limit: also for a request that is alone."""
+    return threshold
+
+
 @rule("V-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
     """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Returns its
@@ -96,10 +115,22 @@ def goes_on(policy: str) -> bool:
     return policy == PRIORITY
 
 
+@rule("V-SCHED-SELF.STOP", Role.PREEMPT, scheduler("schedule", "0.32.0"))
+def stops(policy: str) -> bool:
+    """Whether the step goes on after a request preempted itself: it does not."""
+    return False
+
+
 @rule("V-SCHED-SKIP", Role.ADMIT, schedule)
 def passes_over() -> bool:
     """Whether others may start if the next request has no tokens left for the drafter's sake."""
     return True
+
+
+@rule("V-SCHED-SKIP.STOP", Role.ADMIT, scheduler("schedule", "0.32.0"))
+def waits() -> bool:
+    """Whether others may start if the next request has no tokens left for the drafter's sake: they may not."""
+    return False
 
 
 @rule("V-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
@@ -165,6 +196,25 @@ def split_states(ask: Split) -> Decision:
     stop = min((one for one in stops if start < one < end), default=end)
     return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction,
                                            "inside": ask.inside})  # fmt: skip
+
+
+@rule("V-SPLIT-1.BLOCK", Role.PLAN, instead_of(split_states))
+def split_in_block(ask: Split) -> Decision:
+    """Like `V-SPLIT-1`, but a chunk that begins inside a block ends with it, even if a state is kept further on."""
+    stop = (ask.start // ask.block + 1) * ask.block
+    if ask.start % ask.block and ask.start < ask.prefill:
+        ask = ask._replace(end=min(ask.end, stop), inside=False)
+    found = split_states(ask)
+    return Decision(found.value, found.because)
+
+
+@rule("V-SPLIT-1.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0"))
+def split_alone(ask: Split) -> Decision:
+    """Chunks end at blocks and at the last complete one, wherever prompts parted. Returns the tokens of the chunk."""
+    start, end, block, last = ask.start, ask.end, ask.block, ask.last
+    if start < ask.prefill:
+        end = start + (end - start) // block * block if end < last else last if start < last else end
+    return Decision(end - start, {"start": start, "end": end, "last": last})
 
 
 @rule("V-SCHED-LAST", Role.END, schedule)
