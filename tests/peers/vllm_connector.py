@@ -18,11 +18,9 @@ ROW = 2 * 4                  # bytes of a token of a group: key and value, one n
 def connect(settings, config):
     """Add the connector of a header to the settings of the scheduler."""
     told = config["offload"]
-    page = sum(ROW * group["block_size"] for group in config["groups"]) * told["per_chunk"]
+    page = sum(ROW * group["block_size"] for group in config["groups"]) * told["blocks_per_chunk"]
     page += -page % CPUOffloadingSpec.BLOCK_SIZE_ALIGNMENT
-    extra = {"cpu_bytes_to_use": told["chunks"] * page, "blocks_per_chunk": told["per_chunk"],
-             "eviction_policy": told["policy"], "store_threshold": told["threshold"],
-             "offload_prompt_only": told["prompt_only"]}  # fmt: skip
+    extra = {**told, "cpu_bytes_to_use": told["num_cpu_chunks"] * page}
     settings.kv_transfer_config = SimpleNamespace(
         kv_connector="OffloadingConnector", kv_connector_module_path=None, engine_id="one", is_kv_consumer=True,
         is_kv_producer=True, kv_load_failure_policy="recompute", kv_connector_extra_config=extra)  # fmt: skip

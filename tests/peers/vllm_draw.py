@@ -135,8 +135,9 @@ def draw_offload(rng):
     least = 2 + sum(-(-config["max_model_len"] // group["block_size"]) for group in config["groups"])
     config["num_blocks"] = max(config["num_blocks"] * 2 // 3, least)
     return config | {"offload": {
-        "chunks": rng.randint(1, 40), "per_chunk": rng.choice((1, 1, 2, 3)), "policy": rng.choice(("lru", "arc")),
-        "threshold": rng.choice((0, 0, 0, 2)), "prompt_only": rng.random() < 0.5, "late": rng.choice((0, 0.6, 0.9))}}
+        "num_cpu_chunks": rng.randint(1, 40), "blocks_per_chunk": rng.choice((1, 1, 2, 3)),
+        "eviction_policy": rng.choice(("lru", "arc")), "store_threshold": rng.choice((0, 0, 0, 2)),
+        "offload_prompt_only": rng.random() < 0.5}, "late": rng.choice((0, 0.6, 0.9))}
 
 
 def record(seed, prepare=RealServer, draw=draw_config):
@@ -193,7 +194,7 @@ class Client:
         if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):
             told = [name for name, tokens in server.pending[0][1].items() if tokens]
             self.idle *= not told
-            ended = server.jobs.drawn(rng, server.config["offload"]["late"]) if server.jobs else ()
+            ended = server.jobs.drawn(rng, server.config["late"]) if server.jobs else ()
             return server.update(lambda: draw_drafts(rng, server, told), ended)
         step = server.schedule()
         self.idle = 0 if step["run"] else self.idle + 1

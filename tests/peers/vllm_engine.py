@@ -147,7 +147,7 @@ class RealServer:
             "align_split": self.scheduler.need_mamba_block_aligned_split,
         }  # fmt: skip
         self.config, self.requests = config, requests
-        self.jobs = Jobs(self.scheduler, config["offload"]["per_chunk"]) if "offload" in config else None
+        self.jobs = Jobs(self.scheduler, config["offload"]["blocks_per_chunk"]) if "offload" in config else None
         self.recorder = Recorder(self.scheduler, recorded)
         self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, config["num_hash_lookahead_tokens"])
         self.loras = {}

@@ -10,7 +10,7 @@ from typing import Iterable, Protocol, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.block_pool import BlockPool
-from cachesim.engines.shared.prefix_points import GroupPieces, PrefixPoints
+from cachesim.engines.shared.prefix_points import STATE, GroupPieces, PrefixPoints
 from cachesim.events import Log
 
 
@@ -46,6 +46,18 @@ class PoolPoints(PrefixPoints):
                 self.found.add(key * pool.n + block)
                 self.gained(key % pool.groups, text.hashes, end // unit, unit, text.full_text(), text)
         self.named.clear()
+
+    def blocks_of(self, group: int, text: HashedText, end: int) -> list[int]:
+        """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
+        unit, (kind, block, _) = self.length, self.groups[group]
+        rest, hashes = end % block, text.hashes
+        ends = [end] if kind == STATE else [*range(block, end + 1, block), *([end] if rest else ())]
+        found = [self.pool.find(hashes[one // unit - 1], (group,)) for one in ends]
+        if rest and not found[-1]:
+            last = min(end - rest + block, len(hashes) * unit)
+            longer = hashes[end // unit - 1 : last // unit]
+            found[-1] = next(filter(None, (self.pool.find(digest, (group,)) for digest in longer)), None)
+        return [one[0] if one else 0 for one in found]
 
     def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
         """Report that a block can no longer be found under these keys."""

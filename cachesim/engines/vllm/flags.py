@@ -21,7 +21,8 @@ METHODS = ("", "ngram", "draft_model", *EAGLE)
 class Options:
     """Options by their names. Some are not flags of the server: ``num_gpu_blocks`` includes the null block;
     ``kv_groups`` states the groups of layers with their block sizes, as in ``A/16 W8/16 S/64e`` (``e``: the drafter's
-    layers are in it), "" = made from the model."""
+    layers are in it), "" = made from the model. ``num_cpu_chunks`` stands for ``kv_offloading_size``; the options after
+    it are those in kv_connector_extra_config."""
 
     block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="V-SIZE-2", tries=(8, 16, 32, 64),
                            help="Tokens of a block; only complete blocks are published and found.")
@@ -76,18 +77,14 @@ class Options:
                                              help="Devices that share the rows of a block of attention.")
     multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
-    kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20,
-                                     help="CPU memory for offload [GiB]; its chunks are modelled, see num_cpu_chunks.")
+    kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
     num_cpu_chunks: int = flag(0, least=0, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
                                help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
-    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE",
-                                 help="Blocks of a chunk, in kv_connector_extra_config.")
+    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE", help="Blocks of a chunk.")
     eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="V-OFF-STORE",
-                                help="Order in which unused chunks make room, in kv_connector_extra_config.")
-    store_threshold: int = flag(0, least=0, affects="V-OFF-STORE",
-                                help="Offer at which a chunk is stored, in kv_connector_extra_config; 0 = the first.")
-    offload_prompt_only: bool = flag(True, governs="V-OFF-OFFER",
-                                     help="Chunks of answers are not stored, in kv_connector_extra_config.")
+                                help="Order in which unused chunks make room in CPU memory.")
+    store_threshold: int = flag(0, least=0, affects="V-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
+    offload_prompt_only: bool = flag(True, governs="V-OFF-OFFER", help="Chunks of answers are not stored.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 

@@ -42,7 +42,6 @@ class Rules(RuleSet):
     wait_for_chunks: Rule = offload.wait_for_chunks
     load_chunks: Rule = offload.load_chunks
     reserve_for_prompts: Plain = offload.reserve_for_prompts
-    most_loaded: Plain = offload.most_loaded
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
     leave_lookahead: Plain = schedule.leave_lookahead

@@ -21,9 +21,6 @@ SAME = ("num_blocks:num_gpu_blocks", "max_model_len", "max_num_batched_tokens", 
         "reserve_full:scheduler_reserve_full_isl", "async_scheduling", "num_spec:num_speculative_tokens",
         "shared_prefix_checkpoint:enable_mamba_shared_prefix_checkpoint", "dcp:decode_context_parallel_size")
 
-OFFLOAD = {"chunks": "num_cpu_chunks", "per_chunk": "blocks_per_chunk", "policy": "eviction_policy",
-           "threshold": "store_threshold", "prompt_only": "offload_prompt_only"}
-
 
 def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     """Return model and options of a recording."""
@@ -39,8 +36,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip
-    if told := config.get("offload"):
-        flags |= {OFFLOAD[name]: value for name, value in told.items() if name in OFFLOAD}
+    flags |= config.get("offload", {})
     layers = ["A" if word.startswith("R") else word for word in words]
     return " ".join(sorted(layers, key=lambda word: word != "S")), flags      # wrong rows mark no state in a recording
 

@@ -11,8 +11,9 @@ from itertools import chain
 
 from cachesim.engines.base import Output
 from cachesim.engines.shared.offload_requests import Transfer
+from cachesim.engines.shared.table_events import Preempted
 from cachesim.engines.vllm.memory.offloading import Offloading
-from cachesim.engines.vllm.row import Preempted, Row
+from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.schedule import Split
 
 
@@ -58,9 +59,6 @@ class Step:
 class Scheduler(Offloading):
     """The scheduling of a server. ``slots``: all requests received so far."""
 
-    slots: list[Row]
-    waiting: list[Row]
-    running: list[Row]
     skipped: list[Row]          # passed over in this step
     flying: deque[Step]         # scheduled steps that are not processed
     short = 0                   # blocks that the last refused request needed

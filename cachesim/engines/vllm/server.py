@@ -22,7 +22,7 @@ from cachesim.engines.shared.offload_requests import OffloadClient
 from cachesim.engines.shared.pool_points import PoolPoints
 from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
-from cachesim.engines.vllm.layout import Group, layout
+from cachesim.engines.vllm.layout import layout
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.schedule import EVERY
 from cachesim.engines.vllm.worker import Worker
@@ -129,7 +129,7 @@ class Server(Worker):
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the computed tokens of a request, with the key that they were computed under."""
-        row = self.slots[slot]
+        row: Row = self.slots[slot]
         return row.full_text()[: row.computed - row.in_flight]
 
     def stored(self, key: Key, start: int = 0) -> Stored:
@@ -141,19 +141,8 @@ class Server(Worker):
         node = self.points.points[key]
         assert isinstance(node.text, Row)
         tokens = node.text.full_text() if node.start else node.text.full_text()[: node.end]
-        columns = [self._columns(group, node.text, node.end) for group in self.groups]
+        columns = [self.points.blocks_of(group.number, node.text, node.end) for group in self.groups]
         return self._content(kind, owner, node.text, tokens, node.end, columns, max(start, node.start))
-
-    def _columns(self, group: Group, row: Row, end: int) -> list[int]:
-        """Return the blocks of a group that hold a prefix, 0 where none is needed."""
-        unit, rest = self.layout.unit, end % group.block
-        ends = [end] if group.kind == "mamba" else [*range(group.block, end + 1, group.block), *([end] if rest else ())]
-        found = [self.pool.find(row.hashes[one // unit - 1], (group.number,)) for one in ends]
-        if rest and not found[-1]:
-            last = min(end - rest + group.block, len(row.hashes) * unit)
-            longer = row.hashes[end // unit - 1 : last // unit]
-            found[-1] = next(filter(None, (self.pool.find(digest, (group.number,)) for digest in longer)), None)
-        return [one[0] if one else 0 for one in found]
 
     def _content(self, kind: str, owner: int, row: Row, tokens: Tokens, n: int, columns: list[list[int]],
                  start: int) -> Stored:

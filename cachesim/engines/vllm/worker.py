@@ -1,154 +1,39 @@
 """The worker: contents of the blocks, and the evaluation of a step.
 
-A row is in the cell of its position in the block that the worker's table names; a state is in a block of its own. The
-tables only grow: a column that the scheduler empties or moves keeps the old block here. Source: vLLM
-vllm/v1/worker/gpu_model_runner.py, mamba_utils.py (0.33.0).
+Source: vLLM vllm/v1/worker/gpu_model_runner.py, mamba_utils.py (0.33.0).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
-from cachesim.engines.shared.block_pool import NULL
-from cachesim.engines.shared.block_rows import BlockRows, cells_of
-from cachesim.engines.shared.cell_step import CellRun, CellStep
+from cachesim.engines.shared.block_contents import BlockContents, BlockSpan, BlockStep
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
 from cachesim.engines.shared.offload_requests import Transfer
-from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
-from cachesim.engines.vllm.layout import Group
+from cachesim.engines.shared.vocab import WRONG, forced_draft
 from cachesim.engines.vllm.row import DraftRowsWrong, Row
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
 from cachesim.events import Decoded
-from cachesim.model import LayerState, Rows, Spec
+from cachesim.model import Rows
 from cachesim.model.hash_mixing import MASK
-
-
-class Contents(BlockRows):
-    """Rows and states of all blocks. The rows of the drafter in group g are those of layer -1 - g. ``windows``,
-    ``matrices``: of each layer and block the windows of the convolution, by draft token, and the state with its
-    matrix."""
-
-    def __init__(self, kind: Spec, groups: Sequence[Group], drafted: Sequence[Group], slots: Sequence[Row]) -> None:
-        self.home = {layer: group for group in groups if group.kind != "mamba" for layer in group.layers}
-        self.home |= {-1 - group.number: group for group in drafted}
-        super().__init__(kind, {layer: group.block for layer, group in self.home.items()})
-        self.groups, self.slots = groups, slots
-        self.states = [group for group in groups if group.kind == "mamba"]
-        self.state_home = {layer: group for group in self.states for layer in group.layers}
-        self.windows: dict[tuple[int, int], list[LayerState]] = {}
-        self.matrices: dict[tuple[int, int], LayerState] = {}
-
-    def change(self, zeroed: Sequence[int], copies: Sequence[tuple[int, int]]) -> None:
-        """Zero the rows in blocks; copy rows and states of blocks to others."""
-        self.zero(zeroed)
-        for source, copy in copies:
-            self.copy(source, copy)
-            for layer in self.state_home:
-                self.put(layer, copy, self.windows.get((layer, source)), self.matrices.get((layer, source)))
-
-    def put(self, layer: int, block: int, windows: list[LayerState] | None, matrix: LayerState | None) -> None:
-        """Overwrite both parts of a state; None = nothing was ever there."""
-        for kept, value in ((self.windows, windows), (self.matrices, matrix)):
-            kept.pop((layer, block), None)
-            if value is not None:
-                kept[layer, block] = value  # type: ignore[assignment]
-
-    def copy_state(self, row: Row, group: Group, source: int, target: int, shift: int) -> None:
-        """Copy the state between two columns, see ``state_in``."""
-        for layer in group.layers:
-            found = self.state_in(layer, row.columns[group.number], source, shift)
-            self.put(layer, row.columns[group.number][target], found and [found], found)
-
-    def state_in(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
-        """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
-        columns further. The null block is beyond the last column."""
-        first, last = (columns[at] if at < len(columns) else NULL for at in (column, column + shift))
-        windows, matrix = self.windows.get((layer, first)), self.matrices.get((layer, last))
-        window = windows[shift] if windows and shift < len(windows) else None
-        if window is None or matrix is None:
-            return window or matrix
-        return LayerState(window.conv, matrix.hash, window.conv_x, matrix.h)
-
-    def learn(self, row: Row, added: list[list[int]], whole: bool) -> None:
-        """Add blocks of each group to the worker's tables of a request; ``whole``: it has no others."""
-        if whole:
-            row.columns, row.cells = [[] for _ in added], [np.zeros(0, np.int64) for _ in added]
-        for group, blocks in zip(self.groups, added, strict=True):
-            row.columns[group.number] += blocks
-            if blocks and group.kind != "mamba":
-                row.cells[group.number] = np.concatenate((row.cells[group.number], cells_of(blocks, group.block)))
-
-    def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
-        """Return the cells of a layer for positions start .. stop - 1 of a request."""
-        return self.slots[request].cells[self.home[layer].number][start:stop]
-
-
-class Span(NamedTuple):
-    """Tokens of a part from position ``start`` on. ``draft``: number of the draft token, 0 = none; ``inside``: their
-    state is kept inside a chunk."""
-
-    part: Part
-    start: int
-    tokens: Sequence[int]
-    draft: int
-    inside: bool
-
-
-class StepStore(CellStep):
-    """Store of a step of the model: a run for each span. The states that a step writes are put into the memory by
-    ``finish``, in the order in which the kernels write."""
-
-    def __init__(self, contents: Contents, spans: list[Span]) -> None:
-        super().__init__(contents, [CellRun(span.part.row.id, span.start, span.tokens, {}) for span in spans])
-        self.contents, self.spans = contents, spans
-
-    def get_state(self, layer: int, run: int) -> LayerState | None:
-        """Return the state before a span: of the span before, or of the column in which the last chunk ended."""
-        span, group = self.spans[run], self.contents.state_home[layer].number
-        if span.start > span.part.start:
-            return self.after[run - 1][layer]
-        if not span.start:
-            return None
-        row = span.part.row
-        return self.contents.state_in(layer, row.columns[group], row.running_column[group], row.accepted - 1)
-
-    def finish(self, run: int) -> None:
-        """Write the states of a span: first the convolution at the end of the chunk, last the matrix there."""
-        memory, span = self.contents, self.spans[run]
-        for layer, group in memory.state_home.items():
-            columns, now = span.part.row.columns[group.number], span.part.row.running_column[group.number]
-            state = self.after[run][layer]
-            if span.inside:
-                column = (-(-(span.part.start + span.part.n) // group.block) - 2 if group.align
-                          else (span.start + len(span.tokens)) // group.block - 1)
-                memory.windows[layer, columns[now]] = [self.after[run + 1][layer]]
-                memory.put(layer, columns[column], [state], state)
-            elif span.draft:
-                memory.windows[layer, columns[now]].append(state)
-                memory.matrices[layer, columns[now + span.draft]] = state
-            else:
-                if span.start == span.part.start:
-                    memory.windows[layer, columns[now]] = [state]
-                memory.matrices[layer, columns[now]] = state
 
 
 class Worker(Scheduler):
     """The memory of a server, and its evaluation."""
 
-    kind: Spec
-    sampler: CountingSampler
-
     def start_worker(self) -> None:
         """Create an empty memory."""
         ahead = self.layout.spec.ahead
         self.drafted = [group for group in self.groups if group.kind != "mamba" and group.eagle and ahead]
-        self.memory = Contents(self.kind, self.groups, self.drafted, self.slots)
+        states = [group for group in self.groups if group.kind == "mamba"]
+        rows = [group for group in self.groups if group.kind != "mamba"]
+        self.memory = BlockContents(self.kind, rows, states, self.drafted, self.slots)
 
     def evaluate(self, step: Step, accepted: Mapping[int, int] | None = None) -> None:
         """Evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests state."""
@@ -169,7 +54,7 @@ class Worker(Scheduler):
         for made in transfers:
             for block, place in made.copies:
                 pair = (block, self.pool.n + place)
-                self.memory.copy(*(pair if made.is_store else pair[::-1]))
+                self.memory.change((), [pair if made.is_store else pair[::-1]])
 
     def _compute(self, step: Step) -> None:
         """Evaluate the tokens of a step."""
@@ -178,10 +63,11 @@ class Worker(Scheduler):
         self.memory.change(step.zeroed, step.copies)
         for part in step.parts.values():
             self._prepare_states(part)
-        store = StepStore(self.memory, [span for part in step.parts.values() for span in self._spans(part)])
+        store = BlockStep(self.memory, [span for part in step.parts.values() for span in self._spans(part)],
+                          self.layout.aligned)  # fmt: skip
         for run, (span, hidden) in enumerate(zip(store.spans, self.model.forward(store.runs(), store), strict=True)):
             store.finish(run)
-            part = span.part
+            part = step.parts[span.chunk.row.id]
             if not part.speaks or (span.draft <= part.accepted and not span.inside):
                 x = self.model.readout(hidden.x[-1:])[0] if part.speaks and hidden.x is not None else None
                 part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
@@ -236,17 +122,18 @@ class Worker(Scheduler):
             row.running_column[group.number] = now
         row.accepted = 1 if moved else row.accepted
 
-    def _spans(self, part: Part) -> list[Span]:
+    def _spans(self, part: Part) -> list[BlockSpan]:
         """Divide a part where its states are kept: inside the chunk, and before each draft token."""
         row, base, key = part.row, part.start + part.n - len(part.drafts), part.row.key * IDS
         text = [token + key for token in row.text[part.start : base]]
         edges = [part.start, *self._kept_inside_chunk(part), base]
-        spans = [Span(part, at, text[at - part.start : to - part.start], 0, to != base) for at, to in pairwise(edges)]
+        spans = [BlockSpan(part, at, text[at - part.start : to - part.start], 0, to != base)
+                 for at, to in pairwise(edges)]  # fmt: skip
         for i, drafted in enumerate(part.drafts):
             token = part.said[i] if i < part.accepted else WRONG + i if drafted < 0 else drafted
             if i >= part.accepted and part.said[i : i + 1] == [token]:
                 token = WRONG + i
-            spans.append(Span(part, base + i, [token + key], i + 1, False))
+            spans.append(BlockSpan(part, base + i, [token + key], i + 1, False))
         return spans
 
     def _kept_inside_chunk(self, part: Part) -> Sequence[int]:
@@ -266,9 +153,7 @@ class Worker(Scheduler):
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""
         row, reset = part.row, False
         row.accepted = max(1, len(part.said))
-        for group in self.memory.states:
-            if not group.align or not self.opts.num_speculative_tokens:
-                continue
+        for group in self.memory.states if self.layout.aligned and self.opts.num_speculative_tokens else ():
             run = part.start + part.n - len(part.drafts)
             end = (run + row.accepted - 1) // group.block * group.block
             source, target = row.running_column[group.number], end // group.block - 1

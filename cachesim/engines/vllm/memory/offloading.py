@@ -20,8 +20,6 @@ class Offloading(Tables):
     """The CPU memory of a server. ``ended``: requests that ended since the last step; ``aborted``: those whose blocks a
     load still writes; ``delayed``: stores of the last step, which the worker begins with the next one."""
 
-    running: list[Row]
-    waiting: list[Row]
     skipped: list[Row]
 
     def start_offload(self) -> None:
@@ -59,7 +57,7 @@ class Offloading(Tables):
             row.loading = False
             if self.opts.enable_prefix_caching:
                 self.publish(row, row.computed)
-            row.computed = min(row.computed, self.rules.most_loaded(len(row.all)))
+            row.computed = min(row.computed, self.rules.most_tokens(len(row.all)))
         return row.loading
 
     def offer(self, scheduled: Iterable[Row]) -> tuple[list[Transfer], list[Transfer]]:
@@ -72,9 +70,8 @@ class Offloading(Tables):
             self._store(row, stores[1])
         for row in self.ended:
             self._store(row, stores[0])
-        for row in self.ended:
-            self.transfers.offload.finish(row.offload.access)
-        self.ended.clear()
+        while self.ended:
+            self.transfers.offload.finish(self.ended.pop(0).offload.access)
         return stores
 
     def _store(self, row: Row, stores: list[Transfer]) -> None:

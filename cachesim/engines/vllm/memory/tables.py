@@ -9,9 +9,10 @@ from itertools import chain
 from typing import Any
 
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.table_events import Asked, Got, LookedUp, Refused
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
-from cachesim.engines.vllm.row import ABSENT, Asked, Died, Got, LookedUp, Refused, Row, Table
+from cachesim.engines.vllm.row import ABSENT, Died, Row, Table
 from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.lookup import Find, Found, Hit, Sorted
 

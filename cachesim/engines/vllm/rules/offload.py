@@ -42,12 +42,6 @@ def reserve_for_prompts(missing: Sequence[int]) -> int:
     return sum(missing)
 
 
-@rule("V-OFF-LAST", Role.PREFIX, scheduler("_update_waiting_for_remote_kv"))
-def most_loaded(n: int) -> int:
-    """At least one token of a request of ``n`` tokens is evaluated, although its whole prompt was loaded."""
-    return n - 1
-
-
 @rule("V-OFF-OFFER", Role.PLAN, connector("_calc_num_offloadable_tokens"))
 def offered(computed: int, prompt: int, prompt_only: bool) -> int:
     """First tokens whose complete chunks are stored: those of the prompt, with offload_prompt_only off of the answer
