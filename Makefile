@@ -128,7 +128,7 @@ BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out tests/fuzz/blocks --r
 blocks: $(VENV)/.run
 	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 35 $(ARGS)
 	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 5000 --seed 36 $(ARGS)
-	$(BIN)/cachesim $(BLOCKS) --set async_scheduling=true --model A --model W8 --model 'W8 A' --examples 5000 --seed 37 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --set async_scheduling=true --set num_cpu_chunks=0 --model A --model W8 --model 'W8 A' --examples 5000 --seed 37 $(ARGS)
 
 # Resumes where it stopped; START= skips the first cases, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run
@@ -174,6 +174,7 @@ $(PEERS)/.made: pyproject.toml
 # vLLM's scheduler runs on a CPU; a whole installation would bring kernels for GPUs, so its wheel comes without dependencies.
 peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
 
 # vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.

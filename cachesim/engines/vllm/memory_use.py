@@ -47,7 +47,10 @@ def use(ask: Ask) -> MemoryUse:
     cap = ask.rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
     request = full_groups * -(-most // size) + window_groups * cap
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
-    return MemoryUse(full, window, 0, 0, (MemoryPart("blocks", block, blocks, "blocks"),), pool, True)
+    chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group
+    chunks = MemoryPart("chunks", chunk, options["num_cpu_chunks"], "chunks", host=True)
+    parts = MemoryPart("blocks", block, blocks, "blocks"), *((chunks,) if chunks.number else ())
+    return MemoryUse(full, window, 0, 0, parts, pool, True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

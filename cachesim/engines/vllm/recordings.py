@@ -103,7 +103,7 @@ class Player(StepPlayer):
         server, waiting = self.server, self.server.waiting
         if server.opts.scheduling_policy == PRIORITY:
             waiting = sorted(waiting, key=lambda row: row.order)
-        waiting = sorted(waiting, key=lambda row: not row.holds)
+        waiting = sorted(waiting, key=lambda row: not row.computed)
         return {"free": list(server.pool.free), "running": [row.id for row in server.running],
                 "waiting": [row.id for row in waiting],
                 "computed": {str(row.id): row.computed for row in server.running}}

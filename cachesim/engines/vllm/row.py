@@ -43,7 +43,7 @@ class Row(RequestRow):
 
     tables: list[Table] = field(default_factory=list)
     offload: OffloadClient = field(default_factory=partial(OffloadClient, 0))
-    loading: bool = False           # blocks wait for their contents from CPU memory
+    loading: bool = False           # it waits, with blocks whose contents come from CPU memory
     found: int = 0                  # tokens that the server's reply counts as cached
     priority: int = 0
     lora: str = ""
@@ -87,11 +87,6 @@ class Row(RequestRow):
     def order(self) -> tuple[int, int]:
         """Priority and arrival."""
         return self.priority, self.id
-
-    @property
-    def holds(self) -> bool:
-        """True if it holds blocks while it waits: it loads, or has loaded."""
-        return self.loading or self.computed > 0
 
 
 class Died(ProcessAborted):

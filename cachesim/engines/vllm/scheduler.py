@@ -139,7 +139,7 @@ class Scheduler(Offloading):
     def _admit(self, step: Step, threshold: int) -> bool:
         """Admit the waiting request that is next; return whether others may follow."""
         opts, spec, k = self.opts, self.layout.spec, self.opts.num_speculative_tokens
-        queue, held = [row.order for row in self.waiting], [row.holds for row in self.waiting]
+        queue, held = [row.order for row in self.waiting], [row.computed > 0 for row in self.waiting]
         at: int = self.decide(self.rules.next_waiting(opts.scheduling_policy, queue, held), None)
         row = self.waiting[at]
         if (row.stale and not row.drop_stale) or self.is_loading(row):

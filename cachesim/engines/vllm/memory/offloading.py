@@ -42,8 +42,8 @@ class Offloading(Tables):
 
     def begin_load(self, loads: list[Transfer], row: Row, hit: Hit, tokens: int) -> bool:
         """Begin to load tokens behind a cached prefix; return whether enough blocks are free."""
-        others = [*(one for one in self.running if one.prefill),
-                  *(one for one in (*self.skipped, *self.waiting) if one.holds)]
+        others = [one for one in (*self.running, *self.skipped, *self.waiting)
+                  if (one.prefill if one.running else one.computed)]
         reserved = self.rules.reserve_for_prompts([*map(self.needed_at_last, others)])
         if self.allocate(row, 0, hit, 0, bool(self.running), tokens, reserved) is None:
             return False

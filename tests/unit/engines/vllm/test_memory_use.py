@@ -35,6 +35,11 @@ def test_windows_hold_at_most_a_window_and_a_step():
     assert found.pool["tokens"] == int(found.pool["blocks"] / (8192 + 137) * 131072)
 
 
+def test_chunks_of_cpu_memory_lie_in_the_host():
+    _, chunks = use(ask("llama-3", 20 * GIB, num_cpu_chunks=1000, blocks_per_chunk=2)).parts
+    assert (chunks.number, chunks.each, chunks.host) == (1000, 2 * use(ask("llama-3", 20 * GIB)).parts[0].each, True)
+
+
 def test_other_layouts_are_refused():
     for model in ("qwen3-next", "gemma-4-26b-a4b"):
         with pytest.raises(BadInput):

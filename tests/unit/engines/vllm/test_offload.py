@@ -102,7 +102,7 @@ def loading():
 def test_a_request_that_loads_has_no_tokens_in_a_step_and_holds_its_blocks():
     served, step = loading()
     row = served.slots[2]
-    assert not step.parts and row.loading and row.holds and [len(table.blocks) for table in row.tables] == [3]
+    assert not step.parts and row.loading and row.computed == 12 and [len(table.blocks) for table in row.tables] == [3]
     assert [len(made.copies) for made in step.loads] == [3]
     assert served.pool.find(row.hashes[0], (0,)) is None            # published after the load
     served.end_transfers([step.loads[0].number])
