@@ -39,7 +39,6 @@ TOLD = {
     "has no attribute '_": INTERNALS,
 }  # fmt: skip
 BY_HAND = {
-    "test_no_spec_decode_padding_up_to_max_model_len": "connectors",
     "test_free_kv_cache_block_queue_append_n": "changes links by hand",
     "test_update_draft_token_ids_strips_ngram_padding": MEDIA, "test_skip_drafts_only_when_no_request_can_use_them":
     "what the worker may leave out", "test_spec_decode_padding_skipped_for_diffusion": "diffusion",
