@@ -22,6 +22,7 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
+OURS = "vllm_offload"        # not chosen: ``python -m tests.peers.vllm_compare --offload --record`` wrote it
 ODD = ("llama_cpp_odd",)     # every workload, every field of its requests, and every kind of event
 OTHERS = ("ik_llama", "llama_cpp_b11549")     # models, kinds of events and wrong answers, but not every workload
 NAMED = {
