@@ -80,11 +80,25 @@ def test_a_request_without_reading_loads_nothing():
 FIRST, SECOND = tuple(range(100, 115)), tuple(range(200, 219))
 
 
-def test_all_transfers_end_with_the_last_request():
+def test_a_store_ends_with_the_step_after_the_one_that_computed_its_chunks():
     served = server()
-    finished(served, FIRST)
-    assert not served.transfers.open and not served.ended
+    served.submit(Request(FIRST, 4, forced=(7, 7, 7, 7)))
+    served.take_tasks()
+    served.update()
+    assert [len(made.keys) for made in served.transfers.open.values()] == [3]
+    served.update()
+    assert not served.transfers.open and served.running
     assert len(served.transfers.offload.places) == 3
+
+
+def test_all_transfers_end_with_the_last_request():
+    """The store of the second prompt has no room until its request ended, and begins with no request in progress."""
+    served = server(num_gpu_blocks=9, num_cpu_chunks=3)
+    for prompt, n in ((tuple(range(100, 112)), 1), (tuple(range(200, 208)), 2)):
+        served.submit(Request(prompt, n, forced=(7,) * n))
+    finished(served)
+    assert not served.transfers.open and not served.ended
+    assert {*served.slots[1].offload.ends} <= {*served.transfers.offload.places}
     served.check()
 
 
@@ -115,6 +129,7 @@ def test_blocks_of_an_aborted_request_stay_until_its_load_ends():
     free = len(served.pool.free)
     served.abort(served.slots[2])
     assert len(served.pool.free) == free and served.aborted
+    assert served.slots[2].task.answer.tokens_cached == 0
     served.check()
     served.end_transfers([step.loads[0].number])
     assert len(served.pool.free) == free + 3 and not served.aborted
