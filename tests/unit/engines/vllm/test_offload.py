@@ -61,11 +61,11 @@ def server(**flags):
     return ENGINE.start(NEW, "A", {**SMALL, **flags}, "provenance")
 
 
-def finished(server: Server, *prompts: tuple[int, ...]):
-    answers = [server.submit(Request(prompt, 1, forced=(7,))) for prompt in prompts]
-    while not server.idle:
-        server.take_tasks()
-        server.update()
+def finished(served: Server, *prompts: tuple[int, ...]):
+    answers = [served.submit(Request(prompt, 1, forced=(7,))) for prompt in prompts]
+    while not served.idle:
+        served.take_tasks()
+        served.update()
     return answers
 
 
