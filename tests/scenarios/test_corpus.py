@@ -41,11 +41,8 @@ ID = re.compile(r"(?P<project>[a-z]+)(-(?P<thread>\d+))?(-[a-z0-9]*[a-z][a-z0-9]
 INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 """Rules that the memory asks without a line in the log, and the profile's field that holds them."""
 
-PLAIN = {name for name in RULES if name.startswith("V-")} - {
-    "V-LOOK-3", "V-LOOK-4", "V-MAM-6", "V-MAM-6.COPY", "V-POOL-5", "V-SCHED-ADMIT", "V-SCHED-NEXT", "V-SCHED-PREEMPT",
-    "V-SPLIT-1", "V-SPLIT-1.ALONE", "V-SPLIT-1.BLOCK",
-}  # fmt: skip
-"""Rules of vLLM that return a plain value, without a line in the log; ``test_vllm_rules`` asks which are used."""
+PLAIN = answers_plainly("vllm") - {"V-LOOK-3", "V-LOOK-4"}
+"""Rules of vLLM that return a plain value, without a line in the log; `test_plain_rules` asks which are used."""
 
 ASKED_QUIETLY = {
     "IK-CKPT-FIRST.ALWAYS", "IK-CKPT-FIRST.NO-TOLERANCE", "IK-SEQ-RM", "IK-SPEC-COMMIT.AHEAD", "IK-SPEC-COMMIT.LEVEL",

@@ -21,7 +21,7 @@ class LookedUp(RecordedEvent, ev="lookup"):
 
 
 @frozen
-class Asked(RecordedEvent, ev="alloc"):
+class AskedForBlocks(RecordedEvent, ev="alloc"):
     """A request asks for blocks: tokens computed, tokens found now, tokens to compute, tokens behind them."""
 
     request: int

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.table_events import Asked, Got, LookedUp, Refused
+from cachesim.engines.shared.table_events import AskedForBlocks, Got, LookedUp, Refused
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Died, Row, Table
@@ -113,7 +113,7 @@ class Tables(Publication):
         """Allocate blocks for the next tokens of a request; ``hit``: it is admitted, with this prefix, and ``load``
         tokens behind it that are loaded if ``reserved`` blocks stay free. Returns the new blocks of each group, None if
         too few are free."""
-        self.emit(Asked(row.id, row.computed, hit.n if hit else 0, new, lookahead))
+        self.emit(AskedForBlocks(row.id, row.computed, hit.n if hit else 0, new, lookahead))
         pool, found, whole, need, main, tokens = self.pool, hit or self.nothing, 0, 0, 0, 0
         start = row.computed + found.n + load
         total = min(start, self.longest)
