@@ -94,6 +94,6 @@ def journal(file, traces):
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     found = {}
     for engine, rule, case, other, code, name, *rest in map(json.loads, lines):
-        one = Found(engine, Outcome(rule, case), other, name and traces / name, *rest)
+        one = Found(engine, Outcome(rule, case), other, name and file_of(name, traces), *rest)
         found[engine, rule, case, other, code] = one
     return found
