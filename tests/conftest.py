@@ -24,8 +24,14 @@ gc.set_threshold(50_000, 20, 100)
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+TOGETHER = {f"tests/{file}.py": f"tests/{first}.py" for first, files in {
+    "scenarios/test_corpus": ("scenarios/test_mlx_lm_entries", "scenarios/test_sentences",
+                              "scenarios/test_sentences_mlx", "scenarios/test_shown_in"),
+    "house/test_checks_bite": ("house/test_house", "house/test_words", "unit/test_versions"),
+}.items() for file in files}  # fmt: skip
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
@@ -40,6 +46,28 @@ def pytest_ignore_collect(collection_path, config):
         return True
     demanded = re.match(r"(long|slow|meta|browser)\b", chosen)
     return True if demanded and f"mark.{demanded[0]}" not in text else None
+
+
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Make no tests of a function whose mark the marker expression excludes; they are as many as the others."""
+    chosen = collector.config.getoption("markexpr")
+    marks = getattr(obj, "pytestmark", ()) if name.startswith("test") else ()
+    return [] if any(f"not {mark.name}" in chosen for mark in marks) else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give files that look at the same runs, or at the same syntax trees, to one process, which keeps them."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class TogetherScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return TOGETHER.get(file, file)
+
+    return TogetherScheduling(config, log)
 
 
 def pytest_collection_finish():

@@ -22,7 +22,6 @@ from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find
-from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from tests.scenarios.rule_examples import answers_plainly
@@ -100,8 +99,8 @@ def played(name: str, profile: str) -> Run:
 
 @cache
 def decided(name: str, profile: str) -> list[Decided]:
-    """What the rules decide in a run: the same without a model and without a judge, which take most of the time."""
-    return [event for event in play(SCENARIOS[name], profile, "none").events if isinstance(event, Decided)]
+    """What the rules decide in a run."""
+    return [event for event in played(name, profile).log.events if isinstance(event, Decided)]
 
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)

@@ -161,6 +161,9 @@ def test_find_searches_folders_and_names_each_file_once(tmp_path):
     assert find([top, tmp_path]) == [top, deep]
     assert find([top, tmp_path / "sub" / ".." / "a.toml"]) == [top]
     assert find([tmp_path / "sub"]) == [deep]
+    link = tmp_path / "sub" / "b.toml"
+    link.symlink_to(top)
+    assert find([tmp_path]) == [top, deep] and find([link, top]) == [link]
 
 
 def test_find_names_the_neighbour_of_a_missing_file(tmp_path):

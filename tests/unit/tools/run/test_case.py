@@ -37,16 +37,10 @@ def told(data):
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("case", [ID, LINE])
-def test_a_file_by_its_id_or_requests_in_one_line(capsys, command, case):
-    code, _, err = called(capsys, *COMMANDS[command](case))
-    assert code in (exits.HOLDS, exits.BROKEN) and err == ""
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("case", [ID, LINE])
-def test_another_model_and_other_options_for_both(capsys, command, case):
+def test_a_file_by_its_id_or_requests_in_one_line_with_another_model_and_other_options(capsys, command, case):
     words = COMMANDS[command](case)
-    _, plain, _ = called(capsys, *words)
+    code, plain, err = called(capsys, *words)
+    assert code in (exits.HOLDS, exits.BROKEN) and err == ""
     code, other, _ = called(capsys, *words, "--model", "A", "-np", "2", "--set", "ctx_size=512")
     assert code in (exits.HOLDS, exits.BROKEN) and other != plain
 
