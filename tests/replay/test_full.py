@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.choose import choose
+from tests.data.choose import OURS, choose
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 from tests.shared import TRACES, needs
 
@@ -52,4 +52,5 @@ def test_broken_exactly_where_the_real_server_was(folder):
 
 def test_the_selection_is_the_one_that_its_script_makes():
     chosen = {str(path.relative_to(TRACES)) for path in choose(TRACES)}
-    assert chosen == {str(path.relative_to(DATA)) for path in DATA.rglob("*.json") if path.parent.name != "mlx_lm"}
+    assert chosen == {str(path.relative_to(DATA)) for path in DATA.rglob("*.json")
+                      if path.parent.name not in ("mlx_lm", OURS)}
