@@ -48,13 +48,6 @@ def pytest_ignore_collect(collection_path, config):
     return True if demanded and f"mark.{demanded[0]}" not in text else None
 
 
-def pytest_pycollect_makeitem(collector, name, obj):
-    """Make no tests of a function whose mark the marker expression excludes; they are as many as the others."""
-    chosen = collector.config.getoption("markexpr")
-    marks = getattr(obj, "pytestmark", ()) if name.startswith("test") else ()
-    return [] if any(f"not {mark.name}" in chosen for mark in marks) else None
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Give files that look at the same runs, or at the same syntax trees, to one process, which keeps them."""

@@ -154,12 +154,13 @@ class MainBranch:
 
     def life_of(self, value: Any, point: Landed | None = None) -> dict[str, list[str]]:
         """Return the fields that have this value, and when: ``since b6711 (#16440), until b7970 (#19408)``. With
-        ``point``, only the period that contains it."""
+        ``point``, only the period that contains it. A rule after None, which means not simulated, has no beginning."""
         found: dict[str, list[str]] = {}
         for path, spans in self.spans.items():
-            for span, later in zip(spans, [*spans[1:], None], strict=True):
+            for before, span, later in zip([None, *spans[:-1]], spans, [*spans[1:], None], strict=True):
                 if span.value == value and (point is None or span is self._span_at(path, point)):
-                    begins = [f"since {self._moment(span)}"] if span is not spans[0] else []
+                    simulated = before and not (before.value is None and hasattr(value, "rule"))
+                    begins = [f"since {self._moment(span)}"] if simulated else []
                     ends = [f"until {self._moment(later)}"] if later is not None else []
                     found.setdefault(path, []).append(", ".join(begins + ends))
         return found

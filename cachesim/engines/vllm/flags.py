@@ -80,7 +80,8 @@ class Options:
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
     num_cpu_chunks: int = flag(0, least=0, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
                                help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
-    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE", help="Blocks of the pool in a chunk.")
+    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE",
+        help="Blocks of a chunk. This and the next three options are in kv_connector_extra_config.")
     eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="V-OFF-STORE",
                                 help="Order in which unused chunks make room in CPU memory.")
     store_threshold: int = flag(0, least=0, affects="V-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")

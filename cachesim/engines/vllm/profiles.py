@@ -16,7 +16,7 @@ Plain = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """A version. ``find_``, ``mask_``: rules of a kind of group."""
+    """A version. ``find_``, ``mask_``: rules of a kind of group. None = CPU offload is not simulated."""
 
     states_align: Plain = schedule.states_at_ends
     speculation: Plain = schedule.speculation
@@ -39,9 +39,9 @@ class Rules(RuleSet):
     find_chunked: Plain = lookup.find_chunk
     find_mamba: Plain = lookup.find_state
     offloaded_kinds: Plain = offload.offloaded_kinds
-    wait_for_chunks: Rule = offload.wait_for_chunks
-    load_chunks: Rule = offload.load_chunks
-    reserve_for_prompts: Plain = offload.reserve_for_prompts
+    wait_for_chunks: Rule | None = offload.wait_for_chunks
+    load_chunks: Rule | None = offload.load_chunks
+    reserve_for_prompts: Plain | None = offload.reserve_for_prompts
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
     leave_lookahead: Plain = schedule.leave_lookahead
@@ -76,8 +76,8 @@ class Rules(RuleSet):
     mask_mamba: Plain = blocks.keep_states
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
-    offered: Plain = offload.offered
-    store_chunks: Rule = offload.store_chunks
+    offered: Plain | None = offload.offered
+    store_chunks: Rule | None = offload.store_chunks
     reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -90,6 +90,7 @@ V0_32_0 = replace(
     speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
     publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
     goes_on=schedule.stops, passes_over=schedule.waits, offloaded_kinds=offload.no_offloaded_kinds,
+    wait_for_chunks=None, load_chunks=None, reserve_for_prompts=None, offered=None, store_chunks=None,
 )
 
 V0_31_0 = replace(

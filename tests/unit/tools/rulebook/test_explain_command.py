@@ -42,6 +42,14 @@ def test_what_is_found_is_said(capsys, what, found):
     }[found])
 
 
+def test_a_rule_that_older_releases_may_have_had_is_not_dated(capsys):
+    """Their CPU offload is not simulated; what is known of a dated rule is printed."""
+    assert data(capsys, "V-OFF-STORE")["rules"][0]["builds"] == []
+    assert "builds" not in explain(capsys, "V-OFF-STORE")[1]
+    assert "used by   vllm@0.33.0, vllm@0.33.0-repaired" in explain(capsys, "V-OFF-STORE")[1]
+    assert "since" in explain(capsys, "V-SPEC-1")[1]
+
+
 def test_a_family_that_is_a_rule_too_lists_its_members(capsys):
     assert [rule["rule"] for rule in data(capsys, "LC-CKPT-RESET")["rules"]] == ["LC-CKPT-RESET", "LC-CKPT-RESET.ALL"]
     assert "LC-CKPT-RESET.ALL" in explain(capsys, "LC-CKPT-RESET")[1]
