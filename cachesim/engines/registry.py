@@ -9,7 +9,7 @@ import inspect
 import re
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
@@ -116,7 +116,7 @@ class Engines(Mapping[str, Engine]):
         alike = [known for known in engine.profiles.values() if isinstance(rules, type(known))]
         if not alike:
             raise BadInput(f"{quoted(name)} is not a rule set of {engine.name}", hint=f"it is a {type(rules).__name__}")
-        _check(rules, alike[0])
+        _check(rules, alike)
         beside = engine.beside
         if not between:
             beside = {**beside, name: min(alike, key=lambda known: len(known.changes(rules))).name}
@@ -124,11 +124,14 @@ class Engines(Mapping[str, Engine]):
         self._known[engine.name] = replace(engine, profiles=profiles, beside=beside, notes=notes)
 
 
-def _check(rules: RuleSet, like: RuleSet) -> None:
-    """Raise BadInput for a field that cannot replace the corresponding field of another rule set of the engine."""
-    theirs = graded_rules(like)
+def _check(rules: RuleSet, known: Sequence[RuleSet]) -> None:
+    """Raise BadInput for a field that cannot replace the corresponding field of the known rule sets of the engine. A
+    field that is None in one of them, because its version has no such rule, may be None."""
+    theirs: dict[str, Callable[..., Any]] = {}
+    for like in reversed(known):
+        theirs |= graded_rules(like)
     for field, value in rules.fields().items():
-        if field in theirs:
+        if field in theirs and (value is not None or all(like.fields()[field] is not None for like in known)):
             try:
                 _check_rule(value, theirs[field])
             except BadInput as bad:

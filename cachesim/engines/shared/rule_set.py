@@ -194,7 +194,7 @@ def _label(value: object) -> str:
 
 def changed_by(ended: Mapping[str, str], name: str, a: Any, b: Any) -> str:
     """Return the pull request that ended the older rule or began the newer rule; "" if unknown."""
-    if name in ended or not callable(a):
+    if name in ended or not callable(a) or not callable(b):
         return str(ended.get(name, ""))
     began, gone = about(b), about(a)
     if began.source.pull:

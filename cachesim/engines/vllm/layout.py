@@ -124,7 +124,9 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
                            cap=rules.cap(one.kind, one.size, in_flight, most, one.block)) for one in groups]
     late = max(0, drafts.ahead - 1)
     shared = opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and not late
-    if opts.num_cpu_chunks and (ranks > 1 or any(one.kind not in rules.offloaded_kinds() for one in groups)):
+    offload = (rules.wait_for_chunks, rules.load_chunks, rules.reserve_for_prompts, rules.offered, rules.store_chunks)
+    offloaded = rules.offloaded_kinds() if rules.offloaded_kinds and None not in offload else ()
+    if opts.num_cpu_chunks and (ranks > 1 or any(one.kind not in offloaded for one in groups)):
         raise BadInput(f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
     check_sizes(opts, groups, step, drafts.ahead if eagle | drops else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,

@@ -38,7 +38,7 @@ class Rules(RuleSet):
     find_swa: Plain = lookup.find_window
     find_chunked: Plain = lookup.find_chunk
     find_mamba: Plain = lookup.find_state
-    offloaded_kinds: Plain = offload.offloaded_kinds
+    offloaded_kinds: Plain | None = offload.offloaded_kinds
     wait_for_chunks: Rule | None = offload.wait_for_chunks
     load_chunks: Rule | None = offload.load_chunks
     reserve_for_prompts: Plain | None = offload.reserve_for_prompts
@@ -89,8 +89,8 @@ V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
     speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
     publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
-    goes_on=schedule.stops, passes_over=schedule.waits, offloaded_kinds=offload.no_offloaded_kinds,
-    wait_for_chunks=None, load_chunks=None, reserve_for_prompts=None, offered=None, store_chunks=None,
+    goes_on=schedule.stops, passes_over=schedule.waits, offloaded_kinds=None, wait_for_chunks=None, load_chunks=None,
+    reserve_for_prompts=None, offered=None, store_chunks=None,
 )
 
 V0_31_0 = replace(

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from cachesim.base import exits, pool
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry, rule_files
 from cachesim.engines.rule import RULES
@@ -425,5 +427,15 @@ def test_the_house_has_no_reason_to_refuse_what_we_ship():
     for engine in registry.BUILTIN.values():
         for one in engine.profiles.values():
             assert registry._NAME.fullmatch(one.name)
-            for other in engine.profiles.values():
-                registry._check(one, other)
+            registry._check(one, list(engine.profiles.values()))
+
+
+def test_only_a_rule_that_a_version_lacks_can_be_left_out():
+    v32, v33 = (registry.rules_of(f"vllm@0.{number}.0") for number in (32, 33))
+    registry.add(replace(v32, name="vllm@mine", reset_preempts=v32.reset_preempts), "mine")
+    assert registry.ENGINES["vllm"].beside["vllm@mine"] == "vllm@0.32.0"
+    registry.add(replace(v33, name="vllm@none", store_chunks=None), "mine")
+    with pytest.raises(BadInput, match=r"not modelled in vllm@none"):
+        registry.ENGINES["vllm"].start("vllm@none", "A", {"num_cpu_chunks": 16}, "none")
+    with pytest.raises(BadInput, match=r"evict of 'vllm@never' is not a rule: None"):
+        registry.add(replace(v33, name="vllm@never", evict=None), "mine")

@@ -16,12 +16,6 @@ def offloaded_kinds() -> tuple[str, ...]:
     return ("full",)
 
 
-@rule("V-OFF-KINDS.NONE", Role.SETUP, connector("SchedulerOffloadConfig.from_spec", "0.32.0"))
-def no_offloaded_kinds() -> tuple[str, ...]:
-    """Kinds of groups whose chunks are simulated: none, other rules choose and evict chunks until 0.32.0."""
-    return ()
-
-
 @rule("V-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
 def wait_for_chunks(busy: bool) -> Decision:
     """A request waits while one of its transfers runs, or while a chunk that it needs is stored or loaded for another
