@@ -25,7 +25,7 @@ TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
 THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
-	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
+	--property survives --jobs $(JOBS) --out build/million --resume
 # Files in the order of their names: those of tests/unit, which are many and short, come last and fill both workers
 SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -104,7 +104,7 @@ meta: $(VENV)/.dev
 fuzz: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
 
-# 1,000,000 conversations under llama_cpp@b11549-repaired; resumes after Ctrl-C. Rows that --cache-reuse moves differ from a
+# 1,000,000 conversations under llama_cpp@b11549-repaired; resumes after Ctrl-C, while the code is the same. Rows that --cache-reuse moves differ from a
 # cold run's by design, so models whose memory can be cut anywhere are searched without it.
 million: $(VENV)/.run
 	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703 $(ARGS)
@@ -121,10 +121,10 @@ keyed: $(VENV)/.run
 
 # 100,000 conversations under sglang@0.5.23-repaired; resumes.
 trees: $(VENV)/.run
-	$(BIN)/cachesim fuzz -p sglang@0.5.23-repaired --examples 100000 --seed 36 --jobs $(JOBS) --out tests/fuzz/trees --resume $(ARGS)
+	$(BIN)/cachesim fuzz -p sglang@0.5.23-repaired --examples 100000 --seed 36 --jobs $(JOBS) --out build/trees --resume $(ARGS)
 
 # 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
-BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out tests/fuzz/blocks --resume
+BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out build/blocks --resume
 blocks: $(VENV)/.run
 	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 35 $(ARGS)
 	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 5000 --seed 36 $(ARGS)

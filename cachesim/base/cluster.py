@@ -13,8 +13,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Callable, Iterable, Iterator
 
-from cachesim import __version__
 from cachesim.base import limits
+from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.extras import install_command
 from cachesim.base.pool import Done, Unfinished
@@ -71,7 +71,7 @@ class Cluster:
             """Submit the next job; return its future, or an empty list if no job or no time is left."""
             if (left() or 1) <= 0 or (job := next(todo, None)) is None:
                 return []
-            future = self._client.submit(_call, function, job[1], __version__, limits.lifted(), pure=False)
+            future = self._client.submit(_call, function, job[1], code_version(), limits.lifted(), pure=False)
             sent[future] = job
             return [future]
 
@@ -105,8 +105,8 @@ class Cluster:
 
 def _call(function: str, payload: str, version: str, numbers: dict[str, int]) -> str:
     """Run a job on the worker."""
-    if version != __version__:
-        raise BadInput(f"a worker has cachesim {__version__}, expected {version}",
+    if version != code_version():
+        raise BadInput(f"a worker has cachesim {code_version()}, expected {version}",
                        hint="install the same cachesim version on every worker")  # fmt: skip
     limits.lift(numbers)
     module, _, name = function.partition(":")

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim import __version__
+from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
 from cachesim.tools.search.property_failure import Group, parse_finding
@@ -37,7 +37,7 @@ def packed(plan: CampaignPlan, campaign: Campaign, files: Mapping[Group, str], o
     failures = [{**_packed(one), "file": files.get(group), "kept": one.kept}
                 for group, one in campaign.failures.items()]  # fmt: skip
     return json.dumps({
-        "cachesim": __version__, "form": FORM, "plan": list(plan), "rules": plan.rules, "owned": sorted(owned),
+        "cachesim": code_version(), "form": FORM, "plan": list(plan), "rules": plan.rules, "owned": sorted(owned),
         "played": campaign.played, "refused": campaign.refused, "done": campaign.done, "failures": failures,
         "mended": [_packed(one) for one in campaign.mended.values()], "cost": campaign.cost,
     }, indent=1).encode()  # fmt: skip
@@ -48,13 +48,13 @@ def _packed(failure: Failure) -> dict[str, Any]:
 
 
 def read_campaign(file: Path) -> StoredCampaign:
-    """Read the state file of a campaign, written by this version. Raise BadInput if it is invalid."""
+    """Read the state file of a campaign, written by the same code. Raise BadInput if it is invalid."""
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ValueError("too large")
         data = json.loads(file.read_bytes())
-        if data["cachesim"] != __version__:
-            raise ValueError("written by another version of cachesim")
+        if data["cachesim"] != code_version():
+            raise ValueError("written by other code of cachesim")
         if data.get("form") != FORM:
             raise ValueError("outdated format, start a new campaign")
         return _unpacked(data)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim import __version__
+from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput
 from cachesim.base.files import add_line, locked, make_folder, write_new, write_whole
 from cachesim.base.json_shapes import INT64, anything, check, each, integer, number, optional, record, text
@@ -94,7 +94,7 @@ class WorkloadFolder:
         add_line(self.file, _entry(job, line))
 
     def _head(self) -> bytes:
-        return json.dumps({"cachesim": __version__, "form": FORM, "jobs": self.jobs}).encode() + b"\n"
+        return json.dumps({"cachesim": code_version(), "form": FORM, "jobs": self.jobs}).encode() + b"\n"
 
 
 def _entry(job: str, line: Line) -> bytes:
@@ -102,12 +102,12 @@ def _entry(job: str, line: Line) -> bytes:
 
 
 def read_lines(file: Path) -> StoredLines:
-    """Read a file of this version. Raise BadInput with the line number if it is invalid."""
+    """Read a file that the same code wrote. Raise BadInput with the line number if it is invalid."""
     whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # drop an incomplete line
     head, *rest = whole.split(b"\n")
     data = _checked(head, _HEAD, file, 1)
-    if (data["cachesim"], data["form"]) != (__version__, FORM):
-        raise BadInput("not a workload: written by another version of cachesim", file=str(file))
+    if (data["cachesim"], data["form"]) != (code_version(), FORM):
+        raise BadInput("not a workload: written by other code of cachesim", file=str(file))
     jobs, lines = dict.fromkeys(data["jobs"]), dict[str, Line]()
     for at, one in enumerate(rest, 2):
         entry = _checked(one, _ENTRY, file, at)

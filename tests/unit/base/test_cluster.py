@@ -82,7 +82,7 @@ def test_what_a_worker_raises_is_raised_here(cluster):
 
 
 def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
-    monkeypatch.setattr("cachesim.base.cluster.__version__", "0.0.1")
+    monkeypatch.setattr("cachesim.base.cluster.code_version", lambda: "0.0.1")
     with pytest.raises(BadInput, match=r"a worker has cachesim .*, expected 0\.0\.1"):
         list(cluster.each(PLAY, map(packed, JOBS[:1])))
 

@@ -89,7 +89,7 @@ def test_a_crash_is_exit_70_and_its_file_says_where(capsys, tmp_path):
     assert load(file).id == file.stem
 
 
-def test_a_campaign_of_an_older_form_is_refused_in_one_line(capsys, tmp_path):
+def test_a_campaign_of_an_older_form_or_of_other_code_is_refused_in_one_line(capsys, tmp_path):
     argv = ["fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20",
             "--no-shrink", "--out", str(tmp_path), "--resume"]  # fmt: skip
     main(argv)
@@ -98,7 +98,8 @@ def test_a_campaign_of_an_older_form_is_refused_in_one_line(capsys, tmp_path):
     assert data["failures"][0]["finding"]["kind"]
     older = {**data, "failures": [{**one, "finding": ["p", 0, "rule", "text", []]} for one in data["failures"]]}
     wrong = {**data, "failures": [{**one, "finding": {**one["finding"], "numbers": {}}} for one in data["failures"]]}
-    for broken in ({name: value for name, value in older.items() if name != "form"}, older, wrong):
+    other = {**data, "cachesim": data["cachesim"].partition("+")[0]}
+    for broken in ({name: value for name, value in older.items() if name != "form"}, older, wrong, other):
         file.write_text(json.dumps(broken))
         capsys.readouterr()
         assert main(argv) == exits.BAD_INPUT

@@ -1,0 +1,21 @@
+"""Version of the running code. Other code may give other results, so stored results are continued, and work is shared,
+only between equal versions."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from cachesim import __version__
+
+
+@cache
+def code_version() -> str:
+    """Return the version with a digest of all sources of cachesim, such as "0.2.0+1f0c55d2a9e3"."""
+    folder = Path(__file__).parents[1]
+    sources = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        text = file.read_bytes()
+        sources.update(f"{file.relative_to(folder).as_posix()} {len(text)}\n".encode() + text)
+    return f"{__version__}+{sources.hexdigest()[:12]}"
