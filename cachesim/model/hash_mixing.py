@@ -19,6 +19,7 @@ from cachesim.model.grid import Digests, Positions, frozen
 MASK = 2**64 - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _GOLDEN = 0x9E3779B97F4A7C15
+_PART = 1 << 13               # longer arrays are mixed in parts: large temporary arrays cost more than the arithmetic
 _FEW = 8                      # up to so many tokens Python's integers are faster than arrays
 
 
@@ -45,6 +46,11 @@ class LayerKeys(NamedTuple):
 
 def mix(z: Digests) -> Digests:
     """Return a new array with every element scrambled."""
+    if z.ndim and len(z) > _PART:
+        whole = np.empty_like(z)
+        for at in range(0, len(z), _PART):
+            whole[at : at + _PART] = mix(z[at : at + _PART])
+        return whole
     part = z >> _S30
     z = z ^ part
     np.multiply(z, _C1, z)
@@ -85,17 +91,28 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
         start = int(_first(seed))
         return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
     try:
-        if len(tokens) and max(tokens) > MASK:
+        ids = _ids(tokens)
+        if ids is None:
             return _keyed_digests(tokens, seed)
-        below = len(tokens) > 0 and min(tokens) < 0         # NumPy 1.26 would wrap it
-        ids = np.array(() if below else tokens, dtype=np.uint64)
     except (OverflowError, ValueError, TypeError):
-        below = True
-    if below:
-        raise BadInput("a token is an integer from 0 to 2**64 - 1")
+        raise BadInput("a token is an integer from 0 to 2**64 - 1") from None
     ids *= _TIMES
     ids += _first(seed)
     return mix(ids)
+
+
+def _ids(tokens: Sequence[int]) -> Digests | None:
+    """Return the tokens as an array, (n,); None = some have a key. Raises OverflowError for a token below 0."""
+    try:
+        ids = np.array(tokens, np.int64)           # a single pass over all common prompts
+        least = int(ids.min(initial=0))
+    except OverflowError:
+        if max(tokens) > MASK:
+            return None
+        least, ids = min(tokens), np.array([max(0, token) for token in tokens], np.uint64)
+    if least < 0:
+        raise OverflowError
+    return ids.view(np.uint64)
 
 
 def _keyed_digests(tokens: Sequence[int], seed: int) -> Digests:

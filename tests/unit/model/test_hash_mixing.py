@@ -22,6 +22,13 @@ def test_mix_is_splitmix64() -> None:
     assert mix(SOME).tolist() == [mix_int(int(z)) for z in SOME]
 
 
+@pytest.mark.parametrize("n", [8191, 8192, 8193, 20_000])
+def test_a_long_array_is_mixed_like_its_elements(n: int) -> None:
+    values = np.arange(n, dtype=np.uint64) * STEP
+    assert mix(values).tolist() == [mix_int(int(z)) for z in values]
+    assert (mix(values[:, None] ^ SOME) == np.stack([mix(values ^ one) for one in SOME], 1)).all()
+
+
 def test_inverse() -> None:
     odd = SOME | np.uint64(1)
     assert (odd * inverse(odd)).tolist() == [1] * len(SOME)
@@ -40,7 +47,7 @@ def test_a_moved_row_is_the_row_of_its_new_place() -> None:
     assert (moved(x * place(old), old, new) == x * place(new)).all()
 
 
-@pytest.mark.parametrize("tokens", [[-1], [2**128], ["a"]])
+@pytest.mark.parametrize("tokens", [[-1], [2**128], ["a"], [2**63] * 9 + [-1], [5] * 9 + [-1], ["a"] * 9])
 def test_bad_tokens(tokens: list[int]) -> None:
     with pytest.raises(BadInput):
         token_digests(tokens, 0)
@@ -48,7 +55,7 @@ def test_bad_tokens(tokens: list[int]) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 8, 9])
 def test_few_tokens_are_as_in_company(n: int) -> None:
-    tokens = [2**64 - 1, *range(5, 30)]
+    tokens = [2**64 - 1, *range(5, 30), 2**63]
     assert token_digests(tokens[:n], 3).tolist() == token_digests(tokens, 3).tolist()[:n]
 
 
