@@ -62,7 +62,7 @@ class NothingFound(BadInput):
 
 
 class NotInBuild(BadInput):
-    """An option that the chosen version of the server does not have."""
+    """An option that the chosen version of the server does not have, or that is not simulated for it."""
 
 
 class Unwritable(BadInput):

@@ -124,7 +124,8 @@ class _Lab:
         return self.known[key]
 
     def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
-        """Yield the fields that turn the older version's outcome of a request into the newer version's."""
+        """Yield the fields that turn the older version's outcome of a request into the newer version's. If one of the
+        versions cannot run it, these are fields that suffice alone."""
         old, new = turn.old, turn.new
         changes = self.rules(old).changes(self.rules(new), self.log)
 
@@ -135,6 +136,8 @@ class _Lab:
         alone = [one for one in changes if suffices(one)]
         if alone:
             yield from (ChangedFields((one,), True) for one in alone)
+            return
+        if None in (turn.was, turn.now):           # no change of the server, if several fields are not simulated
             return
         left = list(changes)
         for one in changes:

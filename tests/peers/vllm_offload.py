@@ -84,10 +84,13 @@ class World:
 
     def _store(self, access, context):
         keys = self.keys()
-        ours, made = self.ours.store(keys, access), self.real.prepare_store(list(map(real, keys)), context)
-        if ours is not None:
-            self.stores.append((ours[0], context))
-            ours = [*map(real, ours[0])], ours[1], [*map(real, ours[2])]
+        made, ours = self.real.prepare_store(list(map(real, keys)), context), None
+        missing = self.ours.offer(keys, access)
+        free, idle = self.ours.room(keys)
+        if len(missing) <= free + len(idle):
+            gone = self.ours.store(missing, idle, access)
+            self.stores.append((missing, context))
+            ours = [*map(real, missing)], [self.ours.places[key] for key in missing], [*map(real, gone)]
         return ours, made and (made.keys_to_store, made.store_spec.block_ids.tolist(), made.evicted_keys)
 
     def _stored(self, access, context):

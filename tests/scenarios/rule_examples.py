@@ -151,7 +151,7 @@ SPLIT = Split(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
     "V-POOL-5": (3, 32), "V-MAM-6": ("mamba", False, True), "V-MAM-6.COPY": ("mamba", False, True),
     **dict.fromkeys(("V-SPLIT-1", "V-SPLIT-1.ALONE", "V-SPLIT-1.BLOCK"), (SPLIT,)),
-    "V-OFF-WAIT": (True,), "V-OFF-LOAD": (8, 4), "V-OFF-STORE": (3, 1), "V-SCHED-NEXT": ("fcfs", [(0, 1)], [False]),
+    "V-OFF-WAIT": (True,), "V-OFF-LOAD": (8, 4), "V-OFF-STORE": (3, 1, 1), "V-SCHED-NEXT": ("fcfs", [(0, 1)], [False]),
     "V-SCHED-ADMIT": (0, 3, 0, 2), "V-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""

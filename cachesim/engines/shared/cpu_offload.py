@@ -7,7 +7,7 @@ layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policie
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import AbstractSet, Collection, Iterable, Mapping
+from typing import AbstractSet, Collection, Iterable, Mapping, Sequence
 
 Key = tuple[int, int]
 MISS, PENDING, HIT = "miss", "pending", "hit"
@@ -80,10 +80,8 @@ class Oldest(Policy):
         """Rank the chunks of a request, its end first."""
         self.ranks |= {key: (self._next(), 0) for key in reversed(access.in_order()) if key in self.ranks}
 
-    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
-        """Remove the idle chunks of the lowest rank; None = there are too few."""
-        if len(idle) < n:
-            return None
+    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key]:
+        """Remove the idle chunks of the lowest rank."""
         gone = sorted(idle, key=lambda key: (self.ranks[key], key))[:n]
         for key in gone:
             del self.ranks[key]
@@ -128,15 +126,13 @@ class Adaptive(Policy):
                 del held[key]
                 (frequent if key in access.reused else held)[key] = None
 
-    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key] | None:
-        """Remove idle chunks, of the first list while it exceeds its target; None = there are too few."""
+    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key]:
+        """Remove idle chunks, of the first list while it exceeds its target."""
         size, gone = len(self.lists[0]), list[tuple[int, Key]]()
         left = [[key for key in reversed(keys) if key in idle] for keys in self.lists]
         for _ in range(n):
             first = int(size < int(self.target))
             side = first if left[first] else 1 - first
-            if not left[side]:
-                return None
             gone.append((side, left[side].pop()))
             size -= side == 0
         for side, key in gone:
@@ -184,8 +180,8 @@ class Offload:
         for key in keys:
             self.users[key] -= 1
 
-    def store(self, keys: Collection[Key], access: Access) -> tuple[list[Key], list[int], list[Key]] | None:
-        """Begin to store the missing chunks, all or none; return their keys and places, and the evicted keys."""
+    def offer(self, keys: Collection[Key], access: Access) -> list[Key]:
+        """Learn that a request uses chunks; return those that are missing, and were offered often enough."""
         if self.threshold > 1:
             self._count(keys)
         ready = [key for key in keys if self.look_up(key) == HIT]
@@ -197,17 +193,22 @@ class Offload:
         wanted = {*missing, *ready}
         self._record([key for key in keys if key in wanted], access)
         access.reused.update(key for key in ready if key not in access.inserted)
-        short = max(0, len(missing) + len(self.places) - self.capacity)
-        gone = self.policy.evict(short, {key for key, n in self.users.items() if not n} - set(keys))
-        if gone is None:
-            return None
+        return missing
+
+    def room(self, kept: Collection[Key]) -> tuple[int, set[Key]]:
+        """Return the number of free places, and the chunks that can leave: unused ones, except ``kept``."""
+        return self.capacity - len(self.places), {key for key, n in self.users.items() if not n} - set(kept)
+
+    def store(self, missing: Sequence[Key], idle: AbstractSet[Key], access: Access) -> list[Key]:
+        """Begin to store missing chunks, for which there is room; return those of the idle ones that were evicted."""
+        gone = self.policy.evict(max(0, len(missing) + len(self.places) - self.capacity), idle)
         for key in gone:
             self._drop(key)
         for key in missing:
             self.places[key], self.users[key] = self._place(), WRITING
             self.policy.insert(key, access)
         access.inserted.update(missing)
-        return missing, [self.places[key] for key in missing], gone
+        return gone
 
     def _place(self) -> int:
         """Return a place: one that was never used, else the one that was given back last."""

@@ -7,7 +7,7 @@ vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py OffloadingC
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import AbstractSet, NamedTuple, Sequence
 
 from cachesim.engines.shared.cpu_offload import MISS, PENDING, Access, Key, Offload
 
@@ -31,6 +31,17 @@ class OffloadClient:
         self.access = Access(self.ends)
         self.keys, self.tables = [[] for _ in range(self.groups)], [[] for _ in range(self.groups)]
         self.stored = [0] * self.groups
+
+
+class Offer(NamedTuple):
+    """Complete chunks of a request. ``ends``: their number in each group; ``missing``: chunks that can be stored;
+    ``free``: places without a chunk; ``idle``: chunks that can make room."""
+
+    client: OffloadClient
+    ends: Sequence[int]
+    missing: Sequence[Key]
+    free: int
+    idle: AbstractSet[Key]
 
 
 @dataclass(slots=True, frozen=True)
@@ -116,24 +127,27 @@ class Transfers:
             self.loading.update(keys)
         return self._begin(client, keys, parts, False)
 
-    def store(self, client: OffloadClient, hashes: Sequence[int], tokens: int) -> Transfer | None:
-        """Begin to store complete chunks of the first ``tokens`` tokens that were not offered; None = all are there, or
-        CPU memory has no room."""
+    def offer(self, client: OffloadClient, hashes: Sequence[int], tokens: int) -> Offer:
+        """Offer the complete chunks of the first ``tokens`` tokens that were not stored or found there."""
         self._learn(client, hashes)
         ends = [min(tokens // chunk, len(blocks) // self.per_chunk, len(keys))
                 for chunk, blocks, keys in zip(self.chunks, client.tables, client.keys, strict=True)]  # fmt: skip
         keys = [key for have, first, end in zip(client.keys, client.stored, ends, strict=True)
                 for key in have[first:end]]  # fmt: skip
-        made = self.offload.store(keys, client.access) if keys else ([], [], [])
-        if made is None:
-            return None
-        parts, wanted = list[tuple[int, Key, int]](), {*made[0]}
-        for group, end in enumerate(ends):
+        missing = self.offload.offer(keys, client.access) if keys else []
+        return Offer(client, ends, missing, *(self.offload.room(keys) if missing else (0, set[Key]())))
+
+    def store(self, offer: Offer, n: int) -> Transfer | None:
+        """Accept an offer, and begin to store its first ``n`` missing chunks; None = nothing is stored."""
+        client, missing = offer.client, offer.missing[:n]
+        evicted = self.offload.store(missing, offer.idle, client.access)
+        parts, wanted = list[tuple[int, Key, int]](), {*missing}
+        for group, end in enumerate(offer.ends):
             for at in range(client.stored[group] * self.per_chunk, end * self.per_chunk):
                 if (key := client.keys[group][at // self.per_chunk]) in wanted:
                     parts.append((client.tables[group][at], key, at % self.per_chunk))
             client.stored[group] = max(client.stored[group], end)
-        return self._begin(client, made[0], parts, True, len(made[2])) if parts else None
+        return self._begin(client, missing, parts, True, len(evicted)) if parts else None
 
     def _begin(self, client: OffloadClient, keys: Sequence[Key], parts: Sequence[tuple[int, Key, int]], is_store: bool,
                evicted: int = 0) -> Transfer:  # fmt: skip

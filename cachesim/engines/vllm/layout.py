@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.rules.lookup import Sorted
 from cachesim.model import Spec
@@ -106,7 +106,7 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     blocks = [one.block for one in groups]
     step, at_ends = rules.scheduler_block(blocks), rules.states_align(opts.mamba_cache_mode)
     if at_ends is None:
-        raise BadInput(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
+        raise NotInBuild(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
     aligned = caching and at_ends
     unit = rules.hash_unit(blocks, opts.prefix_match_unit,
                            opts.hashing and (aligned or all(one.kind != "mamba" for one in groups)))
@@ -127,7 +127,8 @@ def layout(rules: Any, opts: Options, spec: Spec) -> Layout:
     offload = (rules.wait_for_chunks, rules.load_chunks, rules.reserve_for_prompts, rules.offered, rules.store_chunks)
     offloaded = rules.offloaded_kinds() if rules.offloaded_kinds and None not in offload else ()
     if opts.num_cpu_chunks and (ranks > 1 or any(one.kind not in offloaded for one in groups)):
-        raise BadInput(f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
+        raise (BadInput if offloaded else NotInBuild)(
+            f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
     check_sizes(opts, groups, step, drafts.ahead if eagle | drops else 0)
     return Layout(tuple(groups), kinds, step, unit, unit if partial else step, partial,
                   rules.chunk_block([one.block for one in stated], states), most, drafts, late, shared, bool(states))

@@ -21,7 +21,8 @@ SENTENCES = Sentences({
     "V-OFF-WAIT": lambda v, b: NoEffect("no chunk is in use") if v else "a chunk is being stored or loaded: it waits",
     "V-OFF-LOAD": lambda v, b: f"{v} tokens behind {b['local']} are loaded from CPU memory" if v
                   else NoEffect(f"nothing behind {b['local']} tokens in CPU memory"),
-    "V-OFF-STORE": lambda v, b: f"{counted(v, 'chunk')} stored in CPU memory, {b['evicted']} evicted",
+    "V-OFF-STORE": lambda v, b: f"{counted(v, 'chunk')} stored in CPU memory, {b['evicted']} evicted" if v
+                   else f"CPU memory has no room for {counted(b['missing'], 'chunk')}",
     "V-SCHED-ADMIT": lambda v, b: ("" if v else "the request waits: ")
                                   + f"{b['needed']} blocks are needed, {b['free']} are free",
     "V-SCHED-PREEMPT": lambda v, b: f"{b['needed']} blocks are needed and {b['free']} are free: request {v} of "

@@ -35,8 +35,8 @@ class Offloading(Tables):
         if self.opts.num_cpu_chunks:
             reads = row.task.request.cache_prompt
             found = self.transfers.match(row.offload, row.hashes, local, len(row.all), reads)
-            if self.decide(self.rules.wait_for_chunks(found is None), row):
-                self.decide(self.rules.load_chunks(found, local), row)
+            starts = self.decide(self.rules.wait_for_chunks(found is None), row)
+            found = self.decide(self.rules.load_chunks(found or 0, local), row) or 0 if starts else None
         row.found = row.found if row.launched else local + (found or 0)
         return found
 
@@ -76,8 +76,10 @@ class Offloading(Tables):
 
     def _store(self, row: Row, stores: list[Transfer]) -> None:
         tokens = self.rules.offered(row.computed, row.prompt, self.opts.offload_prompt_only)
-        if made := self.transfers.store(row.offload, row.hashes, tokens):
-            self.decide(self.rules.store_chunks(len(made.keys), made.evicted), row)
+        offer, n = self.transfers.offer(row.offload, row.hashes, tokens), 0
+        if offer.missing:
+            n = self.decide(self.rules.store_chunks(len(offer.missing), offer.free, len(offer.idle)), row)
+        if n is not None and (made := self.transfers.store(offer, n)):
             stores.append(made)
 
     def leave(self, row: Row) -> None:

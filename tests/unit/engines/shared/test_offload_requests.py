@@ -23,10 +23,17 @@ def client_of(transfers, local=0, found=0):
     return client
 
 
+def offered(transfers, client, tokens):
+    """Store what is missing in the beginning of a prompt, all or nothing."""
+    offer = transfers.offer(client, HASHES, tokens)
+    room = offer.free + len(offer.idle)
+    return transfers.store(offer, len(offer.missing)) if len(offer.missing) <= room else None
+
+
 def store(transfers, tokens, end=True):
     """Store the beginning of the prompt for a new request."""
     client = client_of(transfers)
-    made = transfers.store(client, HASHES, tokens)
+    made = offered(transfers, client, tokens)
     if end:
         transfers.end(made.number)
         transfers.offload.finish(client.access)
@@ -36,8 +43,8 @@ def store(transfers, tokens, end=True):
 def test_only_complete_chunks_are_stored_and_each_once():
     client, made = store(transfers := server(per_chunk=2), 23)
     assert (made.keys, made.copies) == (((101, 0), (103, 0)), ((1, 0), (2, 1), (3, 2), (4, 3)))
-    assert transfers.store(client, HASHES, 23) is None
-    assert transfers.store(client, HASHES, 24).copies == ((5, 4), (6, 5))
+    assert offered(transfers, client, 23) is None
+    assert offered(transfers, client, 24).copies == ((5, 4), (6, 5))
 
 
 def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
@@ -47,7 +54,7 @@ def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
     assert (made.keys, made.copies) == (((102, 0), (103, 0), (104, 0)), ((11, 2), (12, 3), (13, 4)))
     client.tables = [[1, 2, 11, 12, 13, 14]]
     transfers.end(made.number)
-    assert transfers.store(client, HASHES, 24).copies == ((14, 5),)
+    assert offered(transfers, client, 24).copies == ((14, 5),)
 
 
 def test_a_load_may_begin_inside_a_chunk():
@@ -81,7 +88,7 @@ def test_without_prefix_caching_two_requests_load_the_same_chunks():
 
 def test_a_store_without_room_is_offered_again():
     client, made = store(transfers := server(chunks=2), 8, end=False)
-    assert transfers.store(client, HASHES, 16) is None
+    assert offered(transfers, client, 16) is None
     transfers.end(made.number)
-    later = transfers.store(client, HASHES, 16)
+    later = offered(transfers, client, 16)
     assert (later.keys, later.evicted) == (((102, 0), (103, 0)), 2)

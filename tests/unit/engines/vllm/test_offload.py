@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cachesim.base import exits
 from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
 from cachesim.engines.base import Request
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Decided
@@ -169,3 +174,36 @@ def test_chunks_of_an_ended_request_are_copied_before_another_one_writes_in_thei
     """The store of Y has no room until it ended; in that step Z takes all blocks."""
     run = judged("X12/Y8>y2{together}/Z23{together}/Y", num_gpu_blocks=7, num_cpu_chunks=3)
     assert run.verdict.holds and sources(run)[3] == {"chunk": 7}
+
+
+@rule("TEST-OFF-LOAD", Role.LOAD, "one chunk less")
+def load_less(found, local):
+    """Load one chunk less than there is."""
+    return Decision(max(0, found - 4) or None, {"local": local})
+
+
+@rule("TEST-OFF-WAIT", Role.CONSULT, "never")
+def never_wait(busy):
+    """Start although a chunk is in use."""
+    return Decision(True, {"busy": busy})
+
+
+@rule("TEST-OFF-STORE", Role.STORE, "one chunk")
+def store_one(missing, free, idle):
+    """Store the first chunk alone."""
+    return Decision(1, {"missing": missing, "evicted": 0})
+
+
+@pytest.mark.parametrize("field, made, found", [
+    ("load_chunks", load_less, [{"chunk": 8}, {"block": 12}]), ("wait_for_chunks", never_wait, [{"chunk": 12}, {}]),
+    ("store_chunks", store_one, [{"chunk": 4}, {"block": 12}]),
+])  # fmt: skip
+def test_the_server_does_what_a_changed_rule_says(field, made, found):
+    case = from_line("A15/B43/A/A{together}", model="A", profiles=(NEW,), server={**SMALL, "num_gpu_blocks": 12})
+    run = run_judged(case, NEW, table=replace(ENGINE.profiles[NEW], **{field: made}))
+    assert run.verdict.holds and sources(run)[2:] == found
+
+
+def test_why_leaves_out_older_releases(capsys):
+    assert main(["why", "vllm-offload-prompt-comes-back", "2"]) == exits.HOLDS
+    assert "are loaded from CPU memory" in capsys.readouterr().out
