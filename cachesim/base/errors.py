@@ -62,7 +62,7 @@ class NothingFound(BadInput):
 
 
 class NotInBuild(BadInput):
-    """An option that the chosen version of the server does not have, or that is not simulated for it."""
+    """Options with which the chosen version of the server does not start, or is not simulated."""
 
 
 class Unwritable(BadInput):

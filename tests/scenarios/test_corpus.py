@@ -7,6 +7,7 @@ about files is one test for all of them, because pytest takes longer for each te
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any, Callable
 
 import pytest
 
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.base import prompt_of
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.server_state import SILENT
-from cachesim.engines.registry import profiles
+from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.judged_run import Run, run_judged
@@ -238,3 +240,12 @@ def test_the_symptom_fits_what_is_expected() -> None:
     symptoms = {"right": False, "wrong-answer": True, "crash": True}
     assert [name for name, scenario in SCENARIOS.items()
             if broken[name] != symptoms.get(scenario.symptom, broken[name])] == []  # fmt: skip
+
+
+def test_every_version_starts_or_says_that_it_cannot() -> None:
+    """``why`` and ``bisect`` compare all versions, and pass over those that raise NotInBuild."""
+    for scenario in corpus():
+        engine = ENGINES[scenario.engine]
+        for name in {*engine.line, *engine.beside}:
+            with suppress(NotInBuild):
+                engine.start(name, scenario.model, scenario.server, "none")

@@ -14,7 +14,7 @@ from typing import Callable, Sequence
 import numpy as np
 
 from cachesim import events as ev
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import NotInBuild
 from cachesim.base.media_items import item_at
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.flags import Options
@@ -50,7 +50,7 @@ class Core(SlotDriver):
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler = CountingSampler(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:
-            raise BadInput("the server does not start with drafts and several slots", hint="parallel = 1")
+            raise NotInBuild("the server does not start with drafts and several slots", hint="parallel = 1")
         self.settings = settings(opts, kind, rules)
         pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.pieces = Between(pieces) if self.settings.projector else pieces

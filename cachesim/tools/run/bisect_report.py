@@ -56,7 +56,7 @@ def _turn(turn: OutcomeChange) -> dict[str, Any]:
 
 
 def _outcome(outcome: RequestOutcome | None) -> dict[str, Any]:
-    """Return an outcome as data. All fields are None if an option of the scenario is not simulated for the version."""
+    """Return an outcome as data. All fields are None if the version was not run with the options of the scenario."""
     names = [name for name in RequestOutcome._fields if name != "seen"]
     return dict.fromkeys(names) if outcome is None else {name: getattr(outcome, name) for name in names}
 
@@ -120,7 +120,7 @@ def _source(profile: str, change: Change) -> str:
 
 def _outcome_text(outcome: RequestOutcome | None) -> str:
     if outcome is None:
-        return "not simulated"
+        return "not run"
     if outcome.status == 0:
         return "SERVER DIED"
     if outcome.status != 200:

@@ -24,7 +24,7 @@ def lines(turn):
 
 
 @pytest.mark.parametrize(("outcome", "said"), [
-    (RIGHT, "reuses 7, output correct"), (WRONG, "reuses 5, WRONG OUTPUT"), (None, "not simulated"),
+    (RIGHT, "reuses 7, output correct"), (WRONG, "reuses 5, WRONG OUTPUT"), (None, "not run"),
     (RequestOutcome(5, None, 200), "UNDECIDED"), (RequestOutcome(0, False, 0), "SERVER DIED"),
     (RequestOutcome(0, None, 400), "REFUSED (400)"), (RequestOutcome(0, False, 500), "ERROR (500)"),
 ])  # fmt: skip
