@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.base.errors import BadInput, Terminated
+from cachesim.base.errors import NotInBuild, Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome, TooManyDecisions
@@ -120,7 +120,7 @@ def test_an_answer_that_becomes_undecided_shows_nothing(tables, monkeypatch):
 
 
 @pytest.mark.parametrize("name, error", [
-    ("ik-shift-without-cache-prompt", TooManyDecisions), ("ik-draft-rollback-wrong-slot", BadInput),
+    ("ik-shift-without-cache-prompt", TooManyDecisions), ("ik-draft-rollback-wrong-slot", NotInBuild),
 ])  # fmt: skip
 def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
     """With an alternative answer the first shifts its context for ever; with another the server of the second refuses

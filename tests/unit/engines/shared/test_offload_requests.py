@@ -92,3 +92,21 @@ def test_a_store_without_room_is_offered_again():
     transfers.end(made.number)
     later = offered(transfers, client, 16)
     assert (later.keys, later.evicted) == (((102, 0), (103, 0)), 2)
+
+
+def test_what_is_offered_and_there_already_makes_no_room():
+    store(transfers := server(chunks=3), 8)
+    offer = transfers.offer(client_of(transfers, found=8), HASHES, 16)
+    assert (offer.missing, offer.free, offer.idle) == ([(102, 0), (103, 0)], 1, set())
+
+
+def test_a_chunk_that_was_loaded_in_part_is_not_offered_again():
+    store(transfers := server(per_chunk=2), 16)
+    client = OffloadClient(1)
+    assert transfers.match(client, HASHES, 4, 15, reads=True) == 11
+    client.tables = [BLOCKS]
+    transfers.end(transfers.load(client, client.tables, 11).number)
+    for _ in range(2):                                  # its last token is evaluated: only one chunk is complete
+        assert transfers.offer(client, HASHES, 15).missing == []
+        assert client.stored == [2]
+        transfers.store(transfers.offer(client, HASHES, 15), 0)
