@@ -123,6 +123,7 @@ def test_two_files_that_say_different_things_of_a_job_are_refused(parts, tmp_pat
     lambda head, line: head.replace(b'"form": 2', b'"form": 0') + line, lambda head, line: head + b"[" * 9000 + b"\n",
     lambda head, line: head + line.replace(b'"prompt": ', b'"prompt": -'), lambda head, line: head + b"\n" + line,
     lambda head, line: head + line.replace(b'"id": "', b'"id": "0'),
+    lambda head, line: head.replace(b'"cachesim": "', b'"cachesim": "0') + line,
 ])  # fmt: skip
 def test_a_file_that_is_none_is_refused_in_one_line(capsys, parts, tmp_path, spoil):
     head, line = files_of(parts[0])[0].read_bytes().splitlines(keepends=True)
