@@ -142,7 +142,7 @@ class Pool(Generic[S, R]):
         ours, theirs = context.Pipe()
         calls = ((limits.lift, (limits.lifted(),)), *_init_calls)
         process = context.Process(target=_serve, args=(self.work, theirs, calls), daemon=True)
-        with _blocked_signals(), theirs:
+        with blocked_signals(), theirs:
             process.start()
             self._idle.append(_Worker(process, ours))
 
@@ -217,8 +217,8 @@ def _over(left: Callable[[], float | None]) -> bool:
 
 
 @contextmanager
-def _blocked_signals() -> Iterator[None]:
-    """Block SIGINT and SIGTERM while a process starts, because its handlers are not installed yet."""
+def blocked_signals() -> Iterator[None]:
+    """Block SIGINT and SIGTERM while a process starts; it installs its handlers, and calls ``unblock_signals``."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -227,6 +227,12 @@ def _blocked_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def unblock_signals() -> None:
+    """Receive the signals that ``blocked_signals`` blocked when this process started."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 # --- Worker side ---------------------------------------------------------------------------------------------
@@ -240,8 +246,7 @@ def _serve(work: Callable[[Any], Any], link: Connection, calls: Sequence[InitCal
     signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN: programs started by ``work`` would inherit it
     for name in ENDING:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+    unblock_signals()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:

@@ -14,6 +14,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, note, say_json
 from cachesim.base.errors import ENDING, BadInput, Unwritable, quoted, stdout_errors
 from cachesim.base.extras import install_command
+from cachesim.base.pool import blocked_signals, unblock_signals
 from cachesim.base.untrusted_files import argument_path, path_of
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.watch.log_follower import LogFollower
@@ -81,11 +82,12 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
         with stdout_errors():
             sys.stdout.flush()
         (read, write), (cause_read, cause_write) = os.pipe(), os.pipe()
-        if (child := os.fork()) == 0:
-            listener.close()
-            os.close(write)
-            os.close(cause_read)
-            os._exit(_second_process(args, log, read, cause_write))
+        with blocked_signals():
+            if (child := os.fork()) == 0:
+                listener.close()
+                os.close(write)
+                os.close(cause_read)
+                os._exit(_second_process(args, log, read, cause_write))
         os.close(read)
         os.close(cause_write)
         return _run_relay(server, listener, (write, cause_read if args.header else None), child)
@@ -112,6 +114,7 @@ def _second_process(args: Namespace, log: LogFollower | None, copies: int, cause
     """Print the rows until the relay ends. Return the exit code; report errors on stderr."""
     for name in ("SIGINT", *ENDING):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    unblock_signals()
     try:
         os.nice(NICE)
         return _analyse(args, log, copies, causes if args.header else None)

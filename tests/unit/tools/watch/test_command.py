@@ -125,6 +125,12 @@ def test_bodies_are_stored_only_where_the_user_says(tmp_path):
     assert "secret" not in json.dumps(rows)
 
 
+INTERRUPTED = """
+import os, signal
+from cachesim.cli.main import main
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
+raise SystemExit(main())
+"""
 PATIENT = """
 import sys
 from cachesim.cli.main import main
@@ -141,6 +147,13 @@ def planted(folder, text, *words):
     env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
     with relaying(*words, module=("planted",), env=env) as found:
         yield found
+
+
+def test_an_interrupt_while_the_second_process_starts_is_not_its_own(tmp_path):
+    with planted(tmp_path, INTERRUPTED, "-q") as (process, client):
+        ask(client, "What is it, please?")
+        rows, _ = said(process)
+    assert [row["cause"] for row in rows] == ["new"]
 
 
 def test_the_header_carries_the_cause_and_is_off_by_default(tmp_path):
