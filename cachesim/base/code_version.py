@@ -12,7 +12,7 @@ from cachesim import __version__
 
 @cache
 def code_version() -> str:
-    """Return the version with a digest of all sources of cachesim, such as "0.2.0+1f0c55d2a9e3"."""
+    """Return the version with a digest of all sources of cachesim, such as "1.0.0+1f0c55d2a9e3"."""
     folder = Path(__file__).parents[1]
     sources = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
