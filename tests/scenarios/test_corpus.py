@@ -242,6 +242,7 @@ def test_the_symptom_fits_what_is_expected() -> None:
             if broken[name] != symptoms.get(scenario.symptom, broken[name])] == []  # fmt: skip
 
 
+@pytest.mark.long
 def test_every_version_starts_or_says_that_it_cannot() -> None:
     """``why`` and ``bisect`` compare all versions, and pass over those that raise NotInBuild."""
     for scenario in corpus():
