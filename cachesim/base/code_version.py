@@ -1,5 +1,5 @@
-"""Version of the running code. Other code may give other results, so stored results are continued, and work is shared,
-only between equal versions."""
+"""Version of the running code. Other code may give other results: a search continues only with the code that began it,
+and workers must have the code of the command that sends them work."""
 
 from __future__ import annotations
 

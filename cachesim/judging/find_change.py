@@ -125,7 +125,7 @@ class _Lab:
 
     def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
         """Yield the fields that turn the older version's outcome of a request into the newer version's. If one of the
-        versions cannot run it, these are fields that suffice alone."""
+        versions was not run, yield only fields that suffice alone."""
         old, new = turn.old, turn.new
         changes = self.rules(old).changes(self.rules(new), self.log)
 
@@ -137,7 +137,7 @@ class _Lab:
         if alone:
             yield from (ChangedFields((one,), True) for one in alone)
             return
-        if None in (turn.was, turn.now):           # no change of the server, if several fields are not simulated
+        if None in (turn.was, turn.now):           # versions that were not run show no joint effect of fields
             return
         left = list(changes)
         for one in changes:

@@ -128,7 +128,7 @@ class Transfers:
         return self._begin(client, keys, parts, False)
 
     def offer(self, client: OffloadClient, hashes: Sequence[int], tokens: int) -> Offer:
-        """Offer the complete chunks of the first ``tokens`` tokens that were not stored or found there."""
+        """Offer those complete chunks of the first ``tokens`` tokens that no earlier offer or load contained."""
         self._learn(client, hashes)
         ends = [min(tokens // chunk, len(blocks) // self.per_chunk, len(keys))
                 for chunk, blocks, keys in zip(self.chunks, client.tables, client.keys, strict=True)]  # fmt: skip
