@@ -47,7 +47,7 @@ def test_there_are_examples():
 
 def test_the_readme_is_short():
     """Longer matter is in the pages, and each of them is linked."""
-    assert len(TEXT.splitlines()) <= 60
+    assert len(TEXT.splitlines()) <= 100
     assert [len(output.splitlines()) <= 8 for _, output in examples(TEXT)] == [True] * 3
     assert [page.name for page in PAGES.glob("*.md") if f"cachesim/pages/{page.name}" not in TEXT] == []
 
