@@ -37,11 +37,29 @@ def kind(path: Path | str) -> str:
     return FILE if stat.S_ISREG(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
 
 
+def file_size(path: Path | str) -> int | None:
+    """Return the size of a regular file [bytes], None if the path names anything else or nothing."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
 def path_of(name: str | Path) -> Path:
     """Return the path of an argument. Raises BadInput for "", which pathlib treats as the current folder."""
     if not str(name):
         raise BadInput("empty file name", hint="write . for the current folder")
     return Path(name)
+
+
+def real_path(path: Path) -> str:
+    """Return the absolute path without links, to find two names of a file. Never raises: of a link to itself the
+    result is the link."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):                # the current folder was removed, a NUL in the name
+        return str(path)
 
 
 STDIN = Path("-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from cachesim.base.untrusted_files import STDIN, argument_path
+from cachesim.base.untrusted_files import STDIN, argument_path, kind
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
@@ -15,7 +15,7 @@ def imported_case(args: Namespace) -> RepairCase | None:
     """Return the conversation in the file ``args.case``, None if the argument names a scenario. Raise BadInput for a
     log without a request that can be simulated."""
     path = argument_path(args.case)
-    if path is not STDIN and (path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml"))):
+    if path is not STDIN and (path.suffix == ".toml" or not kind(path) or any(path.glob("*.toml"))):
         return None
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.request_bodies.command import bodies_case

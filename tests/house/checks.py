@@ -68,6 +68,28 @@ MAY_LOOK_OUTSIDE: dict[str, str] = {
     "tools.advise.command": "ends a search after the seconds that the user gives",
 }
 
+_OF_THE_PACKAGE = "reads files of the package"
+# Modules above base that read files or ask for their kind without base.untrusted_files, with the reason.
+MAY_READ_FILES: dict[str, str] = {
+    "cli.main": "opens the null device, to write",
+    "engines.shared.array_file": "loads arrays from bytes in memory, without pickle",
+    "engines.plugins": "reads the metadata of installed packages at every start; ignores errors",
+    "judging.evidence": _OF_THE_PACKAGE,
+    "scenarios.corpus": _OF_THE_PACKAGE,
+    "scenarios.scenario_search": _OF_THE_PACKAGE,
+    "tools.lessons.lesson_files": _OF_THE_PACKAGE,
+    "tools.lessons.terminal_lesson": _OF_THE_PACKAGE,
+    "tools.picture.page_assets": _OF_THE_PACKAGE,
+    "tools.rulebook.glossary": _OF_THE_PACKAGE,
+    "tools.workload.shipped_sessions": _OF_THE_PACKAGE,
+    "tools.live.llama_server.gguf_projectors": "reads a file that it has just written",
+    "tools.live.llama_server.process": "reads the log that a server started by this process writes",
+    "tools.watch.log_follower": "reads a growing log in pieces of bounded size; refuses what is not a regular file",
+    "tools.watch.relay_process": "opens pipes of this process",
+    "tools.live.llama_server.export.scenario_file": "code of an exported program",
+    "tools.live.llama_server.export.case_program": "code of an exported program",
+}
+
 # Code of exported programs: it prints, waits and reads settings there, and is never run here.
 EXPORTED = ("tools.live.llama_server.export.talk", "tools.live.llama_server.export.case_program")
 
@@ -415,7 +437,44 @@ def reports_that_play(module: Module) -> list[str]:
     return [f"{module.name} imports {to[-1]}" for to in imported(module) if to[-1] in PLAYS]
 
 
+READS = frozenset({"read_text", "read_bytes", "fdopen", "fromfile", "memmap"})
+ASKS = frozenset({"resolve", "exists", "is_file", "is_dir", "stat", "samefile"})
+"""Methods of a path that raise for some names: too long, with a NUL, or of a link to itself."""
+LOADS = {("json", "load"), ("tomllib", "load"), ("pickle", "load"), ("np", "load"), ("numpy", "load")}
+OPENS = frozenset({"os", "io", "codecs", "gzip", "bz2", "lzma", "zipfile", "tarfile"})
+
+
+def unbounded_reads(module: Module) -> list[str]:
+    """Calls, above base, that read a file of any size and kind, or ask about a path and raise for some names."""
+    if module.parts[0] == "base" or module.name in MAY_READ_FILES:
+        return []
+    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+    return [f"{module.name}:{call.lineno} reads a file: see base/untrusted_files.py" for call in calls if _reads(call)]
+
+
+def _reads(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "open" and not _writes(call.args[1:], call)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    of, name = call.func.value, call.func.attr
+    if ast.unparse(of) == "Path(__file__)":
+        return False
+    place = of.id if isinstance(of, ast.Name) else ""
+    if name == "open" and place not in OPENS:
+        own = bool(call.args) and not isinstance(call.args[0], ast.Constant)     # a method of ours with this name
+        return not own and not _writes(call.args, call)
+    asks = name in ASKS and not (isinstance(of, ast.Attribute) and of.attr == "path")      # os.path never raises
+    return name == "open" or name in READS or asks or (place, name) in LOADS
+
+
+def _writes(modes: Sequence[ast.expr], call: ast.Call) -> bool:
+    named = [one.value for one in call.keywords if one.arg == "mode"]
+    found = [one.value for one in [*modes[:1], *named] if isinstance(one, ast.Constant)]
+    return any(isinstance(mode, str) and mode[:1] in ("w", "a", "x") and "+" not in mode for mode in found)
+
+
 CHECKS = (
     bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
-    outside_world, unsourced_rules, undocumented,
+    outside_world, unsourced_rules, undocumented, unbounded_reads,
 )  # fmt: skip

@@ -63,7 +63,14 @@ def test_median_function_is_short():
 
 
 def test_every_exception_has_a_reason():
-    assert all(reason.strip() for reason in [*checks.MAY_LOOK_OUTSIDE.values(), *checks.MAY_KNOW_AN_ENGINE.values()])
+    tables = checks.MAY_LOOK_OUTSIDE, checks.MAY_KNOW_AN_ENGINE, checks.MAY_READ_FILES
+    assert all(reason.strip() for table in tables for reason in table.values())
+
+
+def test_modules_that_may_read_files_do(monkeypatch):
+    listed = set(checks.MAY_READ_FILES)
+    monkeypatch.setattr(checks, "MAY_READ_FILES", {})
+    assert {module.name for module in checks.modules() if checks.unbounded_reads(module)} == listed
 
 
 def test_the_engines_are_those_of_the_registry():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.untrusted_files import file_size
 from cachesim.tools.run.work_arguments import count
 
 GIB, MOST_GIB, MOST_CLIENTS, MOST_TOKENS = 1 << 30, 1 << 20, 64, 1 << 30
@@ -106,5 +106,4 @@ def _profile(args: Namespace) -> str:
 
 def _file_size(word: str) -> int | None:
     """Return the bytes of a GGUF, None for a model of unknown size."""
-    path = Path(word)
-    return path.stat().st_size if path.suffix == ".gguf" and path.is_file() else None
+    return file_size(word) if word.endswith(".gguf") else None

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
+from cachesim.base.untrusted_files import FILE, kind
 from cachesim.tools.lessons.lesson_files import Block, LessonStep, steps, with_steps
 
 WIDTH = 80
@@ -43,7 +44,7 @@ def _lines(block: Block, folder: Path, width: int) -> list[str]:
         return block.text.splitlines()
     if block.kind == "picture":
         letters = (folder / block.name).with_suffix(".txt")          # text version of the drawing, or its description
-        return letters.read_text("utf-8").splitlines() if letters.is_file() else [f"[{inline(block.text)}]"]
+        return letters.read_text("utf-8").splitlines() if kind(letters) == FILE else [f"[{inline(block.text)}]"]
     if block.kind == "table":
         return list(_table(block.rows, width))
     if block.kind == "list":

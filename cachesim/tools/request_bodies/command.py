@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
+from cachesim.base.untrusted_files import kind
 from cachesim.tools.picture.picture_options import Shown, draw_text, wanted
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.tools.request_bodies.report import bodies_report, headline
     from cachesim.tools.run.arguments import known_profiles
 
-    if args.out and not args.force and Path(args.out).exists():
+    if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
     profile = args.profiles[0] if args.profiles else DEFAULT_PROFILE
     engine = profile.partition("@")[0]

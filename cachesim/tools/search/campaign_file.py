@@ -11,11 +11,11 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import read_json
 from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
 from cachesim.tools.search.property_failure import Group, parse_finding
 from cachesim.tools.search.run_properties import Cost
 
-MAX_BYTES = 1 << 26
 FORM = 3                # format version; 2: findings are kind and numbers; 3: lists the files that it owns
 KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
 """Fields of a shrunk case that a later run reports again."""
@@ -50,16 +50,14 @@ def _packed(failure: Failure) -> dict[str, Any]:
 def read_campaign(file: Path) -> StoredCampaign:
     """Read the state file of a campaign, written by the same code. Raise BadInput if it is invalid."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise ValueError("too large")
-        data = json.loads(file.read_bytes())
+        data = read_json(file, "campaign")
         if data["cachesim"] != code_version():
             raise ValueError("written by other code of cachesim")
         if data.get("form") != FORM:
             raise ValueError("outdated format, start a new campaign")
         return _unpacked(data)
-    except OSError as error:
-        raise BadInput((error.strerror or "cannot be read").lower(), file=str(file)) from None
+    except BadInput as bad:
+        raise BadInput(f"not a campaign: {bad.cause}", file=str(file), line=bad.line) from None
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise BadInput(f"not a campaign: {str(error)[:80]}", file=str(file)) from None
 

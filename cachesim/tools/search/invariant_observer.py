@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
+from cachesim.base.untrusted_files import FOLDER, kind
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Removal, Server
 from cachesim.engines.inspection import Excess, Stored
@@ -20,7 +20,7 @@ from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
 from cachesim.tools.search.property_failure import ERASED, GAP, INCONSISTENT
 
-SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+SHARED_MEMORY = "/dev/shm" if kind("/dev/shm") == FOLDER else None
 """Folder for the small slot files of conversations: writing to a disk would dominate the run time."""
 
 Numbers = Mapping[str, Any]

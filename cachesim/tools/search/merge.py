@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import real_path
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, gaps, joined
 from cachesim.tools.search.campaign_file import StoredCampaign, read_campaign
 from cachesim.tools.search.property_failure import Group
@@ -38,16 +39,14 @@ class MergedCampaign(NamedTuple):
 def campaigns_in(folders: Iterable[Path]) -> list[CampaignSource]:
     """Return the campaigns in these folders, each file once. Raise BadInput for a folder without campaigns and for an
     invalid campaign file."""
-    found: dict[Path, CampaignSource] = {}
+    found: dict[str, CampaignSource] = {}
     for folder in folders:
-        if not folder.is_dir():
-            raise BadInput("not a folder", file=str(folder))
         files = sorted(folder.glob("campaign-*.json"))
         if not files:
             raise BadInput("the folder contains neither a campaign nor a workload", file=str(folder),
                            hint="create one with fuzz --out FOLDER or workload --out FOLDER")  # fmt: skip
         for file in files:
-            found.setdefault(file.resolve(), CampaignSource(file, read_campaign(file)))
+            found.setdefault(real_path(file), CampaignSource(file, read_campaign(file)))
     return list(found.values())
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
-from cachesim.base.untrusted_files import path_of
+from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import FOLDER, kind, path_of, real_path
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.workload.command import code_of
 
@@ -32,8 +33,8 @@ def run(args: Namespace) -> int:
     from cachesim.tools.workload.result_store import merged as lines_merged
 
     out = path_of(args.out) if args.out is not None else None
-    folders = [path_of(folder) for folder in args.folders]
-    if out is not None and out.is_dir() and out.resolve() not in [folder.resolve() for folder in folders]:
+    folders = [_folder(name) for name in args.folders]
+    if out is not None and kind(out) == FOLDER and real_path(out) not in map(real_path, folders):
         folders += [out] if _has_campaigns(out) or files_of(out) else []                # its content is merged, too
     workloads = lines_merged(file for folder in folders for file in files_of(folder))
     campaigns = merged(campaigns_in(one for one in folders if _has_campaigns(one) or not files_of(one)))
@@ -44,6 +45,14 @@ def run(args: Namespace) -> int:
     codes += [code_of(total) for one in told for total in one["totals"]]
     _tell([_data(one) for one in campaigns], told, args.json)
     return exits.worst(codes)
+
+
+def _folder(name: str) -> Path:
+    """Return the path of a folder. Raise BadInput if it is not a folder."""
+    path = path_of(name)
+    if kind(path) != FOLDER:
+        raise BadInput("not a folder", file=str(path))
+    return path
 
 
 def _has_campaigns(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence
 from cachesim.base import exits, limits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
-from cachesim.base.untrusted_files import argument_path
+from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
@@ -82,7 +82,7 @@ def _check_out(args: Namespace) -> None:
     """Raise BadInput if the scenario file cannot be written."""
     if args.out and len(args.files) > 1:
         raise BadInput("-o writes one scenario file, found several logs (import each log by itself)")
-    if args.out and not args.force and Path(args.out).exists():
+    if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
 
 

@@ -20,7 +20,7 @@ from cachesim.base.files import add_line, locked, make_folder, write_new, write_
 from cachesim.base.json_shapes import INT64, anything, check, each, integer, number, optional, record, text
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.shard import WHOLE, Shard
-from cachesim.base.untrusted_files import parse_json, path_of, read_bytes
+from cachesim.base.untrusted_files import parse_json, path_of, read_bytes, real_path
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.tools.workload.cell_jobs import CellJob, model_of
 
@@ -103,7 +103,10 @@ def _entry(job: str, line: Line) -> bytes:
 
 def read_lines(file: Path) -> StoredLines:
     """Read a file that the same code wrote. Raise BadInput with the line number if it is invalid."""
-    whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # drop an incomplete line
+    try:
+        whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # drop an incomplete line
+    except BadInput as bad:
+        raise BadInput(f"not a workload: {bad.cause}", file=str(file)) from None      # `merge` lacks the limit's option
     head, *rest = whole.split(b"\n")
     data = _checked(head, _HEAD, file, 1)
     if (data["cachesim"], data["form"]) != (code_version(), FORM):
@@ -158,7 +161,7 @@ def merged(files: Iterable[Path]) -> list[MergedWorkload]:
     """Merge the files of each workload, in order of first occurrence. Raise BadInput for an invalid file and for
     different lines of the same job."""
     found: dict[tuple[str, ...], tuple[dict[str, Line], list[Path]]] = {}
-    for file in {file.resolve(): file for file in files}.values():
+    for file in {real_path(file): file for file in files}.values():
         kept = read_lines(file)
         lines, mine = found.setdefault(kept.jobs, ({}, []))
         mine.append(file)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import kind
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
@@ -29,7 +30,7 @@ def with_adapters(flags: Sequence[str], gguf: Path, folder: Path) -> tuple[str, 
 
     def placed(found: re.Match[str]) -> str:
         file = folder / f"{gguf.stem}-{found[1]}"
-        if not file.exists():
+        if not kind(file):
             folder.mkdir(parents=True, exist_ok=True)
             next(iter(adapter_files(_model_of(gguf), [found[0]]).values())).write(str(file))
         return str(file)

@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 from typing import Iterator, NamedTuple, Sequence
 
+from cachesim.base.untrusted_files import kind as kind_of_file
 from cachesim.engines.shared.images import PROJECTOR_FILE
 from cachesim.tools.live.llama_server.gguf_tensors import EMBD
 from cachesim.tools.live.llama_server.tiny_gguf import ARRAY, FLOAT32, Tensor, write_gguf
@@ -52,7 +53,7 @@ def with_projector(flags: Sequence[str], folder: Path) -> list[str]:
     """Return the flags with a file of this folder in place of the projector; write the file if it is missing."""
     kind = projector_in(flags)
     file = folder / f"tiny-mmproj-{kind}.gguf"
-    if kind and not file.exists():
+    if kind and not kind_of_file(file):
         folder.mkdir(parents=True, exist_ok=True)
         write_projector(kind, file)
     return [str(file) if NAMED.fullmatch(word) else word for word in flags]

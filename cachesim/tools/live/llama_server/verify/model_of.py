@@ -11,6 +11,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.gguf_header import read_gguf
+from cachesim.base.untrusted_files import FILE, kind
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
@@ -189,7 +190,7 @@ def from_file(file: Path, layers: str = "") -> Facts:
 def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
     """Read `/props` and `/v1/models` of a running server. Raises BadInput for unknown layers."""
     file = Path(str(props.get("model_path") or ""))
-    if (_ours(file.name) or file.is_file()) and file.suffix == ".gguf":
+    if (_ours(file.name) or kind(file) == FILE) and file.suffix == ".gguf":
         return from_file(file, layers)
     if not layers:
         raise BadInput("the server does not report the layers of its model", hint="name them: --layers 'W1024 A'")
