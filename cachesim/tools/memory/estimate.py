@@ -126,13 +126,15 @@ class LowerSearch(NamedTuple):
             after = self.defaults[option]
         if after is None:
             return None
-        changed = self.forms.use(self._with(option, after))
+        changed = self._use(option, after)
+        if changed is None:
+            return None
         return Lowered(option, before, after, changed.total, not _exceeds(changed, room) if room else None)
 
     def _smaller(self, option: str, now: Any) -> Option | None:
         bounds, room = self.forms.lower[option], self.ask.room
         if type(now) is not int:
-            worse = [value for value in bounds if value != now]
+            worse = [value for value in bounds if value != now and self._use(option, value)]
             fitting = [value for value in worse if room and self._fits(option, value)]
             return next(iter(fitting or worse[-1 if room else 0 :]), None)
         step, least = int(bounds[0]), int(bounds[1])
@@ -147,7 +149,15 @@ class LowerSearch(NamedTuple):
         return self.ask._replace(options={**self.ask.options, option: value})
 
     def _fits(self, option: str, value: Option) -> bool:
-        return not _exceeds(self.forms.use(self._with(option, value)), self.ask.room)
+        changed = self._use(option, value)
+        return changed is not None and not _exceeds(changed, self.ask.room)
+
+    def _use(self, option: str, value: Option) -> MemoryUse | None:
+        """Return the memory with another value of an option, None if no server of this model starts with it."""
+        try:
+            return self.forms.use(self._with(option, value))
+        except BadInput:
+            return None
 
 
 def _largest_context(ask: Ask, forms: MemoryForms, use: MemoryUse, option: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput
 from cachesim.base.files import add_line, locked, make_folder, write_new, write_whole
-from cachesim.base.json_shapes import INT64, anything, check, each, integer, number, optional, record, text
+from cachesim.base.json_shapes import INT64, anything, check, each, integer, number, optional, record, text, wanted
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.base.untrusted_files import parse_json, path_of, read_bytes, real_path
@@ -28,13 +28,22 @@ FORM = 2                # format version of these files
 Line = dict[str, Any]
 
 _count = integer(0, INT64, "a count")
+
+
+def _pair(value: Any) -> None:
+    """Accept a list of two numbers."""
+    each(number)(value)
+    if len(value) != 2:
+        raise wanted("two numbers", value)
+
+
 _COUNTS = ("sessions", "agents", "requests", "answered", "refused", "died", "prompt", "evaluated", "kept", "restored",
            "loaded", "generated", "least")  # fmt: skip
 _TEXTS = ("session", "form", "profile", "model", "layers", "how")
 _LINE_FIELDS = {
     **dict.fromkeys(_TEXTS, text), **dict.fromkeys(_COUNTS, _count), "scale": integer(1, INT64, "a scale"),
     "given": record({}, others=anything), "flags": record({}, others=anything),
-    "scaled": record({}, others=each(number)), "peak_checkpoints": number, "peak_cache": number,
+    "scaled": record({}, others=_pair), "peak_checkpoints": number, "peak_cache": number,
     "wrong": optional(_count), "undecided": optional(_count), "unlimited": optional(_count),
     "lost": optional(record({}, others=_count)),
 }  # fmt: skip

@@ -5,6 +5,7 @@ Without a bounded reader a link to /dev/zero takes all memory. The limit of the 
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -114,3 +115,14 @@ def test_a_folder_that_is_not_a_folder_is_refused_in_a_line(capsys, folders, tmp
                 assert code == exits.HOLDS
                 continue
             assert (code, err.count("\n")) == (exits.BAD_INPUT, 1) and err.startswith("cachesim: "), (argv, err)
+
+
+@pytest.mark.parametrize("scaled", [{"n": [1]}, {"n": [1, 2, 3]}, {"n": []}, {"n": 1}, {"n": [1, "2"]}])
+def test_a_scaled_option_has_two_numbers(capsys, folders, tmp_path, scaled):
+    folder, name = folders["workload"]
+    head, line = (folder / name).read_text().splitlines()
+    stored = json.loads(line)
+    stored["line"]["scaled"] = scaled
+    (tmp_path / name).write_text(f"{head}\n{json.dumps(stored)}\n")
+    code, _, err = call(capsys, "merge", tmp_path)
+    assert (code, err.count("\n")) == (exits.BAD_INPUT, 1) and f"{name}:2: not a workload: line.scaled.n" in err

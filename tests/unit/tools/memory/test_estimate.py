@@ -1,0 +1,114 @@
+"""Tests of the search for smaller settings: what a model cannot have is passed over."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.engines.registry import BUILTIN
+from cachesim.engines.shared.model_sizes import known_sizes, real_model
+from cachesim.tools.advise.agent_search import AgentSearch, agent_forms
+from cachesim.tools.advise.agent_workload import recorded_workload
+from cachesim.tools.memory.estimate import LowerSearch, estimate
+from cachesim.tools.workload.shipped_sessions import shipped_sessions
+
+ROOMS = (0, 1 << 20, 1 << 30, 16 << 30)     # [bytes]
+DRAWN = 16
+CONTEXT = 8192
+
+
+def newest(engine):
+    """Return the newest rule set of an engine."""
+    return engine.newest or engine.line[-1]
+
+
+def write_config(folder, number, head=0):
+    """Write a config.json with drawn widths of heads, or with this width; return its path."""
+    draw = Random(number)
+    heads = draw.choice((1, 2, 4, 8))
+    layers = draw.choice((["full_attention"], ["full_attention", "sliding_attention"],
+                          ["full_attention", "linear_attention"]))  # fmt: skip
+    data = {
+        "num_attention_heads": heads * draw.choice((1, 4)), "num_key_value_heads": heads,
+        "head_dim": draw.choice((draw.randrange(1, 512), 16 * draw.randrange(1, 20), 80, 112)), "hidden_size": 64,
+        "layer_types": layers * 2, "num_hidden_layers": 2 * len(layers), "sliding_window": 128,
+        "max_position_embeddings": CONTEXT, "linear_conv_kernel_dim": 4, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    }  # fmt: skip
+    if draw.random() < 0.5:
+        data["v_head_dim"] = draw.randrange(1, 512)
+    if head:
+        data |= {"head_dim": head, "v_head_dim": head}
+    file = folder / f"{number}-{head}.json"
+    file.write_text(json.dumps(data))
+    return str(file)
+
+
+def refusal(profile, model, room, settings=()):
+    """Return the error of an estimate, "" if it has none."""
+    try:
+        estimate(profile, model, settings, room, CONTEXT)
+    except BadInput as bad:
+        return str(bad)
+    return ""
+
+
+def check_all(monkeypatch, words):
+    """Compare, for these models, the errors of estimates with those of estimates without the search."""
+    cases = [(newest(engine), real_model(word), room)
+             for word in words for engine in BUILTIN.values() for room in ROOMS]  # fmt: skip
+    found = [refusal(*case) for case in cases]
+    with monkeypatch.context() as patched:
+        patched.setattr(LowerSearch, "each", lambda search, use: [])
+        patched.setattr(LowerSearch, "together", lambda search, use: [])
+        assert found == [refusal(*case) for case in cases]
+    assert found.count("") > len(found) // 2
+
+
+def test_the_search_refuses_no_named_model(monkeypatch):
+    check_all(monkeypatch, known_sizes())
+
+
+def test_the_search_refuses_no_width_of_heads(monkeypatch, tmp_path):
+    check_all(monkeypatch, [write_config(tmp_path, number) for number in range(DRAWN)])
+
+
+@pytest.mark.parametrize("profile", ["llama_cpp", "ik_llama"])
+def test_rows_of_a_width_that_no_block_divides_are_not_made_smaller(capsys, tmp_path, profile):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 84, "hidden_size": 64,
+                                "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}))  # fmt: skip
+    for room, code in ((), exits.HOLDS), (("--gib", "0.001"), exits.BROKEN):
+        assert main(["memory", str(file), "-p", profile, *room, "--json"]) == code
+        [found] = json.loads(capsys.readouterr().out)["memory"]
+        flags = {change["flag"] for change in found["lower"]}
+        assert "--ctx-size" in flags and not flags & {"--cache-type-k", "--cache-type-v"}
+    assert main(["memory", str(file), "-p", profile, "-ctk", "q8_0"]) == exits.BAD_INPUT
+
+
+def settings_found(engine, word, load, smaller):
+    """Return whether settings for agents exist, or the error."""
+    search = AgentSearch(newest(engine), word, 1 << 40, 1, load)
+    try:
+        return bool(search.fitted(agent_forms(engine)[1].smaller if smaller else {}))
+    except BadInput as bad:
+        return str(bad)
+
+
+@pytest.mark.parametrize("name", [name for name, engine in BUILTIN.items()
+                                  if (forms := engine.memory()) and forms.agents])  # fmt: skip
+def test_settings_for_agents_exist_for_every_width_of_heads(tmp_path, name):
+    load, engine, found = recorded_workload(shipped_sessions()[:1], "", 1, 0), BUILTIN[name], []
+    for number in range(DRAWN):
+        drawn, plain = write_config(tmp_path, number), write_config(tmp_path, number, 128)
+        found.append(settings_found(engine, plain, load, False))
+        assert settings_found(engine, drawn, load, False) == found[-1]
+        smaller = settings_found(engine, drawn, load, True)
+        assert smaller == settings_found(engine, plain, load, True) or "cannot be stored" in smaller or (
+            "does not store heads" in smaller)  # fmt: skip
+    assert True in found
