@@ -91,21 +91,32 @@ def main_branch(engine: Engine) -> MainBranch:
     """Return the main branch of an engine, which composes the rules at any of its points."""
     known = _branches.get(engine.name)
     if known is None or known.when is not engine.when:
-        known = _branches[engine.name] = MainBranch([engine.profiles[profile] for profile in engine.line], engine.when)
+        known = _branches[engine.name] = MainBranch(
+            [engine.profiles[profile] for profile in engine.line if profile in engine.when.own], engine.when)
     return known
 
 
 def builds_in_order(engine: Engine, log: bool = False) -> list[str]:
     """Return the rule sets of the main branch in order: the recorded ones and, between them, one for each point at
-    which a decision (with ``log``, or the log) changed. The latter are registered."""
-    own = engine.when.own
-    if not own:
+    which a decision (with ``log``, or the log) changed. The latter are registered. Without dates the order is that of
+    ``Engine.line``."""
+    own, made, place = engine.when.own, list[tuple[Landed, str]](), Landed(UNKNOWN, "")
+    for name in engine.line:
+        place = own.get(name, place)                  # a rule set without a date follows its predecessor in the line
+        made.append((place, name))
+    if not own.keys() & {*engine.line}:
         return list(engine.line)
-    made = [(own[name], name) for name in engine.line]
     for point in main_branch(engine).points(log):
         if point not in own.values() and (found := resolve_name(f"{engine.name}@{_name_at(engine, point)}")):
             made.append((point, found.profile))
     return list(dict.fromkeys(name for _, name in sorted(made, key=lambda one: one[0])))
+
+
+def without_place(engine: Engine) -> list[str]:
+    """Return the rule sets whose place in the history is unknown: outside the main branch, without a base or date."""
+    placed = {*engine.line, *engine.beside}
+    others = (name for name in engine.profiles if name not in placed)
+    return [name for name in others if _point(engine, name.partition("@")[2]) is None]       # not composed for a build
 
 
 def _name_at(engine: Engine, point: Landed) -> str:
@@ -124,15 +135,15 @@ def _of(engine: Engine, name: str) -> ResolvedName | None:
     if f"{engine.name}@{name}" in engine.profiles:
         return None
     point = _point(engine, name)
-    if point is None:
-        if engine.when.own and (_VERSION.fullmatch(name) or _COMMIT.fullmatch(name)):
-            first = engine.when.own[engine.line[0]]
+    branch = main_branch(engine)
+    if point is None or not branch.line:
+        if branch.line and (_VERSION.fullmatch(name) or _COMMIT.fullmatch(name)):
+            first = engine.when.own[branch.line[0].name]
             releases = engine.when.releases.items()
             known = ", ".join(release for release, day in releases if "." in release and first.by(day))
             raise BadInput(f"{engine.name}@{name}: rules at this version are unknown",
                            hint=f"give a date{f', or one of {known}' if known else ''}")  # fmt: skip
         return None
-    branch = main_branch(engine)
     oldest, newest = (engine.when.own[rules.name] for rules in (branch.line[0], branch.line[-1]))
     if not oldest.by(point):
         raise BadInput(f"{name} is older than the oldest rule set",
@@ -145,7 +156,7 @@ def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest:
     base = found.base.name
     numbered = point.number and newest.number
     recorded = point.number == newest.number if numbered else point.date == newest.date
-    if base == engine.line[-1] and not recorded:
+    if base == main_branch(engine).line[-1].name and not recorded:
         return ResolvedName(base, f"{name} -> {base} of {_label(engine, newest)}, the newest recorded: "
                             f"{name} itself was not compared")  # fmt: skip
     if not found.changes:

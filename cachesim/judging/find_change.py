@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
-from cachesim.engines.build_names import builds_in_order
+from cachesim.engines.build_names import builds_in_order, without_place
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
@@ -80,7 +80,7 @@ def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance",
     log: bool = False,
 ) -> list[RequestHistory]:
-    """Return the history of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
+    """Return the history of every request. Rule sets without a neighbour run, too, but are not compared. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
     comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
     lab = _Lab(scenario, engine, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
@@ -92,6 +92,9 @@ def bisect(
                 turn = OutcomeChange(old, new, before[number], after[number])
                 turn.causes += lab.causes(turn, number)
                 (course.beside if new in engine.beside else course.turns).append(turn)
+    for name in (*builds_in_order(engine, log), *without_place(engine)):
+        for number, outcome in enumerate(lab.outcomes(name)):
+            found[number].outcomes.setdefault(name, outcome)
     return found
 
 

@@ -24,12 +24,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     _check_profiles(args)
     scenario = case_of(args)
+    from cachesim.engines.build_names import without_place
     from cachesim.engines.registry import ENGINES
     from cachesim.judging.find_change import bisect, neighbours
-    from cachesim.tools.run.bisect_report import bisect_data, bisect_report
+    from cachesim.tools.run.bisect_report import bisect_data, bisect_report, without_order
 
     engine = ENGINES.get(scenario.engine)
-    if engine is None or not engine.line:
+    if engine is None or not engine.profiles:
         raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
     pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
@@ -41,7 +42,8 @@ def run(args: Namespace) -> int:
         reported = {turn.new for course in courses for turn in course.beside}
         for name in (name for name in args.profiles if name in engine.beside and name not in reported):
             show(f"{name}: same outcomes as {engine.beside[name]}\n")
-    return exits.HOLDS
+        show(*without_order(without_place(engine), bool(pairs)))
+    return exits.HOLDS if pairs else exits.UNDECIDED
 
 
 def _check_profiles(args: Namespace) -> None:

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.base.layout import indented
-from cachesim.engines.build_names import build_of, build_with
-from cachesim.engines.registry import engine_named
+from cachesim.engines.build_names import build_of, build_with, without_place
+from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.reproduce_command import flags_data, flags_line
@@ -27,11 +27,13 @@ COLOUR = {True: "green", False: "red", None: "yellow"}
 
 def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[str, Any]:
     """Return for each request its outcome under every version, its changes between versions (``turns``), and the
-    changes by proposed rule sets (``beside``)."""
+    changes by proposed rule sets (``beside``). ``unordered``: rule sets that have an outcome, but no place in the
+    order."""
     return {
         "scenario": scenario.id,
         "model": scenario.model,
         "flags": _flags(scenario),
+        "unordered": without_place(engine_named(scenario.engine)),
         "requests": [
             {
                 "i": i,
@@ -64,7 +66,8 @@ def _outcome(outcome: RequestOutcome | None) -> dict[str, Any]:
 def _flags(scenario: Scenario) -> dict[str, Any]:
     """Return the server flags under the newest version."""
     engine = engine_named(scenario.engine)
-    return flags_data(engine.newest or engine.line[-1], scenario.server)
+    newest = engine.newest or next(reversed([*engine.profiles, *engine.line]))
+    return flags_data(newest, scenario.server)
 
 
 def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> RenderableType:
@@ -78,14 +81,26 @@ def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> Rend
 def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableType:
     first, oldest = next(iter(course.outcomes.items()))
     head = Text(f"{number}  {prompt}", "bold")
-    if not (course.turns or course.beside):
+    equal = all(outcome == oldest for outcome in course.outcomes.values())
+    if equal and not (course.turns or course.beside):
         return Group(head, indented(f"{_outcome_text(oldest)} under every rule set", "dim", 3), Text(""))
-    lines = [indented(f"{_outcome_text(oldest)} {_since(first)}", "", 3)]
+    engine = ENGINES.get(first.partition("@")[0])
+    alone = [name for name in without_place(engine) if name in course.outcomes] if engine else []
+    lines = [] if first in alone else [indented(f"{_outcome_text(oldest)} {_since(first)}", "", 3)]
     for turn in course.turns:
         lines += _lines("", turn)
     for turn in course.beside:
         lines += _lines("proposed: ", turn)
+    lines += [indented(f"not ordered: {_outcome_text(course.outcomes[name])} at {name}", "", 3) for name in alone]
     return Group(head, *lines, Text(""))
+
+
+def without_order(names: Sequence[str], compared: bool) -> list[str]:
+    """Return a line that names the rule sets without a place in the history, or, if no rule sets were ``compared``, a
+    line with the reason; [] without either."""
+    if names:
+        return [f"not ordered (without a date and a base): {', '.join(names)}\n"]
+    return [] if compared else ["not compared: the engine has a single rule set\n"]
 
 
 def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
