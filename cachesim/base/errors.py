@@ -11,7 +11,7 @@ import signal
 from contextlib import contextmanager
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Any, Iterable, Iterator, Self, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Self, Sequence
 
 from cachesim.base import exits
 
@@ -143,12 +143,13 @@ def quoted(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known word closest to ``word``, or the empty string."""
+def nearest(word: str, known: Iterable[str], spelled: Mapping[str, str] | None = None) -> str:
+    """Return a hint that names the known word closest to ``word``, or the empty string. ``spelled``: spelling of
+    known words in the hint."""
     if len(word) > ECHOED:
         return ""
     match = get_close_matches(word, list(known), n=1)
-    return f"did you mean '{match[0]}'?" if match else ""
+    return f"did you mean '{(spelled or {}).get(match[0], match[0])}'?" if match else ""
 
 
 def error_data(kind: str, code: int, bad: BaseException) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Collection, Iterator, NoReturn, Sequence
 
+import cachesim
 from cachesim import __version__
 from cachesim.base import exits
 from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
@@ -159,7 +160,7 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 def _run(argv: list[str]) -> int:
     chosen = FORMER.get(argv[0], argv[0]) if argv and not argv[0].startswith("-") else None
     if chosen is not None and chosen not in COMMANDS:
-        raise BadInput(f"unknown command {quoted(chosen)}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
+        raise BadInput(f"unknown command {quoted(chosen)}", hint=_meant(chosen))
     parser, commands = _parsers([chosen] if chosen else [])
     if chosen is None:
         _parse(parser, argv)
@@ -177,6 +178,13 @@ def _run(argv: list[str]) -> int:
         args.imported = import_module("cachesim.cli.imported_case").imported_case
     code: int = _module(chosen).run(args)
     return code
+
+
+def _meant(word: str) -> str:
+    """Return a hint for a word that is not a command."""
+    if word in cachesim.__all__:
+        return f"a function of the Python package: help(cachesim.{word})"
+    return nearest(word, COMMANDS) or "see cachesim --help"
 
 
 class _Version(Action):

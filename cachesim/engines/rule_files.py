@@ -28,6 +28,7 @@ from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import RuleSet
 
 _MODULE = "cachesim_rules_"
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 _NAMED = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?", re.S)
 
 
@@ -142,7 +143,20 @@ def _placed(error: BaseException, path: Path, real: str) -> BadInput:
         return BadInput("nested too deeply or too large", file=str(path), line=line)
     text = cut(error.msg if isinstance(error, SyntaxError) else str(error))
     name = "" if isinstance(error, Crash) else type(error).__name__
-    return BadInput(": ".join(filter(None, (name, text))), file=str(path), line=line)
+    return BadInput(": ".join(filter(None, (name, text))), file=str(path), line=line, hint=_meant(error))
+
+
+def _meant(error: BaseException) -> str:
+    """Return a hint for a misspelled attribute, variable or field of a rule set, "" for any other error."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if isinstance(error, AttributeError) and isinstance(error.name, str):
+        return nearest(error.name, [name for name in dir(error.obj) if not name.startswith("_")])
+    if isinstance(error, NameError) and isinstance(error.name, str) and frames:
+        return nearest(error.name, {**frames[-1].f_globals, **frames[-1].f_locals})
+    field = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
+    tables = (value for frame in reversed(frames) for value in frame.f_locals.values() if isinstance(value, RuleSet))
+    table = next(tables, None) if field else None
+    return nearest(field[1], table.fields()) if field and table else ""
 
 
 def _sets(path: Path, module: ModuleType) -> dict[str, RuleSet]:

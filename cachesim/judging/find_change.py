@@ -80,8 +80,9 @@ def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance",
     log: bool = False,
 ) -> list[RequestHistory]:
-    """Return the history of every request. Rule sets without a neighbour run, too, but are not compared. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
-    comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
+    """Return the history of every request. Rule sets without a neighbour run, too, but are not compared. ``pairs``:
+    neighbours, as an iterable that may show progress. ``mode``: comparison with cold runs, "provenance" or "exact".
+    ``log``: compare the lines of the log, too."""
     lab = _Lab(scenario, engine, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine, log) if pairs is None else pairs:

@@ -250,7 +250,8 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
     whose rules equal no recorded rule set."""
     found = None if known is None or profile in known else resolve_name(profile)
     if known is not None and profile not in known and (found is None or found.profile != profile):
-        near = found.profile if found else nearest(profile, [*ENGINES, *sorted(known)]) or PROFILE_HINT
+        names = [*ENGINES, "latest", *latest(), *sorted(known)]
+        near = found.profile if found else nearest(profile, names) or PROFILE_HINT
         meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:

@@ -27,7 +27,8 @@ from tests.hostile.http_server import URL, Handler, Server
 
 WRITE = "os:replace,os:link"             # places where a complete file gets its name
 _NOTE = re.compile(
-    r"cachesim: (wrote .*|.* written|.*; this check overwrites what it has cached|.*, which clears a slot)"
+    r"cachesim: (wrote .*|.* written|.* written in place of .*|.*; this check overwrites what it has cached|"
+    r".*, which clears a slot)"
 )
 ENDED = 3.0                              # seconds in which a killed command's server must have ended
 

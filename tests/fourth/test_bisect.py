@@ -23,12 +23,14 @@ FIXED = "reuses 32, output correct at blockpool@0.20.2\n      by guard BP-GUARD.
 # Rule sets, the line, the dates, and: exit code, rule sets without a place, and texts of the report.
 ENGINES = {
     "one rule set in a line": ((NEW,), (NEW,), UNDATED, 3, (), ("not compared: the engine has a single rule set",)),
-    "one rule set without a line": ((NEW,), (), UNDATED, 3, (NEW,), (f"not ordered (without a date and a base): {NEW}",)),
+    "one rule set without a line": ((NEW,), (), UNDATED, 3, (NEW,),
+                                    (f"not ordered (without a date and a base): {NEW}",)),
     "without a line": (LINE, (), UNDATED, 3, LINE, (f"not ordered: reuses 32, WRONG OUTPUT at {OLD}",
                                                     f"not ordered: reuses 32, output correct at {NEW}")),
     "a line of one": (LINE, (OLD,), UNDATED, 3, (MIDDLE, NEW), (f"reuses 32, WRONG OUTPUT at {OLD}",
                                                                 f"not ordered: reuses 32, output correct at {NEW}")),
-    "a line of two": (LINE, (OLD, MIDDLE), UNDATED, 0, (NEW,), (FIXED, f"not ordered (without a date and a base): {NEW}")),
+    "a line of two": (LINE, (OLD, MIDDLE), UNDATED, 0, (NEW,),
+                      (FIXED, f"not ordered (without a date and a base): {NEW}")),
     "a line without dates": (LINE, LINE, UNDATED, 0, (), (FIXED,)),
     "the first has a date": (LINE, LINE, ONE_DATED, 0, (), (FIXED,)),
     "the last has a date": (LINE, LINE, Timeline(own={NEW: DAY}), 0, (), (FIXED,)),
@@ -81,7 +83,7 @@ def test_a_rule_file_is_compared_for_every_engine(engine, monkeypatch, capsys, t
     if name == engine.name:
         registry.ENGINES._take_engine(replace(engine, line=()) if bare else engine, "tests")
     there = registry.ENGINES[name]
-    base = there.newest or [*there.profiles][0]
+    base = there.newest or next(iter(there.profiles))
     assert main(["bisect", "A9/A", "--model", "A", "-p", rule_file(tmp_path, base)]) == exits.HOLDS
     out, err = capsys.readouterr()
     assert err == "" and f"{name}@mine: same outcomes as {name}@" in out

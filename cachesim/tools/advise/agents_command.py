@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import file_size
-from cachesim.tools.run.work_arguments import count
+from cachesim.tools.run.work_arguments import count, memory_size
 
-GIB, MOST_GIB, MOST_CLIENTS, MOST_TOKENS = 1 << 30, 1 << 20, 64, 1 << 30
-_SIZE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(gib|mib|g|m)?", re.IGNORECASE)
+GIB, MOST_CLIENTS, MOST_TOKENS = 1 << 30, 64, 1 << 30
 NEEDED = {"memory": "--memory 32GiB", "model": "--model NAME"}
 OWN = {"memory": None, "clients": 1, "weights": None, "tokens": 0}
 OTHERS = {"sizes": "", "seconds": 60, "settings": [], "svg": "", "html": "", "trace": ""}
@@ -22,23 +20,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``--for agents``."""
     parser.add_argument("--for", dest="purpose", choices=("agents",), help="settings of a server for agents (needs "
                         "--model and --memory)")  # fmt: skip
-    parser.add_argument("--memory", metavar="GIB", type=size, help="memory for weights and caches, such as 32GiB")
-    parser.add_argument("--weights", metavar="GIB", type=size, help="memory of weights and compute buffers (default: "
-                        "size of the GGUF; else not counted)")  # fmt: skip
+    parser.add_argument("--memory", metavar="GIB", type=memory_size,
+                        help="memory for weights and caches, such as 32GiB")  # fmt: skip
+    parser.add_argument("--weights", metavar="GIB", type=memory_size, help="memory of weights and compute "
+                        "buffers (default: size of the GGUF; else not counted)")  # fmt: skip
     parser.add_argument("--clients", metavar="N", type=_clients, default=1,
                         help="agents that send requests at the same time (default 1)")  # fmt: skip
     parser.add_argument("--tokens", metavar="N", type=_tokens, default=0,
                         help="longest request [tokens]; sessions with longer ones are left out (default: the model's "
                         "context)")  # fmt: skip
-
-
-def size(text: str) -> int:
-    """Parse a size such as 32GiB, 32 or 512MiB; return bytes."""
-    found = _SIZE.fullmatch(text)
-    unit = 1 << 20 if found and (found[2] or "").lower().startswith("m") else GIB
-    if not found or not 0 < float(found[1]) <= MOST_GIB:
-        raise ArgumentTypeError(f"expected a size such as 32GiB, found {quoted(text)}")
-    return max(1, int(float(found[1]) * unit))
 
 
 def _clients(text: str) -> int:

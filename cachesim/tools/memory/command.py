@@ -10,35 +10,25 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, known_profiles
-from cachesim.tools.run.work_arguments import count
+from cachesim.tools.run.work_arguments import count, memory_size
 
 if TYPE_CHECKING:
     from cachesim.engines.contract import Engine
 
-GIB, MOST_GIB, MOST_TOKENS = 1 << 30, 1 << 20, 1 << 30
+MOST_TOKENS = 1 << 30
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="GGUF, config.json or name of a real model")
     add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
-    parser.add_argument("--gib", metavar="N", type=_bytes, default=0, help="memory for the caches [GiB], without "
-                        "weights and compute buffers; exit code 1 if they do not fit")  # fmt: skip
+    parser.add_argument("--memory", "--gib", metavar="GIB", type=memory_size, default=0,
+                        help="memory for the caches, such as 32GiB, without weights and compute buffers; exit code 1 "
+                        "if they do not fit")  # fmt: skip
     parser.add_argument("--tokens", metavar="N", type=_tokens, default=0, help="length of a conversation [tokens] for "
                         "servers without a flag for the context (default: the model's context)")  # fmt: skip
     parser.add_argument("--draft", metavar="MODEL", default="", help="draft model: GGUF, config.json or name")
     add_json(parser)
-
-
-def _bytes(text: str) -> int:
-    """Parse a number of GiB; return bytes."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= MOST_GIB:
-        raise ArgumentTypeError(f"{quoted(text)} is not a number above 0 and at most {MOST_GIB}")
-    return max(1, int(found * GIB))
 
 
 def _tokens(text: str) -> int:
@@ -49,8 +39,8 @@ def _tokens(text: str) -> int:
 
 
 def prepared(argv: list[str], known: Collection[str]) -> list[str]:
-    """Return the command line with flags that change only sizes as ``--set``, and a server's draft model as
-    ``--draft``."""
+    """Return the command line with flags that change only sizes as ``--set``, a server's draft model as ``--draft``,
+    and ``--model MODEL``, the spelling of other commands, as the argument."""
     if {"-h", "--help"} & {*argv}:
         return argv
     forms = [(engine, engine.memory()) for engine in _engines(argv)]
@@ -59,6 +49,9 @@ def prepared(argv: list[str], known: Collection[str]) -> list[str]:
     out, todo = [], argv[::-1]
     while todo:
         word, equals, value = (whole := todo.pop()).partition("=")
+        if word == "--model":
+            out += [value] if equals else []              # else the model is the next word
+            continue
         if word not in sizes and word not in drafts:
             out.append(whole)
             continue
@@ -90,8 +83,8 @@ def run(args: Namespace) -> int:
     profiles = dict.fromkeys(args.profiles or [DEFAULT.newest])
     for profile in profiles:
         check_profile(profile, profile.partition("@")[0], known_profiles())
-    found = [estimate(profile, model, args.settings, args.gib, args.tokens, draft) for profile in profiles]
-    data = [memory_data(args.model, model, one, args.gib) for one in found]
+    found = [estimate(profile, model, args.settings, args.memory, args.tokens, draft) for profile in profiles]
+    data = [memory_data(args.model, model, one, args.memory) for one in found]
     if args.json:
         say_json({"memory": data})
     else:

@@ -91,5 +91,5 @@ def nearest_word(text: str) -> str:
     """Return a hint with the most similar rule or term, "" if none is similar."""
     every = _all_rules()
     known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
-    words = {word: term.name for term in glossary.terms() for word in term.words}
-    return nearest(text.upper(), known) or nearest(glossary.plain(text), words)
+    names = {glossary.plain(name): name for term in glossary.terms() for name in (term.name, *term.also)}
+    return nearest(text.upper(), known) or nearest(glossary.plain(text), names, names)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os.path
+import os
+import re
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, AbstractSet, Sequence
 
 from cachesim.base.console import complain, note
-from cachesim.base.errors import BadInput, NothingFound
+from cachesim.base.errors import BadInput, NothingFound, first_of, quoted
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -158,11 +160,24 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
+    if files := _files_called(line):
+        note(f"{quoted(line)} is read as requests, not as a file: did you mean {first_of(files)}?")
     profiles = tuple(dict.fromkeys(requested)) or (DEFAULT_PROFILE,)
     engine = profiles[0].partition("@")[0]
     for name in profiles:
         check_profile(name, engine, known_profiles())
     return _noted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine)))
+
+
+def _files_called(line: str) -> list[str]:
+    """Return the files with this name and an ending, for a line that is also the path of a file without its ending."""
+    folder, name = os.path.split(line)
+    if not re.fullmatch(r"[\w.-]+", name):
+        return []
+    with suppress(OSError, ValueError), os.scandir(folder or os.curdir) as entries:
+        found = sorted(entry.name for entry in entries if entry.name.startswith(f"{name}."))
+        return [os.path.join(folder, one) for one in found]
+    return []
 
 
 # --- The argument FILE|ID|LINE, shared by all commands for a single scenario ---------------------------------

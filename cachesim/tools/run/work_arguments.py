@@ -76,6 +76,19 @@ def shard(text: str) -> Shard:
     return Shard(int(number), int(of))
 
 
+GIB, MOST_GIB = 1 << 30, 1 << 20
+_SIZE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(gib|mib|g|m)?", re.IGNORECASE)
+
+
+def memory_size(text: str) -> int:
+    """Parse a size such as 32GiB, 32 or 512MiB; return bytes. Raises ArgumentTypeError."""
+    found = _SIZE.fullmatch(text)
+    unit = 1 << 20 if found and (found[2] or "").lower().startswith("m") else GIB
+    if not found or not 0 < float(found[1]) <= MOST_GIB:
+        raise ArgumentTypeError(f"expected a size such as 32GiB, found {quoted(text)}")
+    return max(1, int(float(found[1]) * unit))
+
+
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:
     """Add ``--limit`` for the limits of a run and ``more``, and its hidden former spelling ``--max-NAME N``."""
     names = [limit.name for limit in (*limits.OF_A_RUN, *more)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import comment_line
@@ -117,6 +117,13 @@ def case_toml(
     return "".join(f"{comment_line(line)}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text
 
 
+class WrittenFile(NamedTuple):
+    """A scenario file, and the file of the same failure that it replaces."""
+
+    path: Path
+    replaced: Path | None
+
+
 class CampaignFolder:
     """Folder of a campaign. ``missing``: failures whose file could not be written. ``refused``: the last write error,
     None if all files were written."""
@@ -149,9 +156,9 @@ class CampaignFolder:
             raise BadInput("this campaign already exists", file=str(self.state), hint="--resume continues it")
         return self._read()
 
-    def keep(self, campaign: Campaign) -> Iterator[Path]:
-        """Write new failures and yield each file as it is written. Files that cannot be written are tried again at the
-        next call."""
+    def keep(self, campaign: Campaign) -> Iterator[WrittenFile]:
+        """Write new failures and yield each file as it is written; the file that it replaces is removed afterwards.
+        Files that cannot be written are tried again at the next call."""
         self.refused = None
         new = {group: self._data(one) for group, one in campaign.failures.items()
                if self._known.get(group) != (one.first, one.shrunk)}  # fmt: skip
@@ -159,8 +166,8 @@ class CampaignFolder:
         for group, data in new.items():
             failure = campaign.failures[group]
             try:
-                if file := self._keep(group, data):
-                    yield file
+                if written := self._keep(group, data):
+                    yield written
                 self.missing.discard(group)
                 self._known[group] = failure.first, failure.shrunk
             except BadInput as bad:
@@ -188,13 +195,15 @@ class CampaignFolder:
         except BadInput as bad:
             self.refused = bad
 
-    def _keep(self, group: Group, data: Mapping[str, Any]) -> Path | None:
+    def _keep(self, group: Group, data: Mapping[str, Any]) -> WrittenFile | None:
         if "id" not in data or self.files.get(group) == data["id"]:
             return None
+        former = self.files.get(group)
         file = self.path / f"{data['id']}.toml"
         write_new(file, data["toml"].encode())
         self.files[group] = data["id"]
-        return file
+        gone = former is not None and former not in self.files.values()
+        return WrittenFile(file, self.path / f"{former}.toml" if gone else None)
 
     def _tidy(self) -> None:
         """Remove files of this campaign that belong to no failure any more."""

@@ -223,8 +223,8 @@ class CampaignSearch:
         """Write new findings into the folder. Print each write error once."""
         if self.folder is None:
             return
-        for file in self.folder.keep(self.campaign):
-            complain(f"{file} written")
+        for file, replaced in self.folder.keep(self.campaign):
+            complain(f"{file} written" + (f" in place of {replaced.name}" if replaced else ""))
         refused = str(self.folder.refused or "")
         if refused and refused != self._complained:
             complain(refused)

@@ -35,6 +35,7 @@ from cachesim.base.untrusted_files import FOLDER, files_in, kind, parse_json, pa
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, check_pasts
 
 MOONCAKE, BLOCK_IDS, KV_CACHE_TESTER = "mooncake", "block-ids", "kv-cache-tester"
+FORMATS = "a kv-cache-tester session, or lines of a Mooncake trace or of block ids"
 MOONCAKE_BLOCK, DEFAULT_BLOCK = 512, 64
 
 count = integer(0, INT32, "a count (0 to 2147483647)")
@@ -145,6 +146,8 @@ def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
 
     The ``t`` of a sub-agent is its end: it began ``duration_ms`` before, and the ``t`` of its requests are relative to
     the beginning. Ids are unique within the session, including sub-agents. A partial block has no id."""
+    if not isinstance(value, dict) or "requests" not in value:
+        raise BadInput(f"not a recorded session (expected {FORMATS})", file=file)
     check(value, _SESSION, file)
     size = value["block_size"]
     found = [_request(entry, value, 0.0, "") for entry in value["requests"] if "requests" not in entry]

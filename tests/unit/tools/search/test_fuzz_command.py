@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -258,3 +260,11 @@ def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     code, out, err = call(capsys, "fuzz", *argv)
     assert (code, out) == (exits.BAD_INPUT, "")
     assert all(word in err for word in words), err
+
+
+def test_what_is_written_exists_or_is_replaced(capsys, tmp_path):
+    _, _, err = call(capsys, *BAD, "--out", tmp_path)
+    written = re.findall(r"^cachesim: (\S+) written(?: in place of (\S+))?$", err, re.M)
+    replaced = {old for _, old in written if old}
+    names = {Path(path).name for path, _ in written}
+    assert replaced and names - replaced == {file.name for file in tmp_path.glob("*.toml")}

@@ -87,7 +87,8 @@ def test_a_damaged_state_file_is_refused_in_a_line(capsys, folders, tmp_path, ki
         with bounded_memory():
             code, out, err = call(capsys, *argv)
         assert (code, out, err.count("\n")) == (exits.BAD_INPUT, "", 1), argv
-        assert err.startswith(f"cachesim: {file}:") and f"not a {kind}: " in err and told in err and "--limit" not in err
+        assert err.startswith(f"cachesim: {file}:") and f"not a {kind}: " in err and told in err
+        assert "--limit" not in err
 
 
 @pytest.mark.parametrize("kind", MADE)
