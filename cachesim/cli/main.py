@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Collection, Iterator, NoReturn, Sequence
 
-import cachesim
+from cachesim import __all__ as python_names
 from cachesim import __version__
 from cachesim.base import exits
 from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
@@ -182,7 +182,7 @@ def _run(argv: list[str]) -> int:
 
 def _meant(word: str) -> str:
     """Return a hint for a word that is not a command."""
-    if word in cachesim.__all__:
+    if word in python_names:
         return f"a function of the Python package: help(cachesim.{word})"
     return nearest(word, COMMANDS) or "see cachesim --help"
 

@@ -96,7 +96,8 @@ def test_a_conversation_has_a_length_where_no_flag_limits_it(capsys):
 
 @pytest.mark.parametrize(("line", "message"), [
     ("nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
-    ("qwen3-next --gib 0", "expected a size such as 32GiB"), ("qwen3-next --memory nan", "expected a size such as 32GiB"),
+    ("qwen3-next --gib 0", "expected a size such as 32GiB"),
+    ("qwen3-next --memory nan", "expected a size such as 32GiB"),
     ("qwen3-next --tokens 0", "must be 1 to"), ("qwen3-next -ctk q3", "unknown cache_type_k 'q3'"),
     ("qwen3-next -ctk", "server flag '-ctk' has no value"), ("mamba-2", "unknown context"),
     ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-next -p vllm", "recurrent layers"),
