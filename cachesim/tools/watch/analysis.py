@@ -77,12 +77,16 @@ class Analysis:
             found |= self._lines.lines > before
             if not log.has_more:
                 self._joined.read_to_end()
+            if log.failure and self._from.once:
+                raise BadInput(log.failure, file=log.name)
         self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)
         if self._quiet >= QUIET:
             self._idle()
         if self._from.copies is not None:
             return self._copies is not None or (log is not None and log.has_more)
-        return log is not None and not log.ended and not (self._from.once and not found and not log.wait_on())
+        if log is None or log.ended:
+            return False
+        return bool(log.wait_on()) or log.has_more or not self._from.once
 
     def _read_copies(self) -> None:
         """Read what the relay has copied."""

@@ -24,8 +24,14 @@ def header_value(row: Mapping[str, Any]) -> bytes:
 
 
 def with_header(data: bytes, value: bytes) -> bytes:
-    """Return the first bytes of a reply with the header after all others; unchanged if they are not a whole head."""
+    """Return the first bytes of a reply with the header after all others; unchanged if they are not a whole head, or
+    if a line of it does not end with CR LF: readers differ on where such a head ends."""
     end = data.find(b"\r\n\r\n")
-    if not value or end < 0 or not _HEAD.match(data):
+    if not value or end < 0 or not _HEAD.match(data) or not _has_strict_lines(data[:end]):
         return data
     return data[:end] + b"\r\n" + NAME + b": " + value + data[end:]
+
+
+def _has_strict_lines(head: bytes) -> bool:
+    """Return whether CR and LF occur only together."""
+    return head.count(b"\r\n") == head.count(b"\r") == head.count(b"\n")

@@ -53,13 +53,15 @@ class LogFollower:
         self._path, self._split = path, LineSplitter()
         self._stream: int | None = None
         self.ended, self._at_end = False, True
+        self._has_size = True            # False for a file whose size is stated as 0, for example in /proc
         self.restarts = 0                # rotations and truncations
+        self.failure = ""                # cause if the last read of the file failed
         self._open()
 
     def _open(self) -> None:
         """Open the file at its start. Raises BadInput."""
         if self._path is STDIN:
-            self._stream = sys.stdin.fileno()
+            self._stream = _standard_input()
             return
         try:
             opened = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -72,8 +74,13 @@ class LogFollower:
         self._stream = opened
 
     @property
+    def name(self) -> str:
+        """Path of the file, for messages."""
+        return str(self._path)
+
+    @property
     def has_more(self) -> bool:
-        """True if the last piece did not reach the end of the file."""
+        """True unless the last read was at the end of the file. A short read is not the end."""
         return not self._at_end
 
     def wait_on(self) -> list[int]:
@@ -111,18 +118,25 @@ class LogFollower:
 
     def _of_file(self) -> Iterator[str]:
         """Yield the lines of a piece after the last position; from the start of the file if it became shorter."""
+        self._at_end = True
         if self._stream is None:
             with suppress(BadInput):         # rotated, and the new file does not exist yet
                 self._open()
         if self._stream is None:
             return
-        if os.fstat(self._stream).st_size < os.lseek(self._stream, 0, os.SEEK_CUR):
-            os.lseek(self._stream, 0, os.SEEK_SET)
+        position = os.lseek(self._stream, 0, os.SEEK_CUR)
+        size = os.fstat(self._stream).st_size
+        if self._has_size and size < position:
+            position = os.lseek(self._stream, 0, os.SEEK_SET)
             self._split, self.restarts = LineSplitter(), self.restarts + 1
-        data = b""
-        with suppress(OSError):
+        data, self.failure = b"", ""
+        try:
             data = os.read(self._stream, PIECE)
-        self._at_end = len(data) < PIECE
+        except OSError as error:
+            self.failure = (error.strerror or "cannot be read").lower()
+        if data and not position:
+            self._has_size = bool(size or os.fstat(self._stream).st_size)
+        self._at_end = not data
         yield from self._split.lines(data)
 
     def _is_replaced(self) -> bool:
@@ -140,3 +154,11 @@ class LogFollower:
         """Close the old file, so that the next read opens the new one."""
         self.close()
         self._split, self.restarts = LineSplitter(), self.restarts + 1
+
+
+def _standard_input() -> int:
+    """Return the descriptor of standard input. Raises BadInput if it is closed."""
+    try:
+        return sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):        # AttributeError: it was closed when cachesim started
+        raise BadInput("standard input is closed", hint="expected a log on it") from None

@@ -72,8 +72,9 @@ class Relay:
         side.peer, client.peer = client, side
         try:
             await asyncio.get_running_loop().create_connection(lambda: side, *self._server)
-        except OSError as error:
-            self.copy(UNREACHABLE, client.number, (error.strerror or str(error)).encode())
+        except Exception as error:               # also ValueError and UnicodeError, of names that no resolver takes
+            why = getattr(error, "strerror", None) or str(error)
+            self.copy(UNREACHABLE, client.number, why.encode("utf-8", "replace"))
             client.reset()
 
     def copy(self, kind: int, connection: int, data: bytes = b"") -> None:

@@ -46,10 +46,10 @@ async def relay(serve, copies=None):
 
 
 @asynccontextmanager
-async def relay_to(port, copies=None):
+async def relay_to(port, copies=None, host="127.0.0.1"):
     """Start a relay to a port; yield its own port. The relay is ``copies.relay``."""
     copies = copies or Copies()
-    copies.relay = Relay(Address("127.0.0.1", port), copies.queue, copies.has_header)
+    copies.relay = Relay(Address(host, port), copies.queue, copies.has_header)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.create_task(copies.relay.run(listener))
         try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
+import pytest
+
+from cachesim.base.errors import BadInput
 from cachesim.tools.watch import analysis, joined_rows, log_follower
 from cachesim.tools.watch.analysis import Analysis, Sources
 from cachesim.tools.watch.frames import REPLY, REQUEST, FrameQueue
@@ -67,3 +71,47 @@ def test_copies_do_not_wait_for_a_long_log(monkeypatch):
     printed = analyzed([(b'{"prompt": "a question"}', SIZED)])
     assert printed.rows == ["client", *["log"] * 7]      # an error needs no log row, so its row came first
     assert printed.totals["log_lines"] == len(LOG.read_text().splitlines())
+
+
+def once(path):
+    """Return the totals of a finished log."""
+    printed = Printed()
+    Analysis(Sources(log=LogFollower(path), once=True), printed).run()
+    return printed.totals
+
+
+LONG = b"x" * 70_000 + b"\n"
+MIDDLE = LOG.read_bytes().index(b"\n", 5_000) + 1
+LOGS = {
+    "a long first line": LONG + LOG.read_bytes(),
+    "a first line of a MiB": b"y" * (1 << 20) + b"\n" + LOG.read_bytes(),
+    "long lines between": LOG.read_bytes()[:MIDDLE] + LONG * 3 + LOG.read_bytes()[MIDDLE:],
+    "no last line end": LONG + LOG.read_bytes().rstrip(b"\n"),
+    "a long last line": LOG.read_bytes() + LONG.rstrip(b"\n"),
+    "a first piece without a line end": b"z" * (1 << 16) + b"\n" + LOG.read_bytes(),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_once_ends_at_the_end_of_the_log(name, tmp_path):
+    (tmp_path / "log").write_bytes(LOGS[name])
+    totals = once(tmp_path / "log")
+    assert (totals["requests"], totals["prompt"]) == (7, 790)
+
+
+def test_once_reads_a_sparse_log_to_its_end(tmp_path):
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(1 << 25)
+        file.seek(1 << 25)
+        file.write(b"\n" + LOG.read_bytes())
+    assert once(tmp_path / "log")["requests"] == 7
+
+
+def test_once_reports_a_log_that_cannot_be_read_to_its_end(monkeypatch):
+    def fail(file, size):
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = LogFollower(LOG)
+    monkeypatch.setattr(os, "read", fail)
+    with pytest.raises(BadInput, match=r"verbosity_4.log: input/output error"):
+        Analysis(Sources(log=log, once=True), Printed()).run()

@@ -58,6 +58,8 @@ def test_the_value_is_printable_and_short(cause, path):
 @pytest.mark.parametrize("data", [
     b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\n\r\n", HEAD, HEAD + b"\r\n",
     b"body\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"", b"ICY 200 OK\r\n\r\n",
+    b"HTTP/1.1 200 OK\nContent-Length: 22\n\ndata: a\r\n\r\ndata: b\r\n\r\n", b"HTTP/1.1 200 OK\r\n\nbody\r\n\r\n",
+    b"HTTP/1.1 200 OK\nA: b\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n",
 ])  # fmt: skip
 def test_only_a_whole_head_of_a_reply_is_changed(data):
     assert with_header(data, b"date") == data and with_header(REPLY, b"") == REPLY

@@ -283,6 +283,11 @@ def test_other_machines_do_not_reach_the_relay(address):
     (("--listen", "127.0.0.1:0", "--to", "http://u:p@127.0.0.1:1"), "expected http://HOST:PORT"),
     (("--listen", "127.0.0.1:0", "--to", "http://a:b"), "not a server URL"),
     (("--listen", "127.0.0.1:0", "--to", "here"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", "http://x:0"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", "http://x..y"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", "http://.x"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", f"http://{'a' * 300}"), "not a server URL"),
+    (("--listen", "127.0.0.1:0", "--to", "http://a b"), "not a server URL"),
 ])  # fmt: skip
 def test_unusable_arguments(words, text, capsys):
     assert main(["watch", *words]) == exits.BAD_INPUT

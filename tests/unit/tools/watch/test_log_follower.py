@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -94,3 +95,39 @@ def test_standard_input_ends(monkeypatch):
     os.close(write)
     assert log.wait_on() == [read] and follow(log) == ["one"] and not log.ended
     assert follow(log) == [] and log.ended and log.wait_on() == [] and list(log.last()) == ["last"]
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO("no descriptor")])
+def test_a_closed_standard_input_is_refused(stream, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(BadInput, match="standard input is closed"):
+        LogFollower(STDIN)
+
+
+def test_a_file_without_a_size_is_read_once():
+    log = LogFollower(Path("/proc/self/status"))
+    lines = follow(log)
+    assert lines[0].startswith("Name:") and log.has_more
+    while log.has_more:
+        lines += follow(log)
+    assert [follow(log), log.restarts, sum(line.startswith("Name:") for line in lines)] == [[], 0, 1]
+
+
+def test_a_short_read_is_not_the_end(tmp_path, monkeypatch):
+    (tmp_path / "log").write_text("one\ntwo\nthree\n")
+    log, read = LogFollower(tmp_path / "log"), os.read
+    monkeypatch.setattr(os, "read", lambda file, size: read(file, 4))
+    found = []
+    for _ in range(4):
+        found += [follow(log), log.has_more]
+    assert found == [["one"], True, ["two"], True, [], True, ["three"], True] and follow(log) == [] and not log.has_more
+
+
+def test_a_log_truncated_to_nothing_is_read_from_its_start(tmp_path):
+    (tmp_path / "log").write_text("one\ntwo\n")
+    log = LogFollower(tmp_path / "log")
+    assert follow(log) == ["one", "two"]
+    (tmp_path / "log").write_text("")
+    assert follow(log) == [] and log.restarts == 1
+    (tmp_path / "log").write_text("a\n")
+    assert follow(log) == ["a"] and log.restarts == 1

@@ -181,6 +181,21 @@ def test_a_server_that_is_not_there_is_a_failed_connection_for_the_client():
     run(test())
 
 
+@pytest.mark.parametrize("host, port", [("x..y", 80), ("a" * 300, 80), (".x", 80), ("a\0b", 80), ("\ud800", 80),
+                                        ("127.0.0.1", 1 << 70)])  # fmt: skip
+def test_a_name_that_no_resolver_takes_is_a_failed_connection_for_the_client(host, port):
+    async def test():
+        failures, copies = [], Copies()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        async with relay_to(port, copies, host) as own:
+            reader, _ = await asyncio.open_connection("127.0.0.1", own)
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+        assert [one.kind for one in copies.frames() if one.kind == UNREACHABLE] == [UNREACHABLE] and failures == []
+
+    run(test())
+
+
 def test_a_body_of_100_mb_needs_little_memory_although_the_server_is_slow():
     block, blocks = bytes(range(256)) * 4096, 100
 
