@@ -69,6 +69,8 @@ RULE_LINE = Limit("rule file line", 10_000, "characters", "length of a line of a
 TRACE_BYTES = Limit("bytes", 2**26, "bytes", "size of a JSON file", MACHINE, raisable=True)
 JSON_VALUES = Limit("values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, raisable=True)
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "size of a saved slot", MACHINE)
+WATCHED_BYTES = Limit("watched", 2**28, "bytes", "bodies, prompts and queues that `watch` holds", MACHINE)
+WATCHED_VALUES = Limit("watched values", 2**18, "values", "brackets, commas, colons in a body before `watch`", MACHINE)
 LOG_REQUESTS = Limit("log-requests", 10_000, "requests", "requests in a log", TIME)
 LOG_STATEMENTS = Limit("log statements", 50_000, "statements", "statements about a log", MACHINE)
 REBUILT = Limit("rebuilt", 400, "requests", "requests of a log that is simulated", TIME)

@@ -185,13 +185,13 @@ def read_json(path: Path, what: str = "file") -> Any:
     return parse_json(read_bytes(path, TRACE_BYTES, what), str(path), what)
 
 
-def parse_json(data: bytes, file: str = "", what: str = "file") -> Any:
+def parse_json(data: bytes, file: str = "", what: str = "file", values: Limit = JSON_VALUES) -> Any:
     """Parse JSON text. If a key occurs twice, the last value counts. Raises BadInput for invalid JSON, deep nesting,
-    too many values, and invalid numbers (NaN, Infinity, 1e999)."""
+    more than ``values``, and invalid numbers (NaN, Infinity, 1e999)."""
     text = decode(data, file)
     # piece by piece: `sub` keeps an object for every string of its text until it ends
     bare = b"".join(_TEXT.sub(b"", piece[0]) for piece in _PIECE.finditer(data))
-    JSON_VALUES.check(sum(map(bare.count, (b"[", b"{", b",", b":"))), what, file=file)
+    values.check(sum(map(bare.count, (b"[", b"{", b",", b":"))), what, file=file)
     _check_nesting(bare, file)
     # a number can exceed the range of a float only with a large exponent or very many digits
     suspect = _LARGE_EXPONENT.search(bare) is not None or max(map(len, bare.split(b","))) > 100

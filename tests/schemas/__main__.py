@@ -96,12 +96,13 @@ SHOWN: Mapping[str, Any] = {
         "causes": [{"cause": "checkpoint-too-late", "says": "", "lines": [88, 89]}], "flags": ["-ctxcp"], "advice": "",
         "target": "/v1/chat/completions", "status": 200, "end": "whole", "note": "", "conversation": 1, "model": "x",
         "cause": "date", "detail": "", "where": "the system prompt", "path": "messages[0].content", "character": 32,
-        "byte": 77, "prompt_byte": 51, "harmless": False, "estimated": 73, "estimated_common": 12,
-        "parameters": ["lora"]}},
+        "byte": 77, "byte_at_least": 77, "prompt_byte": 51, "harmless": False, "estimated": 73,
+        "estimated_common": 12, "parameters": ["lora"]}},
     "watch-totals": {"schema": 1, "totals": {
         "requests": 3, "other": 1, "prompt": 450, "reused": 116, "evaluated": 334, "again": 4, "generated": 12,
         "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
-        "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0}},
+        "left_out": [{"why": "", "requests": 1}], "unread_log_bytes": 0,
+        "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0, "unsaved_requests": 0}},
     "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},
     "merge": {"schema": 1, "campaigns": [
         {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,

@@ -11,32 +11,41 @@ import json
 from bisect import bisect_right
 from typing import Any, Iterator, NamedTuple, Sequence
 
+from cachesim.base.errors import cut
 from cachesim.tools.request_bodies.body import CALL, MARK, REASONING, THINK, TOOL, Body, BodyMessage, BodyText
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode      # `json.dumps` would make an encoder for every value
+SHOWN = 80                   # characters of a key in a path, at most: every value in it has the path
 
-def json_pieces(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of path and text that together form the JSON text of a value, as ``json.dumps(value,
+
+def json_pieces(value: Any, path: str) -> list[tuple[str, str]]:
+    """Return pairs of path and text that together form the JSON text of a value, as ``json.dumps(value,
     ensure_ascii=False)`` writes it (chat templates write tools in this way). The inside of a string is a separate
     piece, so that a place in the text gives a place in the value."""
+    pieces: list[tuple[str, str]] = []
+    _add_pieces(value, path, pieces)
+    return pieces
+
+
+def _add_pieces(value: Any, path: str, pieces: list[tuple[str, str]]) -> None:
+    """Append the pieces of a value. A list is several times as fast as nested generators."""
     if isinstance(value, dict):
-        yield path, "{"
+        pieces.append((path, "{"))
         for number, (key, entry) in enumerate(value.items()):
-            yield path, (", " if number else "") + json.dumps(key, ensure_ascii=False) + ": "
-            yield from json_pieces(entry, f"{path}.{key}")
-        yield path, "}"
+            pieces.append((path, f"{', ' if number else ''}{_encode(key)}: "))
+            _add_pieces(entry, f"{path}.{key if len(key) <= SHOWN else cut(key, SHOWN)}", pieces)
+        pieces.append((path, "}"))
     elif isinstance(value, list):
-        yield path, "["
+        pieces.append((path, "["))
         for number, entry in enumerate(value):
             if number:
-                yield path, ", "
-            yield from json_pieces(entry, f"{path}[{number}]")
-        yield path, "]"
+                pieces.append((path, ", "))
+            _add_pieces(entry, f"{path}[{number}]", pieces)
+        pieces.append((path, "]"))
     elif isinstance(value, str):
-        yield path, '"'
-        yield path, json.dumps(value, ensure_ascii=False)[1:-1]
-        yield path, '"'
+        pieces += [(path, '"'), (path, _encode(value)[1:-1]), (path, '"')]
     else:
-        yield path, json.dumps(value)
+        pieces.append((path, _encode(value)))
 
 
 def canonical(value: Any) -> str:

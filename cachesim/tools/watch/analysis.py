@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from select import select
-from typing import Iterable
+from typing import Callable, Iterable
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.watch.cause_header import header_value
-from cachesim.tools.watch.exchanges import Connections, WatchedExchange
+from cachesim.tools.watch.exchanges import Connections
 from cachesim.tools.watch.frames import CAUSE, SKIPPED_REPLY, SKIPPED_REQUEST, Frame, FrameReader, packed
+from cachesim.tools.watch.held_bytes import HeldBytes
 from cachesim.tools.watch.joined_rows import JoinedRows, Row
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.log_rows import LogRows
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.report import RowOutput
+from cachesim.tools.watch.saved_bodies import SavedBodies
+from cachesim.tools.watch.watched_exchange import WatchedExchange
 
 TICK = 0.2                   # seconds between two looks at a log file
 QUIET = 3                    # looks without a new line after which the last lines count as complete
@@ -28,13 +29,15 @@ PIECE = 1 << 18              # bytes read from the relay at once
 @dataclass(slots=True)
 class Sources:
     """Sources of an analysis. ``copies``: descriptor of the relay's frames; ``causes``: descriptor for frames to the
-    relay; ``once``: end at the end of the log file; ``save``: file to which request bodies are appended."""
+    relay; ``once``: end at the end of the log file; ``saved``: file to which request bodies are appended; ``is_over``:
+    returns whether the time after the end of the relay is over."""
 
     copies: int | None = None
     causes: int | None = None
     log: LogFollower | None = None
     once: bool = False
-    save: Path | None = None
+    saved: SavedBodies | None = None
+    is_over: Callable[[], bool] = lambda: False
 
 
 class Analysis:
@@ -43,8 +46,9 @@ class Analysis:
     def __init__(self, sources: Sources, output: RowOutput) -> None:
         self._from, self._output = sources, output
         self._frames, self._lines = FrameReader(), LogRows()
-        self._joined = JoinedRows(RecentBodies(), sources.log is not None)
-        self._connections = Connections(self._sent, self._ended)
+        held = HeldBytes()
+        self._joined = JoinedRows(RecentBodies(held=held), sources.log is not None, sources.is_over)
+        self._connections = Connections(self._sent, self._ended, held)
         self._copies = sources.copies
         self._quiet = self._dropped = 0
 
@@ -56,6 +60,7 @@ class Analysis:
             self._print(self._logged(self._from.log.last() if self._from.log else ()))
         finally:
             self._idle()
+            self._connections.close()
             self._print(self._joined.rest())
             self._output.end(self._totals())
 
@@ -83,7 +88,7 @@ class Analysis:
         if self._quiet >= QUIET:
             self._idle()
         if self._from.copies is not None:
-            return self._copies is not None or (log is not None and log.has_more)
+            return self._copies is not None or (log is not None and log.has_more and not self._from.is_over())
         if log is None or log.ended:
             return False
         return bool(log.wait_on()) or log.has_more or not self._from.once
@@ -105,21 +110,11 @@ class Analysis:
             answer = Frame(CAUSE, exchange.connection, header_value(compared[0]) if compared else b"")
             with suppress(OSError):                  # the relay has ended
                 os.write(self._from.causes, packed(answer))
-        if compared and self._from.save is not None:
-            self._save(exchange.target, raw)
+        if compared and self._from.saved is not None:
+            self._from.saved.add(exchange.path, raw)
 
     def _ended(self, exchange: WatchedExchange) -> None:
         self._print(self._joined.ended(exchange))
-
-    def _save(self, target: str, raw: bytes) -> None:
-        """Append a body that was compared to the file, as ``import`` reads it. Raises BadInput."""
-        assert self._from.save is not None
-        line = json.dumps({"path": target, "request": json.loads(raw)}) + "\n"
-        try:
-            with self._from.save.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise BadInput((error.strerror or "cannot be written").lower(), file=str(self._from.save)) from None
 
     def _logged(self, lines: Iterable[str]) -> Iterable[Row]:
         """Yield the rows that lines of the log complete."""
@@ -137,10 +132,12 @@ class Analysis:
 
     def _totals(self) -> Row:
         """Return the totals."""
-        joined = self._joined
+        joined, log = self._joined, self._from.log
         names = ("requests", "other", "prompt", "reused", "evaluated", "again", "generated")
         return {
             **{name: joined.totals[name] for name in names}, "causes": joined.ranked_causes(),
-            "log_lines": self._lines.lines, "log_restarts": self._from.log.restarts if self._from.log else 0,
-            "log": self._lines.totals(), "dropped_bytes": self._dropped, **self._connections.counts,
+            "log_lines": self._lines.lines, "log_restarts": log.restarts if log else 0, "log": self._lines.totals(),
+            "left_out": joined.ranked_reasons(), "unread_log_bytes": log.unread if log else 0,
+            "dropped_bytes": self._dropped, **self._connections.counts,
+            "unsaved_requests": self._from.saved.unsaved if self._from.saved else 0,
         }  # fmt: skip

@@ -18,8 +18,9 @@ _HEAD = re.compile(rb"HTTP/1\.[01] [2-5]\d\d[ \r]")
 def header_value(row: Mapping[str, Any]) -> bytes:
     """Return the value for a compared request: printable ASCII characters, at most ``LONGEST``."""
     parts = [str(row["cause"])]
-    if row.get("byte") is not None and not row["harmless"]:
-        parts += [f"byte {row['byte']}", *([f"{row['path']}"] if row.get("path") else []), str(row["says"])]
+    if row.get("byte_at_least") is not None and not row["harmless"]:
+        byte = f"{row['byte_at_least']} or later" if row["byte"] is None else str(row["byte"])
+        parts += [f"byte {byte}", *([f"{row['path']}"] if row.get("path") else []), str(row["says"])]
     return _UNPRINTABLE.sub("?", "; ".join(parts))[:LONGEST].rstrip().encode()
 
 

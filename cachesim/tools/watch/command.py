@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cachesim.base import exits
@@ -19,9 +20,15 @@ from cachesim.base.untrusted_files import argument_path, path_of
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.relay import Address
+from cachesim.tools.watch.saved_bodies import SavedBodies
+from cachesim.tools.watch.shared_deadline import SharedDeadline
+
+if TYPE_CHECKING:
+    from cachesim.tools.watch.analysis import Sources
 
 CONNECTIONS = 128            # connections that may wait to be accepted
 NICE = 5                     # the analysis leaves the processor to server and relay
+GRACE = 3                    # seconds after the end of the relay in which requests are still compared
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -53,17 +60,18 @@ def run(args: Namespace) -> int:
     log = LogFollower(argument_path(name)) if name else None
     if args.listen:
         return _relay(args, log)
-    return _analyse(args, log)
+    from cachesim.tools.watch.analysis import Sources
+
+    return _analyse(Sources(log=log, once=args.once), args.json)
 
 
-def _analyse(args: Namespace, log: LogFollower | None, copies: int | None = None, causes: int | None = None) -> int:
-    """Print the rows until the sources end."""
-    from cachesim.tools.watch.analysis import Analysis, Sources
+def _analyse(sources: Sources, as_json: bool) -> int:
+    """Print the rows until the sources end. Return the exit code."""
+    from cachesim.tools.watch.analysis import Analysis
     from cachesim.tools.watch.report import output
 
-    save = path_of(args.save) if args.save else None
-    Analysis(Sources(copies, causes, log, args.once, save), output(args.json)).run()
-    return exits.HOLDS
+    Analysis(sources, output(as_json)).run()
+    return exits.BAD_INPUT if sources.saved is not None and sources.saved.unsaved else exits.HOLDS
 
 
 def _relay(args: Namespace, log: LogFollower | None) -> int:
@@ -74,6 +82,7 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
     except ImportError:
         raise BadInput("--listen needs the package h11 of the extra `watch`", hint=install_command("watch")) from None
     with _listener(args.listen) as listener:
+        saved = SavedBodies(path_of(args.save)) if args.save else None
         host, port, *_ = listener.getsockname()
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         if args.json:
@@ -81,43 +90,60 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
         note(f"clients use {url} instead of {args.to}; Ctrl-C ends the relay")
         with stdout_errors():
             sys.stdout.flush()
+        deadline = SharedDeadline()
         (read, write), (cause_read, cause_write) = os.pipe(), os.pipe()
         with blocked_signals():
             if (child := os.fork()) == 0:
                 listener.close()
                 os.close(write)
                 os.close(cause_read)
-                os._exit(_second_process(args, log, read, cause_write))
+                os._exit(_second_process(args, log, saved, (read, cause_write), deadline))
         os.close(read)
         os.close(cause_write)
-        return _run_relay(server, listener, (write, cause_read if args.header else None), child)
+        return _run_relay(server, listener, (write, cause_read if args.header else None), child, deadline)
 
 
-def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int) -> int:
-    """Relay connections until an interrupt; then wait for the totals of the second process."""
+def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int,
+               deadline: SharedDeadline) -> int:  # fmt: skip
+    """Relay connections until an interrupt; then wait for the totals of the second process. Return its exit code; after
+    an interrupt only if an output could not be written, else raise the interrupt."""
     import asyncio
 
     from cachesim.tools.watch.relay_process import relay_connections
 
     try:
-        asyncio.run(relay_connections(server, listener, *pipes))
-    finally:
-        try:
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except KeyboardInterrupt:                # a second Ctrl-C
-            os.kill(child, signal.SIGKILL)
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        asyncio.run(relay_connections(server, listener, *pipes, ending=lambda: deadline.set(GRACE)))
+    except KeyboardInterrupt:
+        if _end(child) == exits.BAD_INPUT:
+            return exits.BAD_INPUT
+        raise
+    return _end(child)
+
+
+def _end(child: int) -> int:
+    """Wait for the second process. Return its exit code."""
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except KeyboardInterrupt:                    # a second Ctrl-C
+        os.kill(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else exits.UNDECIDED
 
 
-def _second_process(args: Namespace, log: LogFollower | None, copies: int, causes: int) -> int:
+def _second_process(args: Namespace, log: LogFollower | None, saved: SavedBodies | None, pipes: tuple[int, int],
+                    deadline: SharedDeadline) -> int:  # fmt: skip
     """Print the rows until the relay ends. Return the exit code; report errors on stderr."""
+    from cachesim.tools.watch.analysis import Sources
+
     for name in ("SIGINT", *ENDING):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     unblock_signals()
     try:
         os.nice(NICE)
-        return _analyse(args, log, copies, causes if args.header else None)
+        copies, causes = pipes
+        sources = Sources(copies=copies, causes=causes if args.header else None, log=log, once=args.once, saved=saved,
+                          is_over=deadline.is_over)  # fmt: skip
+        return _analyse(sources, args.json)
     except BrokenPipeError:
         return exits.BROKEN_PIPE
     except BadInput as error:

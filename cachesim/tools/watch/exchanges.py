@@ -1,14 +1,13 @@
 """Requests and replies of the copied connections: a passive HTTP/1.1 reader for each connection.
 
-h11 reads both directions. It is never asked to write: the relay has already forwarded the bytes. Bodies beyond a limit
-are counted and not kept. After bytes that are not HTTP/1.1, or that were dropped in front of a head, the rest of a
-connection is not read.
+h11 reads both directions. It is never asked to write: the relay has already forwarded the bytes. All bytes that are
+held count against one limit. A body or a reply beyond it is not kept, and the exchange has the reason. After bytes that
+are not HTTP/1.1, or that were dropped in front of a head, the rest of a connection is not read.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Callable, Mapping
 
 with suppress(ImportError):  # a log alone has no connections; the command asks for the package before it relays
@@ -24,56 +23,22 @@ from cachesim.tools.watch.frames import (
     UNREACHABLE,
     Frame,
 )
+from cachesim.tools.watch.held_bytes import HeldBytes, buffer_bytes
+from cachesim.tools.watch.watched_exchange import (
+    CLIENT_LEFT,
+    NOT_COPIED,
+    OPEN,
+    SERVER_LEFT,
+    UNREAD,
+    WHOLE,
+    WatchedExchange,
+)
 
 HEAD = 1 << 16               # longest head of a message [bytes]
 PIECE = 1 << 14              # bytes that h11 gets at once: it bounds only heads that are not complete yet
-BODY = 1 << 24               # bytes of a request's body that are kept
-REPLY_START, REPLY_END = 1 << 20, 1 << 16      # bytes of a reply that are kept: its start, and its end
 FILLER = 1 << 16             # bytes that stand for dropped bytes of a body, at once
 CONNECTIONS = 4_096          # connections that are read at the same time, at most
-OPEN, WHOLE, CLIENT_LEFT, SERVER_LEFT = "", "whole", "the client hung up", "the server hung up"
-"""Ends of an exchange."""
-
-
-@dataclass(slots=True, eq=False)
-class WatchedExchange:
-    """A request and its reply."""
-
-    method: str
-    target: str                                              # path and query
-    connection: int = 0                                      # number of its connection
-    body: bytearray = field(default_factory=bytearray)       # the request's body
-    size: int = 0                                            # its bytes, also if they were not kept
-    has_gap: bool = False                                    # a part of the request was not copied
-    is_sent: bool = False                                    # the request is complete
-    status: int = 0                                          # 0 = no reply yet
-    coding: str = ""                                         # Content-Encoding of the reply
-    reply: bytearray = field(default_factory=bytearray)      # start of the reply's body
-    rest: bytearray = field(default_factory=bytearray)       # its end, if it is longer
-    reply_size: int = 0                                      # bytes of the reply's body
-    end: str = OPEN                                          # how it ended
-
-    def take_request(self, data: bytes) -> None:
-        """Add bytes of the request's body."""
-        self.size += len(data)
-        if self.size <= BODY:
-            self.body += data
-
-    def take_reply(self, data: bytes) -> None:
-        """Add bytes of the reply's body."""
-        self.reply_size += len(data)
-        room = REPLY_START - len(self.reply)
-        self.reply += data[:room]
-        if len(data) > room:
-            self.rest += data[room:]
-            if len(self.rest) > 2 * REPLY_END:
-                del self.rest[:-REPLY_END]
-
-    @property
-    def is_kept(self) -> bool:
-        """True if the whole body of the request is known."""
-        return self.size <= BODY and not self.has_gap
-
+READER = 1 << 14             # bytes of the objects that read a connection
 
 Heard = Callable[[WatchedExchange], None]
 
@@ -81,10 +46,13 @@ Heard = Callable[[WatchedExchange], None]
 class ConnectionReader:
     """Reader of one connection. ``sent`` gets an exchange when its request is complete, ``ended`` when it is over."""
 
-    def __init__(self, number: int, sent: Heard, ended: Heard) -> None:
-        self._number, self._sent, self._ended = number, sent, ended
+    def __init__(self, number: int, sent: Heard, ended: Heard, held: HeldBytes) -> None:
+        self._number, self._sent, self._ended, self._held = number, sent, ended, held
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)    # reads the client's bytes
         self._server = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)    # reads the server's bytes
+        self._waiting = {REQUEST: bytearray(), REPLY: bytearray()}   # bytes for which h11 is not ready
+        self._incomplete = {REQUEST: 0, REPLY: 0}                    # bytes that h11 holds, at most
+        self._counted = 0
         self._current: WatchedExchange | None = None
         self.is_broken = False
 
@@ -94,16 +62,33 @@ class ConnectionReader:
             return
         try:
             self._take(frame)
+            self._count()
         except (h11.RemoteProtocolError, h11.LocalProtocolError):
-            self.is_broken = True
-            self._end(SERVER_LEFT if frame.kind in (REPLY, SKIPPED_REPLY, SERVER_ENDS) else CLIENT_LEFT)
+            self.close(SERVER_LEFT if frame.kind in (REPLY, SKIPPED_REPLY, SERVER_ENDS) else CLIENT_LEFT)
+
+    def close(self, end: str) -> None:
+        """Read nothing more, and release all bytes. ``end``: how the current exchange ends."""
+        self.is_broken = True
+        self._end(end)
+        self._held.recount(self._counted, 0)
+        self._counted = 0
+        self._waiting.clear()
+        del self._client, self._server
+
+    def _count(self) -> None:
+        """Count the bytes that wait. Raises RemoteProtocolError if there is no room for them."""
+        if self.is_broken:
+            return
+        waiting = sum(map(len, self._waiting.values()))
+        size = READER + buffer_bytes(waiting + sum(self._incomplete.values()))
+        if not self._held.recount(self._counted, size):
+            raise h11.RemoteProtocolError("too many bytes were held")
+        self._counted = size
 
     def _take(self, frame: Frame) -> None:
         if frame.kind in (REQUEST, REPLY):
-            connection = self._client if frame.kind == REQUEST else self._server
-            for at in range(0, len(frame.data), PIECE):
-                connection.receive_data(frame.data[at : at + PIECE])
-                self._read_both()
+            self._waiting[frame.kind] += frame.data
+            self._feed(frame.kind)
         elif frame.kind == CLIENT_ENDS:
             if self._client.their_state is h11.SEND_BODY:
                 self._end(CLIENT_LEFT)
@@ -124,21 +109,39 @@ class ConnectionReader:
         connection = self._client if frame.kind == SKIPPED_REQUEST else self._server
         if self._current is None or connection.their_state is not h11.SEND_BODY:
             raise h11.RemoteProtocolError("the copy of a head was dropped")
-        self._current.has_gap |= frame.kind == SKIPPED_REQUEST
+        if frame.kind == SKIPPED_REQUEST:
+            self._current.leave_out(NOT_COPIED)
         for at in range(0, frame.skipped, FILLER):
             connection.receive_data(bytes(min(FILLER, frame.skipped - at)))
             self._read_both()
 
     def _read_both(self) -> None:
         """Read all complete events of both directions."""
-        while self._read_request() or self._read_reply():
+        while self._read_request() or self._read_reply() or self._feed(REQUEST) or self._feed(REPLY):
             pass
+
+    def _feed(self, kind: int) -> bool:
+        """Give h11 the next bytes of a direction, if it is ready for them; return whether there were any. It holds the
+        bytes of later messages without a limit."""
+        waiting = self._waiting.get(kind)
+        if self.is_broken or not waiting or (kind == REPLY and self._current is None):
+            return False
+        connection = self._client if kind == REQUEST else self._server
+        if connection.their_state not in (h11.IDLE, h11.SEND_RESPONSE, h11.SEND_BODY):
+            return False
+        connection.receive_data(bytes(waiting[:PIECE]))
+        self._incomplete[kind] += min(PIECE, len(waiting))
+        del waiting[:PIECE]
+        return True
 
     def _read_request(self) -> bool:
         """Read an event of the client; return whether there was one."""
+        if self.is_broken:
+            return False
         event = self._client.next_event()
         if isinstance(event, h11.Request):
-            self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"), self._number)
+            self._current = WatchedExchange(event.method.decode(), event.target.decode("latin-1"), self._number,
+                                            held=self._held)  # fmt: skip
             self._server.send(h11.Request(method=event.method, target="/", headers=[("host", "-")]))
             self._server.send(h11.EndOfMessage())
         elif isinstance(event, h11.Data) and self._current is not None:
@@ -146,11 +149,13 @@ class ConnectionReader:
         elif isinstance(event, h11.EndOfMessage) and self._current is not None:
             self._current.is_sent = True
             self._sent(self._current)
-        return isinstance(event, h11.Request | h11.Data | h11.EndOfMessage)
+        is_event = isinstance(event, h11.Request | h11.Data | h11.EndOfMessage)
+        self._incomplete[REQUEST] *= not is_event
+        return is_event
 
     def _read_reply(self) -> bool:
         """Read an event of the server; return whether there was one."""
-        if self._current is None or self._server.their_state is h11.SWITCHED_PROTOCOL:
+        if self.is_broken or self._current is None or self._server.their_state is h11.SWITCHED_PROTOCOL:
             return False
         event = self._server.next_event()
         if isinstance(event, h11.Response):
@@ -161,12 +166,14 @@ class ConnectionReader:
         elif isinstance(event, h11.EndOfMessage):
             self._end(WHOLE)
             return self._next()
-        return isinstance(event, h11.InformationalResponse | h11.Response | h11.Data)
+        is_event = isinstance(event, h11.InformationalResponse | h11.Response | h11.Data)
+        self._incomplete[REPLY] *= not is_event
+        return is_event
 
     def _next(self) -> bool:
         """Prepare the next exchange of the connection; return whether it can have one."""
         if self._client.their_state is not h11.DONE:
-            self.is_broken = True                    # answered before the request was complete
+            self.close(WHOLE)                        # answered before the request was complete
             return False
         self._client.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
         self._client.send(h11.EndOfMessage())
@@ -184,13 +191,14 @@ class ConnectionReader:
             if not current.is_sent:
                 self._sent(current)
             self._ended(current)
+            current.release()
 
 
 class Connections:
     """Readers of all connections. ``unread``: connections that could not be read to their end."""
 
-    def __init__(self, sent: Heard, ended: Heard) -> None:
-        self._sent, self._ended = sent, ended
+    def __init__(self, sent: Heard, ended: Heard, held: HeldBytes | None = None) -> None:
+        self._sent, self._ended, self._held = sent, ended, held or HeldBytes()
         self._readers: dict[int, ConnectionReader] = {}
         self._ends: dict[int, set[int]] = {}
         self.unread, self.unreachable = 0, 0
@@ -203,9 +211,9 @@ class Connections:
             if frame.kind in (CLIENT_ENDS, SERVER_ENDS, UNREACHABLE):
                 return
             if len(self._readers) >= CONNECTIONS:
-                self.unread += 1
-                self._readers.pop(next(iter(self._readers)))
-            reader = self._readers[frame.connection] = ConnectionReader(frame.connection, self._sent, self._ended)
+                self._close_first()
+            reader = ConnectionReader(frame.connection, self._sent, self._ended, self._held)
+            self._readers[frame.connection] = reader
         before = reader.is_broken
         reader.read(frame)
         self.unread += reader.is_broken and not before
@@ -217,7 +225,26 @@ class Connections:
         ends = self._ends.setdefault(frame.connection, set())
         ends.add(frame.kind)
         if len(ends) == 2:
-            del self._ends[frame.connection], self._readers[frame.connection]
+            del self._ends[frame.connection]
+            reader = self._readers.pop(frame.connection)
+            if not reader.is_broken:
+                reader.close(UNREAD)
+
+    def _close_first(self) -> None:
+        """Drop the reader of the connection that is read for the longest time."""
+        number = next(iter(self._readers))
+        reader = self._readers.pop(number)
+        self._ends.pop(number, None)
+        if not reader.is_broken:
+            self.unread += 1
+            reader.close(UNREAD)
+
+    def close(self) -> None:
+        """Read nothing more: end all open exchanges."""
+        for reader in self._readers.values():
+            if not reader.is_broken:
+                reader.close(UNREAD)
+        self._readers.clear()
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Callable, Iterator, NamedTuple
 
+from cachesim.tools.watch.held_bytes import OBJECT, QUEUE
+
 REQUEST, REPLY, SKIPPED_REQUEST, SKIPPED_REPLY, CLIENT_ENDS, SERVER_ENDS, UNREACHABLE, CAUSE = range(8)
 """Kinds: bytes of a client or of the server; a number of bytes that were dropped; the end of either side's bytes; the
 server that refused the connection (the bytes are the reason); the cause of a request, from the analysis."""
 _HEAD = Struct(">BQI")
 _COUNT = Struct(">Q")
-QUEUE = 1 << 25              # bytes that may wait for the analysis
+LONGEST = 1 << 18            # bytes of a frame, at most, beyond those of a single copy
 
 
 class Frame(NamedTuple):
@@ -53,15 +55,16 @@ class FrameQueue:
                 if number := self._skipped.pop((connection, skipped), 0):
                     self._add(skipped, connection, _COUNT.pack(number))
         before, held = self._last.get(connection, (-1, bytearray()))
-        if before == kind in (REQUEST, REPLY):
+        if before == kind in (REQUEST, REPLY) and len(held) < LONGEST:
             held += data
+            self._size += len(data)
         else:
             self._add(kind, connection, data)
-        self._size += _HEAD.size + len(data)
         return first
 
     def _add(self, kind: int, connection: int, data: bytes) -> None:
         held = bytearray(data)
+        self._size += OBJECT + len(data)
         self._pending.append((kind, connection, held))
         self._last[connection] = kind, held
 

@@ -9,15 +9,21 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
+from weakref import ref
 
-from cachesim.base.errors import BadInput
-from cachesim.tools.watch.exchanges import WHOLE, WatchedExchange
-from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies, read_answer
+from cachesim.base.errors import BadInput, OverLimit
+from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
+from cachesim.tools.watch.watched_exchange import INCOMPLETE, WHOLE, WatchedExchange
 
 Row = dict[str, Any]
 HALVES = 4_096               # replies that wait for their log rows, at most
 APART = 32                   # rows of the other side that end a wait for the missing half
+TOO_LATE = "the relay was ending"
+TOO_MANY = "the body has too many values"
+UNUSABLE = "the body cannot be read"
+NO_REPLY = "the reply was not read: too many bytes were held"
+"""Reasons for which a request is left out, besides those of an exchange."""
 NUMBERS = {
     "prompt": (("timings", "prompt_n+cache_n"), ("usage", "prompt_tokens"), ("usage", "input_tokens")),
     "reused": (("timings", "cache_n"), ("usage", "cached_tokens"), ("usage", "cache_read_input_tokens")),
@@ -79,13 +85,16 @@ class _Waiting:
 
 @dataclass(slots=True)
 class JoinedRows:
-    """Rows made from exchanges and from log rows. ``has_log``: a log is read, too."""
+    """Rows made from exchanges and from log rows. ``has_log``: a log is read, too; ``is_over``: returns whether no
+    further request is compared; ``left_out``: number of requests that were not compared or not read, by reason."""
 
     bodies: RecentBodies
     has_log: bool
+    is_over: Callable[[], bool] = lambda: False
     totals: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
-    _compared: dict[int, tuple[list[KeptBody], list[Row], str]] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    _compared: dict[int, tuple[list[ref[KeptBody]], list[Row], str]] = field(default_factory=dict)
     _replies: deque[_Waiting] = field(default_factory=deque)
     _logged: deque[_Waiting] = field(default_factory=deque)
 
@@ -95,16 +104,18 @@ class JoinedRows:
         kept, note = list[KeptBody](), ""
         if exchange.method != "POST" or not exchange.size:
             return []
-        if exchange.is_kept and exchange.is_sent:
+        why = exchange.left_out or ("" if exchange.is_sent else INCOMPLETE) or (TOO_LATE if self.is_over() else "")
+        if not why:
             try:
                 kept = self.bodies.add(exchange.target, bytes(exchange.body))
             except BadInput as error:
-                note = f"not compared: {error}"
-        else:
-            note = "not compared: the request was not copied completely"
+                why, note = TOO_MANY if isinstance(error, OverLimit) else UNUSABLE, f"not compared: {error}"
+        if why:
+            self.left_out[why] += 1
+            note = note or f"not compared: {why}"
         compared = [self.bodies.row(one) for one in kept]
-        self._compared[id(exchange)] = kept, compared, note
-        exchange.body = bytearray()
+        self._compared[id(exchange)] = [ref(one) for one in kept], compared, note    # a weak one: it may be dropped
+        exchange.forget_body()
         return compared
 
     def ended(self, exchange: WatchedExchange) -> Iterator[Row]:
@@ -113,11 +124,13 @@ class JoinedRows:
         if not compared and not note:
             self.totals["other"] += 1                    # a list of models, a health check
             return
-        for one in kept[:1] if exchange.end == WHOLE and exchange.reply_size == len(exchange.reply) else ():
-            read_answer(one, bytes(exchange.reply))
+        self.left_out[NO_REPLY] += exchange.is_reply_left_out
+        first = kept[0]() if kept else None
+        if first is not None and exchange.end == WHOLE and exchange.reply_size == len(exchange.reply):
+            self.bodies.read_answer(first, bytes(exchange.reply))
         numbers = reply_numbers(exchange) if len(compared) < 2 else dict.fromkeys(NUMBERS)
         for found in compared or [{}]:
-            row = {"source": "client", "target": exchange.target.partition("?")[0], "status": exchange.status or None,
+            row = {"source": "client", "target": exchange.path, "status": exchange.status or None,
                    "end": exchange.end, "note": note, **numbers, **found}  # fmt: skip
             if not self.has_log or exchange.status != 200:
                 yield self._counted(row)
@@ -168,6 +181,10 @@ class JoinedRows:
     def ranked_causes(self) -> list[Row]:
         """Return the causes that cost tokens, the most frequent first."""
         return [{"cause": cause, "requests": number} for cause, number in self.causes.most_common()]
+
+    def ranked_reasons(self) -> list[Row]:
+        """Return why requests were left out, the most frequent reason first."""
+        return [{"why": why, "requests": number} for why, number in self.left_out.most_common() if number]
 
     def _counted(self, row: Row) -> Row:
         """Number a row and add it to the totals."""

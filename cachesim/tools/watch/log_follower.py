@@ -83,6 +83,13 @@ class LogFollower:
         """True unless the last read was at the end of the file. A short read is not the end."""
         return not self._at_end
 
+    @property
+    def unread(self) -> int:
+        """Number of bytes of the file that were not read, 0 for standard input and for a file without a size."""
+        if self._path is STDIN or self._stream is None:
+            return 0
+        return max(0, os.fstat(self._stream).st_size - os.lseek(self._stream, 0, os.SEEK_CUR))
+
     def wait_on(self) -> list[int]:
         """Return the descriptors that become readable when lines arrive; a file has none."""
         return [self._stream] if self._path is STDIN and self._stream is not None and not self.ended else []

@@ -1,20 +1,21 @@
 """Comparison of each request body with the previous one of its conversation, over the latest requests.
 
-The comparison is that of ``import``. A bounded number of requests is kept in memory: when the limit is reached, only
-the last request of each conversation stays, the latest conversations first.
+The comparison is that of ``import``. A bounded number of requests is kept in memory: when a limit is reached, only the
+last request of each conversation stays, the latest conversations first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Sequence
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, cut
+from cachesim.base.limits import WATCHED_VALUES
 from cachesim.base.tokens import common_prefix
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body, changed
-from cachesim.tools.request_bodies.body_files import FoundBody, TextPool, is_body
+from cachesim.tools.request_bodies.body_files import FoundBody, is_body
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link, core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import at, where
 from cachesim.tools.request_bodies.message_content import answer_of
@@ -23,68 +24,105 @@ from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import PromptRecord, find_usable, relate
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
 from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts
+from cachesim.tools.watch.held_bytes import KEPT, HeldBytes, bytes_of
+from cachesim.tools.watch.shared_parts import SharedParts, message_bytes, part_bytes, short_values, tool_bytes
+from cachesim.tools.watch.shortened_body import ShortenedBody
 
 Adapters = tuple[tuple[int, float], ...]
-REQUESTS, CHARACTERS = 1_000, 1 << 25        # requests and characters of prompts that are kept, at most
+REQUESTS = 1_000             # requests that are kept, at most
+REQUEST = 4_096              # bytes of the objects of a request, at most
+NAME = 200                   # characters of a model's name or of a path in a row, at most
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class KeptBody:
     """Request that later requests are compared with."""
 
     record: PromptRecord
-    raw: bytes                   # its body, as sent
+    raw: ShortenedBody           # its body
     conversation: int            # number of its conversation, from 1
     adapters: Adapters
+    own: int = 0                 # bytes that only this request takes
+    shared: int = 0              # bytes of its parts, which other requests may share
+    row: dict[str, Any] = field(default_factory=dict)        # what its comparison found
 
 
 class RecentBodies:
-    """The latest requests, and their conversations."""
+    """The latest requests, and their conversations. ``most``: bytes that they may take."""
 
-    def __init__(self, requests: int = REQUESTS, characters: int = CHARACTERS) -> None:
-        self._most = requests, characters
+    def __init__(self, requests: int = REQUESTS, most: int = KEPT, held: HeldBytes | None = None) -> None:
+        self._requests, self._most, self._held = requests, most, held or HeldBytes()
         self._kept: list[KeptBody] = []
-        self._size = self._conversations = 0
+        self._own = self._conversations = 0
         self._clear()
 
     def _clear(self) -> None:
         """Forget all relations between the requests."""
         self._texts: list[str] = []
-        self._linker, self._pool = ConversationLinker(self._texts), TextPool()
+        self._linker, self._parts = ConversationLinker(self._texts), SharedParts()
         core_text.cache_clear()
         spoken_text.cache_clear()
 
+    @property
+    def size(self) -> int:
+        """Bytes that the requests take."""
+        return self._own + self._parts.size
+
     def add(self, url: str, raw: bytes) -> list[KeptBody]:
         """Compare the prompts of a request body with the requests before, and keep them. [] if it does not ask for a
-        completion. Raises BadInput for a body that cannot be read."""
-        value = parse_json(raw, what="body")
+        completion. Raises BadInput for a body that cannot be read or has too many values."""
+        value = parse_json(raw, what="body", values=WATCHED_VALUES)
         if not is_body(value):
             return []
-        return [self._add(body, raw) for body in bodies_of([self._pool.shared(FoundBody("", value, url))])]
+        bodies = bodies_of([FoundBody("", value, url)])
+        adapters = [_adapters(body) for body in bodies]
+        del value
+        for body in bodies:
+            body.parameters = short_values(body.parameters)
+            body.chat = None if body.chat is None else []        # for chat templates; it contains the images
+        short = ShortenedBody(raw)
+        return [self._add(body, short, own) for body, own in zip(bodies, adapters, strict=True)]
 
-    def _add(self, body: Body, raw: bytes) -> KeptBody:
+    def _add(self, body: Body, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
         """Compare a prompt with those before, and keep it."""
         plain = render_plain(body)
         if not plain.text:
             raise BadInput("empty prompt")
-        if len(self._kept) >= self._most[0] or self._size + len(plain.text) > self._most[1]:
+        if len(self._kept) >= self._requests:
             self._shrink()
+        plain = self._parts.share(body, plain)
         tokenizer: Tokenizer = TokenPrompts() if body.of_tokens else Estimate()
         record = PromptRecord(body, plain.text, plain.history, plain, self._link(body, plain.text))
         record.ids = tokenizer.tokens(record.text)
         records = [*(one.record for one in self._kept), record]
         relate(records, record, False, tokenizer)
-        adapters = _adapters(body)
         same = [number for number, one in enumerate(self._kept) if one.adapters == adapters]
         if len(same) < len(self._kept):
             keys = [*(one.adapters for one in self._kept), adapters]
             find_usable(records, record, tokenizer, _best(self._texts, record.text, same), keys)
-        before = record.link.before
-        self._conversations += before < 0
-        number = self._kept[before].conversation if before >= 0 else self._conversations
-        self._kept.append(KeptBody(record, raw, number, adapters))
-        self._size += len(plain.text)
-        return self._kept[-1]
+        return self._keep(record, raw, adapters)
+
+    def _keep(self, record: PromptRecord, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
+        """Keep a request that was compared, and count its bytes."""
+        before = self._kept[record.link.before] if record.link.before >= 0 else None
+        self._conversations += before is None
+        kept = KeptBody(record, raw, before.conversation if before else self._conversations, adapters)
+        kept.shared = _shared_bytes(record)
+        kept.row = _row(kept, before)
+        self._kept.append(kept)
+        self._count(kept)
+        if before is not None:
+            self._count(before)                  # its answer may be known now
+        if self.size > self._most:
+            self._shrink()
+        self._held.kept = self.size
+        return kept
+
+    def _count(self, kept: KeptBody) -> None:
+        """Count the bytes of a request again."""
+        self._own -= kept.own
+        kept.own = _own_bytes(kept)
+        self._own += kept.own
 
     def _link(self, body: Body, text: str) -> Link:
         """Assign a request to a conversation."""
@@ -99,34 +137,62 @@ class RecentBodies:
             if one.conversation in seen:
                 continue
             seen.add(one.conversation)
-            size += len(one.record.text)
-            if 2 * size > self._most[1] or 2 * len(kept) >= self._most[0]:
+            size += one.own + one.shared
+            if 2 * size > self._most or 2 * len(kept) >= self._requests:
                 break
             kept.append(one)
-        self._kept = kept[::-1]
-        self._size = sum(len(one.record.text) for one in kept)
+        self._kept, self._own = kept[::-1], 0
         self._clear()
         for one in self._kept:
+            one.record.plain = self._parts.share(one.record.body, one.record.plain)
             one.record.link = self._link(one.record.body, one.record.text)
+            one.own = 0
+            self._count(one)
 
     def row(self, kept: KeptBody) -> dict[str, Any]:
         """Return what the comparison of a request found."""
-        record, before = kept.record, kept.record.link.before
-        cause, previous = CAUSES[record.cause.name], self._kept[before] if before >= 0 else None
-        names = [] if previous is None else changed(previous.record.body.parameters, record.body.parameters)
-        return {
-            "conversation": kept.conversation, "model": record.body.model, "cause": record.cause.name,
-            "says": cause.says, "detail": record.cause.detail, "where": where(record), **at(record.place),
-            "byte": None if previous is None else common_prefix(previous.raw, kept.raw),
-            "prompt_byte": None if previous is None else record.bytes, "harmless": record.harmless,
-            "estimated": record.tokens, "estimated_common": record.usable, "advice": cause.advice,
-            "parameters": [one["name"] for one in names if one["matters"] != "no"],
-        }  # fmt: skip
+        return kept.row
+
+    def read_answer(self, kept: KeptBody, reply: bytes) -> None:
+        """Store the answer to a request, so that the next request shows whether the client sends it back."""
+        kept.record.body.answer = answer_of(reply.decode("utf-8", "replace"))
+        if any(one is kept for one in self._kept):
+            self._count(kept)
+            self._held.kept = self.size
 
 
-def read_answer(kept: KeptBody, reply: bytes) -> None:
-    """Store the answer to a request, so that the next request shows whether the client sends it back."""
-    kept.record.body.answer = answer_of(reply.decode("utf-8", "replace"))
+def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
+    """Return what the comparison of a request with the previous one of its conversation found."""
+    record = kept.record
+    cause, place = CAUSES[record.cause.name], at(record.place)
+    names = [] if previous is None else changed(previous.record.body.parameters, record.body.parameters)
+    first = None if previous is None else previous.raw.difference(kept.raw)
+    return {
+        "conversation": kept.conversation, "model": cut(record.body.model, NAME), "cause": record.cause.name,
+        "says": cause.says, "detail": cut(record.cause.detail, NAME), "where": where(record),
+        "path": cut(place["path"], NAME), "character": place["character"],
+        "byte": first.byte if first is not None and first.is_exact else None,
+        "byte_at_least": None if first is None else first.byte,
+        "prompt_byte": None if previous is None else record.bytes, "harmless": record.harmless,
+        "estimated": record.tokens, "estimated_common": record.usable, "advice": cause.advice,
+        "parameters": [one["name"] for one in names if one["matters"] != "no"],
+    }  # fmt: skip
+
+
+def _shared_bytes(record: PromptRecord) -> int:
+    """Return the bytes of the parts of a request, although other requests may share them."""
+    tools = sum(tool_bytes(path, tool) for path, tool in record.body.tools)
+    return tools + sum(map(part_bytes, record.plain.parts)) + sum(map(message_bytes, record.body.messages))
+
+
+def _own_bytes(kept: KeptBody) -> int:
+    """Return the bytes of a request without the parts that it may share."""
+    record, body = kept.record, kept.record.body
+    texts = [record.text, record.known_answer, body.url, body.model, *(record.seen or ()), *(body.answer or ())]
+    arrays = [record.plain.starts, record.plain.messages, record.plain.begins]
+    pointers = 8 * (len(record.plain.parts) + len(body.messages) + len(body.tools))
+    rest = bytes_of([texts, arrays, body.parameters, kept.adapters, kept.row])
+    return kept.raw.memory + pointers + rest + REQUEST
 
 
 def _adapters(body: Body) -> Adapters:

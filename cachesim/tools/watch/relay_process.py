@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from typing import Callable
 
 from cachesim.base.console import complain
 from cachesim.tools.watch.frames import FrameQueue, FrameReader
@@ -41,9 +42,10 @@ class _Causes(asyncio.Protocol):
         self._relay.end_causes()
 
 
-async def relay_connections(server: Address, listener: socket.socket, write: int, causes: int | None) -> None:
-    """Relay connections until the task is cancelled; then send the rest of the copies. ``write``: descriptor of the
-    pipe to the analysis; ``causes``: that of the pipe from it, for the header, None = no header."""
+async def relay_connections(server: Address, listener: socket.socket, write: int, causes: int | None,
+                            ending: Callable[[], None]) -> None:  # fmt: skip
+    """Relay connections until the task is cancelled; then call ``ending`` and send the rest of the copies. ``write``:
+    descriptor of the pipe to the analysis; ``causes``: that of the pipe from it, for the header, None = no header."""
     loop = asyncio.get_running_loop()
     transport, pipe = await loop.connect_write_pipe(_Pipe, os.fdopen(write, "wb", 0))
 
@@ -59,6 +61,7 @@ async def relay_connections(server: Address, listener: socket.socket, write: int
         await relay.run(listener)
     finally:
         pipe.is_ending = True
+        ending()
         queue.flush()
         transport.close()
         await pipe.closed

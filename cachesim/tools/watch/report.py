@@ -127,7 +127,8 @@ def cause_text(row: Row) -> str:
     if row.get("where"):
         parts[0] += f" in {row['where']}"
     if row.get("path") and not row.get("harmless"):
-        parts[0] += f" ({row['path']}, character {row['character']:,}; byte {row['byte']:,} of the body)"
+        byte = f"{row['byte']:,}" if row["byte"] is not None else f"{row['byte_at_least']:,} or later"
+        parts[0] += f" ({row['path']}, character {row['character']:,}; byte {byte} of the body)"
     if row.get("parameters"):
         parts.append(f"changed: {', '.join(row['parameters'])}")
     if row.get("refused"):
@@ -148,9 +149,12 @@ def totals_text(totals: Row) -> str:
              f"evaluated {totals['evaluated']:,} tokens"]  # fmt: skip
     lines += [f"  {one['requests']:>4}  {one['cause']}" for one in totals["causes"]]
     lines += [f"  {said}" for said in totals["log"]]
-    lost = {"dropped_bytes": "bytes were not analysed: the queue was full",
+    lines += [f"  {one['requests']:>4}  left out: {one['why']}" for one in totals["left_out"]]
+    lost = {"unread_log_bytes": "bytes of the log were not read",
+            "dropped_bytes": "bytes were not analysed: the queue was full",
             "unread_connections": "connections were not analysed: not HTTP/1.1, or a part was not copied",
-            "refused_connections": "connections were refused by the server"}  # fmt: skip
+            "refused_connections": "connections were refused by the server",
+            "unsaved_requests": "requests were not saved: the file could not be written"}  # fmt: skip
     lines += [f"  {totals[name]:,} {what}" for name, what in lost.items() if totals.get(name)]
     return "\n".join(lines)
 

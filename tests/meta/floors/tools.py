@@ -84,9 +84,9 @@ WATCH = [
           "> self._most and kind in ():"),
     Fault("a head that arrives whole has no bound", "tools/watch/exchanges.py", "PIECE = 1 << 14", "PIECE = 1 << 24"),
     Fault("a dropped part of a body is not noticed", "tools/watch/exchanges.py",
-          "self._current.has_gap |= frame.kind == SKIPPED_REQUEST", "pass"),
+          "self._current.leave_out(NOT_COPIED)", "pass"),
     Fault("bodies are stored without being asked", "tools/watch/analysis.py",
-          "if compared and self._from.save is not None:", "if compared:"),
+          "if compared and self._from.saved is not None:", "if compared:"),
     Fault("an interrupt loses the totals", "tools/watch/command.py",
           "getattr(signal, name), signal.SIG_IGN)", "getattr(signal, name), signal.SIG_DFL)"),
     Fault("replies do not wait for a log that is read later", "tools/watch/joined_rows.py",
@@ -99,7 +99,14 @@ WATCH = [
           "return (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino)", "return False"),
     Fault("a long line is kept", "tools/watch/log_follower.py", "elif len(rest) > LONGEST:", "elif False:"),
     Fault("old bodies are kept", "tools/watch/recent_bodies.py",
-          "if len(self._kept) >= self._most[0] or", "if"),
+          "if self.size > self._most:", "if False:"),
+    Fault("an image is kept", "tools/watch/shortened_body.py", "if len(raw) > LONG else raw", "if False else raw"),
+    Fault("bodies in flight have no bound", "tools/watch/held_bytes.py", "> self._most:", "> 1 << 60:"),
+    Fault("once ends at a line that is longer than a piece", "tools/watch/analysis.py",
+          "or log.has_more or not self._from.once", "or not self._from.once"),
+    Fault("a body is compared after the deadline", "tools/watch/joined_rows.py",
+          "if self.is_over() else", "if False else"),
+    Fault("a secret is stored", "tools/watch/saved_bodies.py", "name in SECRETS", "name in ()"),
 ]  # fmt: skip
 
 TOOLS = [*WATCH, *SERVER_LOGS, *REQUEST_BODIES, *HTTP_CHECK, *CLI, *REVIEWED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,11 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.watch import analysis, joined_rows, log_follower
 from cachesim.tools.watch.analysis import Analysis, Sources
 from cachesim.tools.watch.frames import REPLY, REQUEST, FrameQueue
+from cachesim.tools.watch.joined_rows import TOO_LATE
 from cachesim.tools.watch.log_follower import LogFollower
+from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.report import totals_text
+from cachesim.tools.watch.saved_bodies import SavedBodies
 from tests.shared import ROOT
 from tests.unit.tools.watch.test_exchanges import SIZED, post
 from tests.unit.tools.watch.test_log_rows import rows_of
@@ -35,7 +40,7 @@ class Printed:
         self.totals = totals
 
 
-def analyzed(exchanges):
+def analyzed(exchanges, **sources):
     """Return what is printed for copies of these request bodies and replies, and for the log."""
     read, write = os.pipe()
     sent = bytearray()
@@ -47,7 +52,7 @@ def analyzed(exchanges):
     os.write(write, sent)
     os.close(write)
     printed = Printed()
-    Analysis(Sources(read, log=LogFollower(LOG)), printed).run()
+    Analysis(Sources(read, log=LogFollower(LOG), **sources), printed).run()
     os.close(read)
     return printed
 
@@ -71,6 +76,39 @@ def test_copies_do_not_wait_for_a_long_log(monkeypatch):
     printed = analyzed([(b'{"prompt": "a question"}', SIZED)])
     assert printed.rows == ["client", *["log"] * 7]      # an error needs no log row, so its row came first
     assert printed.totals["log_lines"] == len(LOG.read_text().splitlines())
+
+
+def test_after_the_deadline_requests_are_counted_and_not_compared(monkeypatch):
+    """The copies are read to their end, because their number is bounded; the log is not."""
+    monkeypatch.setattr(log_follower, "PIECE", 1024)
+    compared, added = [], RecentBodies.add
+
+    def add(self, url, raw):
+        compared.append(raw)
+        return added(self, url, raw)
+
+    monkeypatch.setattr(RecentBodies, "add", add)
+    bodies = [b'{"prompt": "question %d"}' % number for number in range(5)]
+    printed = analyzed([(body, SIZED) for body in bodies], is_over=lambda: len(compared) == 2)
+    assert compared == bodies[:2] and printed.rows.count("client") == 5
+    assert printed.totals["left_out"] == [{"why": TOO_LATE, "requests": 3}]
+    read = printed.totals["unread_log_bytes"]
+    assert LOG.stat().st_size - 2 * 1024 <= read < LOG.stat().st_size
+    assert "3  left out: the relay was ending" in totals_text(printed.totals)
+    assert f"{read:,} bytes of the log were not read" in totals_text(printed.totals)
+
+
+def test_an_open_request_has_a_row_at_the_end():
+    printed = analyzed([(b'{"prompt": "a question"}', b"HTTP/1.1 200 OK\r\n")])
+    assert printed.rows.count("client") == 1
+
+
+def test_bodies_that_cannot_be_saved_end_nothing(capsys):
+    saved = SavedBodies(Path("/dev/full"))
+    printed = analyzed([(b'{"prompt": "question %d"}' % number, SIZED) for number in range(3)], saved=saved)
+    assert printed.rows.count("client") == 3 and printed.totals["unsaved_requests"] == saved.unsaved == 3
+    assert capsys.readouterr().err.count("no space left on device") == 1
+    assert "3 requests were not saved" in totals_text(printed.totals)
 
 
 def once(path):

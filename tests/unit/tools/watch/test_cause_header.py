@@ -16,7 +16,8 @@ from tests.unit.tools.watch.relayed import Copies, relay, run
 HEAD = b"HTTP/1.1 200 OK\r\nX-b: 2\r\nx-A: 1\r\nContent-Length: 4"
 REPLY = HEAD + b"\r\n\r\nbody"
 HEADED = HEAD + b"\r\nx-cachesim-cause: date; byte 7\r\n\r\nbody"
-ROW = {"cause": "date", "byte": 7, "path": "messages[0].content", "says": "the date or time", "harmless": False}
+ROW = {"cause": "date", "byte": 7, "byte_at_least": 7, "path": "messages[0].content", "says": "the date or time",
+       "harmless": False}  # fmt: skip
 
 
 @asynccontextmanager
@@ -46,7 +47,8 @@ def answering(*replies):
 def test_the_value_names_the_first_byte_and_the_reason():
     assert header_value(ROW) == b"date; byte 7; messages[0].content; the date or time"
     assert header_value({**ROW, "harmless": True}) == b"date"
-    assert header_value({**ROW, "byte": None, "path": ""}) == b"date"
+    assert header_value({**ROW, "byte": None, "byte_at_least": None, "path": ""}) == b"date"
+    assert header_value({**ROW, "byte": None, "path": ""}) == b"date; byte 7 or later; the date or time"
 
 
 @given(st.text(), st.text(max_size=1000))
@@ -59,7 +61,8 @@ def test_the_value_is_printable_and_short(cause, path):
     b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\n\r\n", HEAD, HEAD + b"\r\n",
     b"body\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"", b"ICY 200 OK\r\n\r\n",
     b"HTTP/1.1 200 OK\nContent-Length: 22\n\ndata: a\r\n\r\ndata: b\r\n\r\n", b"HTTP/1.1 200 OK\r\n\nbody\r\n\r\n",
-    b"HTTP/1.1 200 OK\nA: b\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n",
+    b"HTTP/1.1 200 OK\nA: b\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n",
 ])  # fmt: skip
 def test_only_a_whole_head_of_a_reply_is_changed(data):
     assert with_header(data, b"date") == data and with_header(REPLY, b"") == REPLY

@@ -125,6 +125,56 @@ def test_bodies_are_stored_only_where_the_user_says(tmp_path):
     assert "secret" not in json.dumps(rows)
 
 
+def test_a_full_disk_ends_neither_the_rows_nor_the_relay_and_the_exit_code_says_so():
+    with relaying("-q", "--save", "/dev/full") as (process, client):
+        for text in ("What is it, please?", "Something else, please?"):
+            ask(client, text)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert process.returncode == exits.BAD_INPUT and [*found[0]][-1] == "request" and len(found) == 3
+    assert found[-1]["totals"]["unsaved_requests"] == 2
+    assert err.count("/dev/full: no space left on device") == 1
+
+
+def test_a_file_for_bodies_that_cannot_be_opened_is_reported_before_the_relay_listens(tmp_path, capsys):
+    words = "watch", "--listen", "127.0.0.1:0", "--to", "http://127.0.0.1:1", "--save", str(tmp_path / "no/bodies")
+    assert main(words) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == "" and "no/bodies: no such file or directory" in err
+
+
+SLOW = """
+import os, sys
+from cachesim.cli.main import main
+from cachesim.tools.watch import command
+from cachesim.tools.watch.recent_bodies import RecentBodies
+command.GRACE = 0
+def add(self, url, raw):
+    relay = os.getppid()
+    while os.getppid() == relay and not command.seen.is_over():
+        pass
+    raise command.BadInput("the deadline is over")
+made = command.SharedDeadline
+def make():
+    command.seen = made()
+    return command.seen
+command.SharedDeadline = make
+RecentBodies.add = add
+sys.exit(main())
+"""
+
+
+def test_after_an_interrupt_no_further_request_is_compared(tmp_path):
+    """The first comparison lasts until the deadline."""
+    with planted(tmp_path, SLOW, "-q") as (process, client):
+        for number in range(3):
+            ask(client, f"Question {number}, please?")
+        rows, [totals] = said(process)
+    assert len(rows) == 3 and totals["left_out"] == [
+        {"why": "the relay was ending", "requests": 2}, {"why": "the body cannot be read", "requests": 1}]  # fmt: skip
+
+
 INTERRUPTED = """
 import os, signal
 from cachesim.cli.main import main

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.tools.watch import exchanges
-from cachesim.tools.watch.exchanges import CLIENT_LEFT, SERVER_LEFT, WHOLE, Connections
+from cachesim.tools.watch import exchanges, watched_exchange
+from cachesim.tools.watch.exchanges import Connections
 from cachesim.tools.watch.frames import (
     CLIENT_ENDS,
     REPLY,
@@ -19,6 +21,16 @@ from cachesim.tools.watch.frames import (
     SKIPPED_REQUEST,
     UNREACHABLE,
     Frame,
+)
+from cachesim.tools.watch.held_bytes import HeldBytes
+from cachesim.tools.watch.watched_exchange import (
+    CLIENT_LEFT,
+    NO_ROOM,
+    NOT_COPIED,
+    SERVER_LEFT,
+    TOO_LARGE,
+    UNREAD,
+    WHOLE,
 )
 
 POST = b"POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s"
@@ -33,9 +45,9 @@ def post(body):
 class Heard:
     """Exchanges that were read."""
 
-    def __init__(self):
+    def __init__(self, held=None):
         self.sent, self.ended = [], []
-        self.connections = Connections(self.sent.append, self.ended.append)
+        self.connections = Connections(self.sent.append, self.ended.append, held)
 
     def read(self, *frames, connection=1):
         for kind, data in frames:
@@ -98,7 +110,7 @@ def test_a_dropped_part_of_a_body_does_not_lose_the_connection():
     head, gap = post(b"x" * 200_000)[:100], 200_000 + len(post(b"x" * 200_000)) - 200_000 - 100
     heard = Heard().read((REQUEST, head), (SKIPPED_REQUEST, gap.to_bytes(8, "big")), (REPLY, CHUNKED),
                          (REQUEST, post(b"next")), (REPLY, SIZED))  # fmt: skip
-    assert [(one.is_kept, one.end) for one in heard.ended] == [(False, WHOLE), (True, WHOLE)]
+    assert [(one.left_out, one.end) for one in heard.ended] == [(NOT_COPIED, WHOLE), ("", WHOLE)]
     assert heard.connections.unread == 0
 
 
@@ -120,14 +132,14 @@ def test_a_connection_that_cannot_be_read_is_counted_and_harms_no_other(frames):
 
 
 def test_kept_bytes_are_bounded(monkeypatch):
-    monkeypatch.setattr(exchanges, "BODY", 1000)
-    monkeypatch.setattr(exchanges, "REPLY_START", 100)
-    monkeypatch.setattr(exchanges, "REPLY_END", 50)
+    monkeypatch.setattr(watched_exchange, "BODY", 1000)
+    monkeypatch.setattr(watched_exchange, "REPLY_START", 100)
+    monkeypatch.setattr(watched_exchange, "REPLY_END", 50)
     stream = b"".join(b"%x\r\n%s\r\n" % (40, b"%040d" % number) for number in range(100)) + b"0\r\n\r\n"
     heard = Heard().read((REQUEST, post(b"x" * 2000)), (REPLY, CHUNKED.partition(b"2\r")[0] + stream))
     [one] = heard.ended
-    assert (one.size, one.is_kept, one.reply_size) == (2000, False, 4000)
-    assert len(one.body) <= 1000 and len(one.reply) == 100 and len(one.rest) <= 100
+    assert (one.size, one.left_out, one.reply_size) == (2000, TOO_LARGE, 4000)
+    assert one.body == b"" and len(one.reply) == 100 and len(one.rest) <= 100
     assert bytes(one.rest).endswith(b"%040d" % 99)
 
 
@@ -137,3 +149,80 @@ def test_the_number_of_open_connections_is_bounded(monkeypatch):
     for number in range(5):
         heard.read((REQUEST, post(b"one")), connection=number)
     assert len(heard.connections._readers) == 3 and heard.connections.unread == 2
+
+
+HEAD = b"POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n"
+KIB = bytes(1 << 10)
+STARTS = {
+    "unfinished bodies": ((REQUEST, HEAD), (REQUEST, KIB * 900)),
+    "bodies in small pieces": ((REQUEST, HEAD), *[(REQUEST, KIB * 4)] * 225),
+    "unfinished replies": ((REQUEST, post(b"one")), (REPLY, b"HTTP/1.1 200 OK\r\n\r\n"), (REPLY, KIB * 900)),
+    "requests before a reply": ((REQUEST, post(b"one")), (REQUEST, post(b"two") * 12_000)),
+    "a reply without a request": ((REPLY, KIB * 900),),
+    "unfinished heads": ((REQUEST, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 9_000),),
+    "heads in small pieces": ((REQUEST, b"GET / HTTP/1.1\r\n"), *[(REQUEST, b"A: b\r\n" * 600)] * 15),
+    "heads of replies": ((REQUEST, post(b"one")), (REPLY, b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 9_000)),
+    "upgrades": ((REQUEST, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
+                 (REQUEST, KIB * 900), (REPLY, b"HTTP/1.1 101 S\r\nUpgrade: x\r\n\r\n" + KIB * 900)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_the_bytes_in_flight_are_bounded(name):
+    """Memory is compared while each connection still waits for more."""
+    held = HeldBytes(most=4 << 20)
+    heard = Heard(held)
+    heard.read((REQUEST, post(b"one")), (REPLY, CHUNKED), (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
+    heard.sent.clear()
+    heard.ended.clear()
+    gc.collect()
+    tracemalloc.start()
+    most = 0
+    for number in range(2, 26):
+        heard.read(*STARTS[name], connection=number)
+        heard.sent.clear()
+        heard.ended.clear()
+        most = max(most, tracemalloc.get_traced_memory()[0])
+        assert held.size <= 4 << 20
+    tracemalloc.stop()
+    assert most < 5 << 20
+
+
+def test_a_body_without_room_is_left_out_and_the_next_one_is_not():
+    held = HeldBytes(most=1 << 20)
+    heard = Heard(held)
+    heard.read((REQUEST, HEAD), (REQUEST, bytes(800_000)))
+    heard.read((REQUEST, post(bytes(400_000))), (REPLY, CHUNKED), connection=2)
+    heard.read((CLIENT_ENDS, b""))
+    heard.read((REQUEST, post(b"x" * 400_000)), (REPLY, CHUNKED), connection=2)
+    found = [(one.left_out, one.end, len(one.body)) for one in heard.ended]
+    assert found == [(NO_ROOM, WHOLE, 0), ("", CLIENT_LEFT, 800_000), ("", WHOLE, 400_000)]
+    assert heard.connections.unread == 0
+    heard.read((SERVER_ENDS, b""))
+    heard.read((CLIENT_ENDS, b""), (SERVER_ENDS, b""), connection=2)
+    assert held.size == 0
+
+
+def test_a_reply_without_room_is_left_out():
+    heard = Heard(HeldBytes(most=200_000))
+    heard.read((REQUEST, post(b"one")), (REPLY, b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + KIB * 400))
+    heard.read((REPLY, bytes(900_000 - 400 * 1024)), (REQUEST, post(b"two")), (REPLY, SIZED))
+    assert [(one.is_reply_left_out, one.status, one.reply_size, bytes(one.reply)) for one in heard.ended] == [
+        (True, 200, 900_000, b""), (False, 404, 3, b"xyz")]  # fmt: skip
+
+
+def test_requests_that_arrive_before_a_reply_are_read_in_their_order():
+    heard = Heard().read((REQUEST, b"".join(post(b"%d" % number) for number in range(2_000))))
+    assert len(heard.sent) == 1
+    heard.read((REPLY, CHUNKED * 2_000))
+    assert [bytes(one.body) for one in heard.sent] == [b"%d" % number for number in range(2_000)]
+    assert {one.end for one in heard.ended} == {WHOLE} and heard.connections.unread == 0
+
+
+def test_the_end_of_the_analysis_ends_open_exchanges():
+    heard = Heard(held := HeldBytes())
+    heard.read((REQUEST, post(b"one"))).read((REQUEST, HEAD), connection=2)
+    heard.read((REQUEST, post(b"one")), (REPLY, CHUNKED), connection=3)
+    heard.ended.clear()
+    heard.connections.close()
+    assert [(one.is_sent, one.end) for one in heard.ended] == [(True, UNREAD), (False, UNREAD)] and held.size == 0

@@ -56,7 +56,7 @@ def test_bytes_of_one_direction_become_one_frame_between_two_flushes():
 
 def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():
     sent, waiting = bytearray(), [0]
-    queue = FrameQueue(sent.extend, lambda: waiting[0], 100)
+    queue = FrameQueue(sent.extend, lambda: waiting[0], 300)
     queue.put(REQUEST, 1, b"a" * 60)
     for kind, connection, size in ((REQUEST, 1, 60), (REPLY, 1, 70), (REQUEST, 2, 80), (REQUEST, 1, 90)):
         queue.put(kind, connection, b"b" * size)
@@ -80,7 +80,7 @@ def test_the_first_frame_after_a_flush_asks_for_the_next():
 
 def test_a_flush_begins_new_frames_and_gives_room_again():
     sent = bytearray()
-    queue = FrameQueue(sent.extend, lambda: 0, 100)
+    queue = FrameQueue(sent.extend, lambda: 0, 300)
     for data in (b"a" * 60, b"b" * 60):
         queue.put(REPLY, 1, data)
         queue.flush()

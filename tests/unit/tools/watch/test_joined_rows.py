@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from cachesim.tools.watch.exchanges import CLIENT_LEFT, WHOLE, WatchedExchange
-from cachesim.tools.watch.joined_rows import APART, JoinedRows, reply_numbers, row_causes
+from cachesim.tools.watch.joined_rows import APART, NO_REPLY, UNUSABLE, JoinedRows, reply_numbers, row_causes
 from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
 def exchange(reply=b"", body=None, **fields):
@@ -108,10 +108,12 @@ def test_without_a_log_or_without_an_answer_a_row_does_not_wait():
 
 def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
     joined = JoinedRows(RecentBodies(), False)
-    rows = watched(joined, exchange(timed(5, 7), has_gap=True), exchange(timed(5, 7), is_sent=False, end=CLIENT_LEFT),
-                   exchange(timed(5, 7), body="text"), exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
+    unfinished = exchange(timed(5, 7), is_sent=False, end=CLIENT_LEFT)
+    rows = watched(joined, exchange(timed(5, 7), left_out=NOT_COPIED), unfinished, exchange(timed(5, 7), body="text"),
+                   exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
     notes = [row["note"] for row in rows]
     assert [note.partition(":")[0] for note in notes] == ["not compared"] * 3 and "empty prompt" in notes[2]
+    assert joined.left_out == {NOT_COPIED: 1, INCOMPLETE: 1, UNUSABLE: 1, NO_REPLY: 0}
     assert joined.totals["other"] == 1                   # a JSON text does not ask for a completion
 
 

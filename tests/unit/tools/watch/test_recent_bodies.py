@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import random
+import tracemalloc
+from base64 import b64encode
+from inspect import getsource
 
 import pytest
 
-from cachesim.base.errors import BadInput
-from cachesim.tools.watch.recent_bodies import RecentBodies, read_answer
+from cachesim.base.errors import BadInput, OverLimit
+from cachesim.base.limits import WATCHED_VALUES
+from cachesim.tools.watch.held_bytes import HeldBytes
+from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.report import row_text
 from tests.live.watch_plants import CHANGES, changed_tools, opening
 
 
@@ -65,7 +73,7 @@ def test_other_adapters_are_a_cause():
 def test_an_answer_that_is_not_sent_back_is_a_cause():
     bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
     [kept] = bodies.add("/v1/chat/completions", chat(messages))
-    read_answer(kept, b'data: {"choices":[{"delta":{"reasoning_content":"Hm, let me see."}}]}\n'
+    bodies.read_answer(kept, b'data: {"choices":[{"delta":{"reasoning_content":"Hm, let me see."}}]}\n'
                       b'data: {"choices":[{"delta":{"content":"Yes."}}]}\n')  # fmt: skip
     back = [*messages, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And then?"}]
     assert added(bodies, chat(back))["cause"] == "answer reasoning"
@@ -80,7 +88,7 @@ def test_what_is_no_completion_is_left_out_and_what_is_no_json_is_refused():
 
 
 def test_memory_is_bounded_and_open_conversations_are_kept():
-    bodies = RecentBodies(requests=12, characters=1 << 20)
+    bodies = RecentBodies(requests=12)
     talks = [list(conversation(number, "extends")) for number in range(5)]
     for _ in range(4):
         for number in range(30, 36):
@@ -91,11 +99,123 @@ def test_memory_is_bounded_and_open_conversations_are_kept():
     assert len(bodies._kept) <= 12 and len(bodies._texts) == len(bodies._kept) == len(bodies._linker.links)
 
 
-def test_long_prompts_are_bounded_by_their_characters():
-    bodies = RecentBodies(requests=1000, characters=10_000)
+def test_long_prompts_are_bounded_by_their_bytes():
+    held = HeldBytes()
+    bodies = RecentBodies(most=1 << 20, held=held)
     for number in range(40):
-        added(bodies, json.dumps({"prompt": f"{number} " + "word " * 200}).encode())
-    assert bodies._size <= 10_000 == 10 * len("x" * 1000) and len(bodies._kept) < 12
+        added(bodies, json.dumps({"prompt": f"{number} " + "word " * 20_000}).encode())
+        assert 0 < held.kept == bodies.size <= 1 << 20
+    assert 0 < len(bodies._kept) < 4
+
+
+def image(number, size):
+    """Base64 text of a number of bytes."""
+    return b64encode(random.Random(number).randbytes(size)).decode()
+
+
+def agent(number, tools, messages):
+    """A long history with many tools."""
+    text = {"type": "object", "properties": {f"key {i}": {"type": "string", "description": "a key"} for i in range(20)}}
+    history = [{"role": ("user", "assistant")[i % 2], "content": f"Sentence {i} of {number}. " * 40}
+               for i in range(messages)]  # fmt: skip
+    return {"messages": history, "tools": [{"type": "function", "function": {"name": f"f{i}", "parameters": text}}
+                                           for i in range(tools)]}  # fmt: skip
+
+
+def question(*parts):
+    return {"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, *parts]}]}
+
+
+SIZE = 1 << 18
+KINDS = {
+    "data URL": lambda n: question({"type": "image_url", "image_url": {
+        "url": f"data:image/png;base64,{image(n, SIZE)}"}}),
+    "Anthropic": lambda n: {"max_tokens": 9, "anthropic_version": "x", **question({"type": "image", "source": {
+        "type": "base64", "media_type": "image/png", "data": image(n, SIZE)}})},
+    "tool result": lambda n: {"system": "a", **question({"type": "tool_result", "tool_use_id": "1", "content": [
+        {"type": "image", "source": {"type": "base64", "data": image(n, SIZE)}}]})},
+    "responses": lambda n: {"model": "m", "input": [{"role": "user", "content": [
+        {"type": "input_image", "image_url": f"data:image/png;base64,{image(n, SIZE)}"}]}]},
+    "Ollama": lambda n: {"messages": [{"role": "user", "content": "What?", "images": [image(n, SIZE)] * 2}]},
+    "Ollama's prompt": lambda n: {"prompt": "What?", "images": [image(n, SIZE)]},
+    "llama-server": lambda n: {"prompt": {"prompt_string": "<__media__>?", "multimodal_data": [image(n, SIZE)]}},
+    "sound": lambda n: question({"type": "input_audio", "input_audio": {"data": image(n, SIZE), "format": "wav"}}),
+    "unknown field": lambda n: {**question(), "voice": [{"sample": image(n, SIZE)}]},
+    "unknown text": lambda n: {**question(), "grammar": "root ::= a " * (SIZE // 10) + str(n)},
+    "unknown tree": lambda n: {**question(), "options": {f"option {n} {i}": [i] for i in range(2_000)}},
+    "tools": lambda n: agent(n, 15, 10),
+    "messages": lambda n: agent(n, 0, 100),
+    "short messages": lambda n: {"messages": [{"role": "user", "content": f"{n} {i}"} for i in range(400)]},
+    "pictures in text": lambda n: {"prompt": f"{n} \N{SNOWMAN}\N{GRINNING FACE}" + " words" * 5_000},
+    "tokens": lambda n: {"prompt": [n, *range(5_000)]},
+    "prompts": lambda n: {"prompt": [f"prompt {n} {i} " * 50 for i in range(20)]},
+    "long keys": lambda n: {**question(), "tools": [{"name": "a", "k" * 30_000: {f"{n} {i}": 1 for i in range(400)}}]},
+    "long role": lambda n: {"messages": [{"role": f"{n} role " * 10_000, "content": "a question"}]},
+    "long model": lambda n: {**question(), "model": f"{n} model" * 10_000},
+    "reasoning": lambda n: {"messages": [{"role": "assistant", "content": f"<think>{n}</think>" + "yes " * 30_000},
+                                         {"role": "user", "content": "And?"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_counter_bounds_the_memory_of_requests(kind):
+    """An image takes a hundredth of its size."""
+    bodies, raws = RecentBodies(), [json.dumps(KINDS[kind](number)).encode() for number in range(4)]
+    bodies.add("/v1/chat/completions", json.dumps(question()).encode())          # imports, patterns
+    gc.collect()
+    tracemalloc.start()
+    before = bodies.size
+    for raw in raws:
+        for kept in bodies.add("/v1/chat/completions", bytes(bytearray(raw))):       # a copy, whose memory is traced
+            bodies.read_answer(kept, b'{"choices":[{"message":{"content":"%s"}}]}' % (b"answer " * 1_000))
+    del kept
+    gc.collect()
+    memory, size = tracemalloc.get_traced_memory()[0], bodies.size - before
+    tracemalloc.stop()
+    assert memory <= size
+    if "image(n" in getsource(KINDS[kind]):
+        assert size < sum(map(len, raws)) / 10
+
+
+def test_bodies_that_are_refused_take_no_memory():
+    bodies = RecentBodies()
+    for number in range(3):
+        with pytest.raises(BadInput, match="empty prompt"):
+            bodies.add("/completion", json.dumps({"prompt": "", "grammar": f"{number} " * 50_000}).encode())
+    assert bodies.size == 0 and bodies._kept == []
+
+
+def test_a_body_with_too_many_values_is_refused():
+    raw = chat([{"role": "user", "content": "a"}], tools=[{"a": [0] * WATCHED_VALUES.value}])
+    with pytest.raises(OverLimit, match="262,144 values are allowed"):
+        RecentBodies().add("/v1/chat/completions", raw)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "image(n" in getsource(KINDS[kind])])
+def test_another_image_is_a_change_and_the_same_image_is_not(kind):
+    bodies = RecentBodies()
+    for number, cause in ((1, "new"), (1, "same"), (2, "same" if kind == "unknown field" else "image")):
+        row = added(bodies, json.dumps(KINDS[kind](number)).encode())
+        assert row["cause"] == cause or (kind in ("llama-server", "Ollama's prompt") and not row["harmless"])
+    assert row["byte"] == row["byte_at_least"]
+
+
+def test_a_difference_after_the_first_bytes_of_an_image_is_at_that_byte_or_later():
+    bodies, text = RecentBodies(), image(1, 9_000)
+    first = chat([{"role": "user", "content": "a", "images": [text]}])
+    second = chat([{"role": "user", "content": "a", "images": [text[:-40] + "A" + text[-39:]]}])
+    added(bodies, first)
+    row = added(bodies, second)
+    assert (row["cause"], row["byte"], row["byte_at_least"]) == ("image", None, first.index(text.encode()) + 1_024)
+    assert f"byte {row['byte_at_least']:,} or later of the body" in row_text({**row, "number": 1})
+
+
+def test_names_and_paths_of_a_row_are_short():
+    bodies = RecentBodies()
+    for number in range(2):
+        tools = [{"type": "function", "function": {"name": f"n{number}" * 5_000, "k" * 5_000: {"j" * 5_000: number}}}]
+        row = added(bodies, chat([{"role": "user", "content": "What is it?"}], tools=tools, model="m" * 5_000))
+    assert row["path"].startswith("tools") and max(len(str(value)) for value in row.values()) <= 200
 
 
 def test_a_message_that_follows_without_an_answer_extends():
