@@ -9,16 +9,17 @@ from __future__ import annotations
 import io
 import json
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Generator, Iterable, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, TypeVar
 
 from cachesim.base.errors import stdout_errors
 from cachesim.base.escaping import printable_line, terminal_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.progress import Progress
     from rich.segment import Segment
 
 SCHEMA = 1
@@ -134,6 +135,51 @@ def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, N
     from rich.progress import track
 
     yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
+
+
+class Bar:
+    """Progress bar on stderr, if that is a terminal, for work in stages. A context manager; ``aside`` clears it while
+    something else is printed."""
+
+    def __init__(self) -> None:
+        self._shown: Progress | None = None
+        if not OutputOptions.quiet and sys.stderr is not None and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._shown = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False,
+                                   redirect_stderr=False)  # fmt: skip
+            self._task = self._shown.add_task("", total=None)
+
+    def __enter__(self) -> Bar:
+        if self._shown is not None:
+            self._shown.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+    @property
+    def is_shown(self) -> bool:
+        """True if there is a terminal to show it on."""
+        return self._shown is not None
+
+    def show(self, what: str, done: int = 0, total: int | None = None) -> None:
+        """Show what is done now. ``total``: None if unknown."""
+        if self._shown is not None:
+            self._shown.update(self._task, description=printable_line(what), completed=done, total=total)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Clear the bar while the block prints."""
+        if self._shown is not None:
+            self._shown.stop()
+        try:
+            yield
+        finally:
+            if self._shown is not None:
+                self._shown.start()
 
 
 def note(text: str) -> None:

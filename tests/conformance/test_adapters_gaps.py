@@ -114,7 +114,9 @@ def test_the_time_for_all_may_be_limited(monkeypatch):
     report = conform(FixedCache, max_examples=200, seconds=50, check=False)
     assert report.histories == 49
     assert report.notes == ("note: stopped after 50 seconds; only earlier histories were judged",)
-    assert report.state("answers") == "ok" and report.section("reuse") == "unsupported"
+    assert report.state("answers") == "ok" and report.section("drawn") == "undecided" and not report.conforms
+    assert report.unfinished == {"drawn": "stopped after 50 seconds before 160 of 200 histories"}
+    assert str(report).splitlines()[-1].startswith("UNDECIDED: ")
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), 1e9])

@@ -71,6 +71,13 @@ def test_the_check_of_the_action_runs(tmp_path, limit, undecided, code):
         assert (tmp_path / "summary.md").read_text("utf-8").startswith("### cachesim check http")
 
 
+def test_options_of_the_action_are_words_that_no_file_name_replaces(tmp_path):
+    (tmp_path / "parallel").write_text("")
+    values = {"OPTIONS": "--only p*  --history A4/A", "JUNIT": "x.xml", "UNDECIDED": "fail"}
+    done = step(fields(ACTION, "run")[1], tmp_path, URL="http://127.0.0.1:1", GITHUB_STEP_SUMMARY="x.md", **values)
+    assert done.returncode == 2 and "unknown section 'p*'" in done.stderr
+
+
 @pytest.mark.long
 def test_the_install_of_the_action_runs(tmp_path):
     install = fields(ACTION, "run")[0]

@@ -37,7 +37,8 @@ Arguments of ``conform``, all but the first by name:
     reset         reset an instance instead of making another
     timeout       limit for a reply [seconds]; after three missed replies nothing more is sent (a Python object is
                   interrupted in the main thread only, and only if SIGALRM is not in use)
-    seconds       time limit [seconds] after which no further history is run; earlier histories are still judged
+    seconds       time limit [seconds] after which no further history is run; earlier histories are still judged, and a
+                  section that lacks histories is undecided
     check         False = only return the report
 
 ``Toy`` and ``Memory`` are a model for caches of states and rows; ``PagedMemory`` stands in for the device memory of a

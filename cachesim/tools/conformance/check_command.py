@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,11 @@ from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
-    from cachesim.tools.conformance.http_check.suite import ServerReport
+    from cachesim.tools.conformance.http_check.dialect import ServerFacts
+    from cachesim.tools.conformance.http_check.http_client import Http
+    from cachesim.tools.conformance.http_check.suite import CheckOptions, ServerReport
 
+SCHEMA = 2                   # version of the JSON form
 REQUESTS, EXAMPLES, ROUNDS, TIMEOUT = 20_000, 100, 20, 60.0
 
 
@@ -51,10 +55,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.base.console import complain, say, say_json
-    from cachesim.tools.conformance.http_check.dialect import identify_server
+    from cachesim.base.console import Bar, say, say_json
+    from cachesim.tools.conformance.check_progress import CheckProgress
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-    from cachesim.tools.conformance.http_check.suite import CheckOptions, check
+    from cachesim.tools.conformance.http_check.suite import check
     from cachesim.tools.conformance.report import SECTIONS, chosen
 
     sections = chosen(args.only, True)
@@ -67,16 +71,9 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
     try:
-        server = identify_server(http)
-        asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
-        asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
-        complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
-        if server.busy and not args.yes:
-            raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
-        wanted = CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
-                        args.tolerance, seed=args.seed, images=args.images, at_once=args.parallel,
-                        rounds=args.rounds)  # fmt: skip
-        found = check(http, server, wanted)
+        server = _identified(http, args)
+        with Bar() as bar:
+            found = check(http, server, _options(args), CheckProgress(bar, args.json))
     except Exhausted as end:
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
     finally:
@@ -86,8 +83,38 @@ def run(args: Namespace) -> int:
         say_json(_data(found))
     else:
         say(_text(found, args.url))
-    states = {one.state for one in found.report.results}
-    return exits.BROKEN if "failed" in states else exits.UNDECIDED if "undecided" in states else exits.HOLDS
+    return _exit_code(found)
+
+
+def _identified(http: Http, args: Namespace) -> ServerFacts:
+    """Return the facts about the server, after a line that names it. Raises BadInput for a server in use."""
+    from cachesim.base.console import complain
+    from cachesim.tools.conformance.http_check.dialect import identify_server
+
+    server = identify_server(http)
+    asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
+    asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
+    complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
+    if server.busy and not args.yes:
+        raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
+    return server
+
+
+def _options(args: Namespace) -> CheckOptions:
+    from cachesim.tools.conformance.http_check.suite import CheckOptions
+
+    return CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
+                        args.tolerance, seed=args.seed, images=args.images, at_once=args.parallel,
+                        rounds=args.rounds)  # fmt: skip
+
+
+def _exit_code(found: ServerReport) -> int:
+    """Return the exit code: that of the signal which ended the check, else that of its verdict."""
+    if found.interrupt is not None:
+        return exits.interrupted(found.interrupt)
+    if found.faults:
+        return exits.BROKEN
+    return exits.HOLDS if found.report.conforms else exits.UNDECIDED
 
 
 def _write_files(args: Namespace, found: ServerReport) -> None:
@@ -95,18 +122,21 @@ def _write_files(args: Namespace, found: ServerReport) -> None:
     from cachesim.base.files import write_whole
     from cachesim.tools.conformance.ci_reports import junit, summary
 
+    rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
     if args.junit:
-        write_whole(Path(args.junit), junit(found.report, args.url).encode())
+        write_whole(Path(args.junit), junit(found.report, args.url, rules).encode())
     if args.summary:
-        write_whole(Path(args.summary), summary(found.report, _verdict(found), args.url).encode())
+        write_whole(Path(args.summary), summary(found.report, _verdict(found), args.url, rules).encode())
 
 
 def _data(found: ServerReport) -> dict[str, object]:
     server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots,
               "adapters": len(found.server.adapters), "image_tokens": found.image_tokens}  # fmt: skip
-    early = [{"line": line, "requests": sent} for line, sent in found.early]
-    return {"server": server, "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests,
-            "rules": found.rules, "early": early, **found.report.data()}  # fmt: skip
+    rules = {name: [one.data() for one in matches] for name, matches in found.rules.items()}
+    return {"schema": SCHEMA, "server": server, "measured": found.measured, "tolerance": found.tolerance,
+            "requests": found.requests, "faults": found.faults, "stopped": found.stopped,
+            "interrupted": found.interrupt is not None, "found": [asdict(one) for one in found.found],
+            "rules": rules, **found.report.data()}  # fmt: skip
 
 
 def _text(found: ServerReport, url: str) -> str:
@@ -114,21 +144,24 @@ def _text(found: ServerReport, url: str) -> str:
     from cachesim.tools.conformance.properties import SERVED
 
     failed = [one for one in found.report.results if one.state == "failed"]
-    lines = [_verdict(found), *(f"found after {sent} requests: {line}" for line, sent in found.early)]
-    lines.append(str(found.report))
+    lines = [_verdict(found), str(found.report)]
     for one in failed:
         if one.finding is not None:
             history = shell_word(one.finding.line, quotes=True)
             section = one.section if one.name in SERVED else "same"
             lines.append(f"{one.name}: cachesim check {shell_word(url)} --only {section} --history {history}")
-            lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
+            matches = found.rules.get(one.name, [])
+            lines += [f"  {match.sentence}" for match in matches] + [f"  {match.command}" for match in matches[:1]]
     return "\n".join(lines)
 
 
 def _verdict(found: ServerReport) -> str:
     """Return the verdict with the numbers behind it."""
     failed = sum(one.state == "failed" for one in found.report.results)
-    wrong = f"WRONG: {counted(failed, 'property', 'properties')} failed"
+    where = f" in {counted(failed, 'property', 'properties')}" if failed != found.faults else ""
+    wrong = f"WRONG: {counted(found.faults, 'fault')}{where}"
     verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
-    about = f"{found.requests:,} requests; tolerance {found.tolerance:.2g}, measured {found.measured:.2g}"
+    stopped = f", {found.stopped}" if found.stopped and not found.stopped.endswith("requests") else ""
+    about = (f"{counted(found.requests, 'request')}{stopped}; "
+             f"tolerance {found.tolerance:.2g}, measured {found.measured:.2g}")  # fmt: skip
     return f"{'SERVER DIED' if found.died else verdict}  ({about})"

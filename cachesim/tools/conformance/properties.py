@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.errors import cut
 from cachesim.base.media_items import count_images
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
+from cachesim.tools.conformance.fingerprint import Difference, Same, agree, apart, equal, shown
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
 from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Failed, Reply, RequestKey
 
@@ -51,6 +51,8 @@ SERVED = ("adapter", "base", "image")
 """Properties that are judged only where a server has adapters or takes images."""
 VERSUS_COLD = (*RELATIONS, "key", *SERVED, "uncached", "cancel", "burst", "drafts")
 """Properties that compare with a cold run."""
+COMPARING = (*VERSUS_COLD, "steady", "identical")
+"""Properties that compare answers: they show nothing if all answers are equal."""
 CHOICES = {"lora", "model"}
 """Fields of a request that select adapters."""
 DIFFERS = "the answer differs from a cold run's"
@@ -68,6 +70,7 @@ class Check(NamedTuple):
     reused: bool = False                 # the reply reports tokens from the cache
     apart: Difference | None = None      # distance from the cold fingerprint, None if identical
     split: tuple[int, int] | None = None  # reported cached tokens, and the other tokens of the prompt
+    decisive: bool = True                # it could have failed: the answer to another prompt differs
 
 
 class CompletedSequence(NamedTuple):
@@ -79,10 +82,18 @@ class CompletedSequence(NamedTuple):
     key: RequestKey = NO_KEY
 
 
-def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
-    """Yield every check that the run of a history allows."""
+class Answered(NamedTuple):
+    """A request with its cold answer."""
+
+    ask: CacheRequest
+    reply: Reply
+
+
+def checks(played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> Iterator[Check]:
+    """Yield every check that the run of a history allows. ``known``: answers of other runs."""
+    answers = Answers(played, same, known)
     yield from _answers(played)
-    yield from _steady(played, same)
+    yield from _steady(played, same, answers)
     seen: list[CompletedSequence] = []
     for group in played.groups:
         replies = [(i, reply_to(played.warm, i), reply_to(played.cold, i)) for i in group]
@@ -90,13 +101,43 @@ def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
         here = [_sequence(played, i, warm) for i, warm, _ in pairs]
         for i, warm, cold in pairs:
             others = [one for one in here if one.key != played.asks[i].key]      # they may arrive first
-            yield from _equal(played, i, warm, cold, [*seen, *others], same)
+            yield from _equal(played, i, warm, cold, [*seen, *others], same, answers)
             yield from _counted(played.asks[i], i, warm, cold, [*seen, *(here if len(group) > 1 else ())])
-        yield from _identical(played, pairs, same)
+        yield from _identical(played, pairs, same, answers)
         seen += here
         for i, warm, _ in pairs:
             yield from _kept(i, warm, seen)
             yield from _limited(played, i, warm)
+
+
+class Answers:
+    """The cold answers of a run, which show whether a wrong answer would differ. ``known``: answers of other runs, used
+    if the run has a single prompt."""
+
+    def __init__(self, played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> None:
+        pairs = zip(played.asks, played.cold, strict=False)
+        self.here = [Answered(ask, said) for ask, said in pairs if isinstance(said, Reply) and not said.refused]
+        self.same, self.known = same, known
+
+    def tell(self, ask: CacheRequest, cold: Reply) -> bool:
+        """True if the cold answer to a request differs from that to another prompt."""
+        others = [one for one in self.here if _differ(one.ask, ask)]
+        others = others or [one for one in self.known if _differ(one.ask, ask)]
+        return any(cold.refused or distinct(cold, one.reply, self.same) for one in others)
+
+
+def _differ(one: CacheRequest, two: CacheRequest) -> bool:
+    return (one.prompt, one.key) != (two.prompt, two.key)
+
+
+def distinct(one: Reply, two: Reply, same: Same) -> bool:
+    """True if two answers differ in what both of them have: a longer answer may begin like a shorter one."""
+    a, b = one.fingerprint, two.fingerprint
+    if hasattr(a, "beginning") and type(a) is type(b):
+        return not agree(same, a.beginning(b), b.beginning(a))
+    if any(x != y for x, y in zip(one.tokens or (), two.tokens or (), strict=False)):
+        return True
+    return a is not None and b is not None and not agree(same, a, b)
 
 
 def reply_to(outcomes: Sequence[Outcome], number: int) -> Reply | None:
@@ -112,11 +153,12 @@ def _answers(played: HistoryRun) -> Iterator[Check]:
             yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
 
 
-def _steady(played: HistoryRun, same: Same) -> Iterator[Check]:
+def _steady(played: HistoryRun, same: Same, answers: Answers) -> Iterator[Check]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
             yield Check("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
-                        f"{reply_text(two)} (cold again)", apart=apart(two, one))  # fmt: skip
+                        f"{reply_text(two)} (cold again)", apart=apart(two, one),
+                        decisive=answers.tell(played.asks[number], one))  # fmt: skip
 
 
 def _sequence(played: HistoryRun, number: int, warm: Reply) -> CompletedSequence:
@@ -138,10 +180,12 @@ def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
 
 
 def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
-           same: Same) -> Iterator[Check]:  # fmt: skip
+           same: Same, answers: Answers) -> Iterator[Check]:  # fmt: skip
     ask = played.asks[number]
+    if ask.cancel_after is not None and None in (warm.tokens, cold.tokens) and not warm.refused:
+        return                                       # the client saw no token, so there is nothing to compare
     ok = equal(warm, cold, same, ask.cancel_after is not None)
-    reused = bool(warm.cached)
+    reused, decisive = bool(warm.cached), answers.tell(ask, cold)
     distance = None if ask.cancel_after is not None else apart(warm, cold)
     for name in _named(played, number, seen, ok):
         fine = ok and not (name == "uncached" and reused)
@@ -149,7 +193,7 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
         cached = f", {warm.cached} cached" if warm.cached is not None else ""
         expected, got = f"{reply_text(cold)}{nothing} (cold)", f"{reply_text(warm)}{cached}"
         split = None if warm.cached is None else (warm.cached, len(ask.prompt) - warm.cached)
-        yield Check(name, fine, number, expected, got, reused, distance, split)
+        yield Check(name, fine, number, expected, got, reused, distance, split, decisive)
 
 
 def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], ok: bool) -> Iterator[str]:
@@ -173,7 +217,8 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
         yield "drafts"
 
 
-def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], same: Same) -> Iterator[Check]:
+def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], same: Same,
+               answers: Answers) -> Iterator[Check]:  # fmt: skip
     """Yield a check for each prompt that a group has several times. An answer that equals the cold run's counts as the
     cold run's, so that two small differences do not add up."""
     alike: dict[CacheRequest, list[tuple[int, Reply, Reply]]] = {}
@@ -181,15 +226,16 @@ def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], sa
         if played.asks[one[0]].cancel_after is None:
             alike.setdefault(played.asks[one[0]], []).append(one)
     for group in (one for one in alike.values() if len(one) > 1):
-        distinct: list[Reply] = []
+        several: list[Reply] = []
         where = group[0][0]
         for i, warm, cold in group:
             answer = cold if equal(warm, cold, same) else warm
-            if not any(equal(answer, one, same) for one in distinct):
-                where = i if len(distinct) == 1 else where
-                distinct.append(answer)
-        got = f"{len(distinct)} distinct answers to {len(group)} identical prompts"
-        yield Check("identical", len(distinct) == 1, where, "1 distinct answer", got)
+            if not any(equal(answer, one, same) for one in several):
+                where = i if len(several) == 1 else where
+                several.append(answer)
+        got = f"{len(several)} distinct answers to {len(group)} identical prompts"
+        decisive = answers.tell(played.asks[where], group[0][2])
+        yield Check("identical", len(several) == 1, where, "1 distinct answer", got, decisive=decisive)
 
 
 def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,

@@ -119,6 +119,7 @@ class Result:
     sentence: str
     state: str
     checked: int = 0                     # number of checks
+    decisive: int = 0                    # number of checks that could have failed
     reused: int = 0                      # number of checks in which tokens were reused
     why: str = ""                        # reason for the state, "" = none
     finding: Finding | None = None
@@ -135,23 +136,26 @@ def make_finding(line: str, check: Check, played: HistoryRun, notes: Iterable[st
 
 
 class SectionCount(NamedTuple):
-    """Number of histories that a section ran, how many of them failed, and the properties that failed there."""
+    """Number of histories that a section ran, how many of them failed, the properties that failed there, and the number
+    of compared answers of which a wrong one would have shown."""
 
     histories: int = 0
     failed: int = 0
     names: tuple[str, ...] = ()
+    decisive: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """All results. ``counts`` by section; ``skipped``: section -> reason for skipping it; ``notes``: about the run;
-    ``strict``: a missed floor is a failure."""
+    ``strict``: a missed floor is a failure; ``unfinished``: section -> reason why not all of its histories were run."""
 
     results: tuple[Result, ...]
     counts: Mapping[str, SectionCount] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     strict: bool = False
+    unfinished: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def histories(self) -> int:
@@ -170,9 +174,11 @@ class Report:
         if name in self.skipped:
             return "skipped"
         mine = [one.state for one in self.results if one.section == name]
-        mine += [self.state(one) for one in self.counts.get(name, SectionCount()).names]
+        count = self.counts.get(name, SectionCount())
+        mine += [self.state(one) for one in count.names]
+        mine += ["undecided"] if name in self.unfinished else []
         if not mine:
-            return "ok" if self.counts.get(name, SectionCount()).histories else "undecided"
+            return "ok" if count.decisive else "undecided"
         return min(mine, key=STATES.index)
 
     @property
@@ -183,12 +189,13 @@ class Report:
 
     @property
     def conforms(self) -> bool:
-        """True if nothing failed and nothing is undecided."""
-        return not self.failing
+        """True if nothing failed, nothing is undecided and all histories were run."""
+        return not self.failing and not self.unfinished
 
     def data(self) -> dict[str, Any]:
         """Return the report as plain data."""
-        sections = [{"number": number, "name": name, "state": self.section(name), "why": self.skipped.get(name, ""),
+        sections = [{"number": number, "name": name, "state": self.section(name),
+                     "why": self.skipped.get(name) or self.unfinished.get(name, ""),
                      **self.counts.get(name, SectionCount())._asdict()}
                     for number, name in enumerate(SECTIONS, 1)]  # fmt: skip
         return {"conforms": self.conforms, "histories": self.histories, "notes": list(self.notes),
@@ -233,13 +240,16 @@ def _lines(report: Report) -> Iterator[str]:
     yield from report.notes
     counts = Counter(one.state for one in report.results)
     states = ", ".join(f"{counts[word]} {word}" for word in STATES if counts[word])
-    yield f"{'OK' if report.conforms else 'FAILED'}: {states}; {report.histories} histories"
+    failed = any(one.state != "undecided" for one in report.failing)
+    verdict = "OK" if report.conforms else "FAILED" if failed else "UNDECIDED"
+    yield f"{verdict}: {states}; {report.histories} histories"
 
 
 def _counted(report: Report, name: str) -> str:
     count = report.counts.get(name, SectionCount())
     failed = f", {count.failed} failed: {', '.join(count.names)}" if count.failed else ""
-    return report.skipped.get(name) or (f"{count.histories} histories{failed}" if count.histories else "")
+    histories = f"{count.histories} histories{failed}" if count.histories else ""
+    return report.skipped.get(name) or "; ".join(filter(None, [histories, report.unfinished.get(name, "")]))
 
 
 def _about(result: Result) -> str:
@@ -252,7 +262,8 @@ def _about(result: Result) -> str:
     if not result.checked or result.state != "ok":
         return result.why
     reused = f", {result.reused} with reuse" if result.reused else ""
-    counted = f"{result.checked} check{'s' * (result.checked > 1)}{reused}"
+    could = f", {result.decisive} of them could fail" if result.decisive < result.checked else ""
+    counted = f"{result.checked} check{'s' * (result.checked > 1)}{could}{reused}"
     return f"{counted}; {result.why}" if result.why else counted
 
 

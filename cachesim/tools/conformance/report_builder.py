@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import gcd, isfinite
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import counted
 from cachesim.tools.conformance import report
@@ -18,6 +18,7 @@ from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, hist
 from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
 from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun
 from cachesim.tools.conformance.properties import (
+    COMPARING,
     DIFFERS,
     FORMER_NAMES,
     PROPERTIES,
@@ -29,6 +30,7 @@ from cachesim.tools.conformance.properties import (
 from cachesim.tools.conformance.protocol import RequestKey
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
+from cachesim.tools.conformance.timeouts import NOT_RUN
 
 # What all failing cases have in common.
 
@@ -74,21 +76,35 @@ def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]
 # A missed floor is not a wrong answer: a cache may be small, or able only to append. It fails only with ``strict``.
 
 def run_floors(search: HistorySearch, space: DrawBounds, play: Player) -> dict[str, Result]:
-    """Return the result of each floor whose history fits and whose reply reports reuse."""
-    found = {}
-    for name, line in report.floor_lines(space).items():
-        if search.budget.low or search.budget.spent:
-            break
-        played = play(parse_history(line))
-        cached = _cached(played)
-        if cached is not None and cached > 0:
-            found[name] = Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
-        elif cached is not None:
-            got = f"0 of {len(played.asks[-1].prompt)} tokens cached"
-            missed = Check(name, False, len(played.asks) - 1, "at least 1 token cached", got)
-            finding = make_finding(line, missed, played)
-            found[name] = Result(name, "reuse", PROPERTIES[name], "missed", 1, finding=finding)
-    return found
+    """Return the result of each floor."""
+    found, lines = search.floors, report.floor_lines(space)
+    undecided = {}
+    for name in MEMBERS["reuse"]:
+        if name in found:
+            continue
+        result = Result(name, "reuse", PROPERTIES[name], "undecided")
+        if name not in lines:
+            found[name] = replace(result, state="unsupported", why="its history does not fit")
+        elif search.budget.low or search.budget.spent:
+            undecided[name] = replace(result, why=search.budget.why)
+        else:
+            found[name] = _floor(result, lines[name], play(parse_history(lines[name])))
+    return {**found, **undecided}
+
+
+def _floor(result: Result, line: str, played: HistoryRun) -> Result:
+    """Return the result of a floor from the run of its history."""
+    last = len(played.asks) - 1
+    warm, cached = reply_to(played.warm, last), _cached(played)
+    if cached is not None and cached > 0:
+        return replace(result, state="ok", checked=1, decisive=1, reused=1)
+    if cached is not None:
+        got = f"0 of {len(played.asks[-1].prompt)} tokens cached"
+        missed = Check(result.name, False, last, "at least 1 token cached", got)
+        return replace(result, state="missed", checked=1, decisive=1, finding=make_finding(line, missed, played))
+    if played.gap or warm is None or warm.refused:
+        return replace(result, why=played.gap or "its last request got no answer")
+    return replace(result, state="unsupported", why=UNREPORTED)
 
 
 def _cached(played: HistoryRun) -> int | None:
@@ -101,7 +117,8 @@ def _cached(played: HistoryRun) -> int | None:
     return None if warm.evaluated is None else len(played.asks[-1].prompt) - warm.evaluated
 
 
-ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "identical": "burst", "limits": "limits"}
+ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "identical": "burst", "limits": "limits",
+           "stored": "stored"}  # fmt: skip
 """Ability that a property needs."""
 
 NOT_REPORTED = {
@@ -110,8 +127,13 @@ NOT_REPORTED = {
     "work": "evaluated is not reported",
     "stored": "stored is not reported, or is always empty",
     "limits": "used is not reported under the name of a limit",
-    **dict.fromkeys(MEMBERS["reuse"], "neither cached nor evaluated is reported, or its history does not fit"),
 }
+KEYS: Mapping[str, Sequence[str]] = {
+    "accounting": ("cached", "evaluated"), "unseen": ("cached",), "work": ("evaluated",), "stored": (), "limits": (),
+}  # fmt: skip
+"""Keys of a reply without which a property is not checked; () = it is not checked although a reply has its key."""
+UNREPORTED = "neither cached nor evaluated is reported"
+EQUAL = "all answers that were compared are equal: a wrong one would not show"
 NEVER = "no token was ever reused: does the adapter pass its cache to the model?"
 UNKNOWN = "note: neither cached nor evaluated is reported: nothing shows that the adapter passes its cache to the model"
 SECTION = {name: section for section, names in MEMBERS.items() for name in names}
@@ -164,16 +186,18 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
     space = DrawBounds(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
-    for section, history in _histories(plan, space):
-        if search.budget.low or search.budget.spent:
-            search.gap = search.gap or search.budget.why
-            break
-        search.count(section, history)
+    planned = list(_histories(plan, space))
+    first = next((place for place, (section, _) in enumerate(planned) if section == "drawn"), len(planned))
+    search.begin(len(planned))
+    _run_histories(planned[:first], search)
     floors = run_floors(search, space, play_floor or search.play) if "reuse" in plan.sections else {}
+    _run_histories(planned, search)
+    unfinished = _unfinished_sections([section for section, _ in planned], search)
     drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
              for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
-    results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in plan.judged]
+    results = [found.get(name) or _passed(name, abilities, drawn, search) for name in plan.judged]
+    results = [_unfinished(one, unfinished.get(FED_BY.get(one.section, one.section), "")) for one in results]
     unjudged = {name: one.why for name, one in (plan.keyed or {}).items()}
     results = [_unseen_mistakes(one, unjudged.get(one.name, "")) for one in results]
     if "steady" in found:
@@ -182,7 +206,41 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     unplayed = "" if plan.only else 'run with corpus="any"'
     skipped = {name: unplayed for name in SECTIONS if name not in plan.sections}
     results = list(_with_faults(results, drawn))
-    return Report(tuple(results), search.counts, skipped, tuple(_notes(drawn, search)), plan.strict)
+    return Report(tuple(results), search.counts, skipped, tuple(_notes(drawn, search)), plan.strict, unfinished)
+
+
+FED_BY = {"noise": "same", "books": "same"}
+"""Sections that are judged from the histories of another section."""
+
+
+def _run_histories(planned: Sequence[tuple[str, History]], search: HistorySearch) -> None:
+    """Run the histories that were not run before, until a limit ends the run."""
+    for section, history in planned[search.done :]:
+        if search.budget.low or search.budget.spent:
+            return
+        search.count(section, history)
+        if search.cut:
+            return
+        search.done += 1
+
+
+def _unfinished_sections(planned: Sequence[str], search: HistorySearch) -> dict[str, str]:
+    """Return, for each section of which not all histories were run, the reason. ``planned``: a section per history."""
+    every, left = Counter(planned), Counter(planned[search.done :])
+    if not left:
+        return {}
+    search.gap = search.gap or search.budget.why
+    stopped = search.budget.why.removeprefix(NOT_RUN)
+    return {name: f"{stopped} before {number} of {counted(every[name], 'history', 'histories')}"
+            for name, number in left.items()}  # fmt: skip
+
+
+def _unfinished(result: Result, why: str) -> Result:
+    """Return the result; undecided if it is ok but not all histories of its section were run."""
+    if not why or result.state != "ok":
+        return result
+    checked = counted(result.decisive, "check that could fail", "checks that could fail")
+    return replace(result, state="undecided", why=f"{why}; {checked} passed")
 
 
 def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, History]]:
@@ -203,7 +261,7 @@ def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, Hist
 
 
 def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Iterator[str]:
-    if "unseen" not in tallies and "work" not in tallies and tallies:
+    if "unseen" not in tallies and "work" not in tallies and search.reported:
         yield UNKNOWN
     if search.budget.spent:
         yield f"note: {search.budget.stopped}; only earlier histories were judged"
@@ -230,25 +288,36 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     finding = make_finding(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)
     if not search.again(history, check):
-        return replace(result, state="undecided", why="failed, but not when run again")
+        again = f"{search.budget.stopped} before it was run again" if search.budget.spent else "not when run again"
+        return replace(result, state="undecided", why=f"failed, but {again}")
     return result
 
 
-def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally], gap: str) -> Result:
+def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Result:
     """Return the result of a property that never failed."""
     tally = tallies.get(name, PropertyTally())
     ability = ABILITY.get(name, "")
     missing = abilities.lack(ability)
     notes = filter(None, [abilities.partly(ability), tally.apart.text if tally.apart is not None else ""])
-    result = Result(name, SECTION[name], PROPERTIES[name], "ok", tally.checked, tally.reused, "; ".join(notes))
-    if not result.checked and (missing or name in NOT_REPORTED):
-        return replace(result, state="unsupported", why=missing or NOT_REPORTED[name])
+    result = Result(name, SECTION[name], PROPERTIES[name], "ok", tally.checked, tally.decisive, tally.reused,
+                    "; ".join(notes))  # fmt: skip
+    if not result.checked and missing:
+        return replace(result, state="unsupported", why=missing)
+    if not result.checked and name in NOT_REPORTED and _lacks(name, search.reported):
+        return replace(result, state="unsupported", why=NOT_REPORTED[name])
     if not result.checked:
-        return replace(result, state="undecided", why=gap or "no request of this kind was completed")
+        return replace(result, state="undecided", why=search.gap or "no request of this kind was completed")
     nothing = "unseen" in tallies and not any(one.reused for one in tallies.values())
     if name in VERSUS_COLD and name != "drafts" and nothing:
         return replace(result, state="undecided", why=NEVER)
+    if name in COMPARING and not result.decisive:
+        return replace(result, state="undecided", why=EQUAL)
     return result
+
+
+def _lacks(name: str, reported: Collection[str]) -> bool:
+    """True if replies arrived, and none had the keys that a property needs."""
+    return bool(reported) and (not KEYS[name] or not {*KEYS[name]} <= {*reported})
 
 
 def _unseen_mistakes(result: Result, why: str) -> Result:

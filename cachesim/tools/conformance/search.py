@@ -15,8 +15,9 @@ from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.fingerprint import Difference, Same
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
-from cachesim.tools.conformance.report import SectionCount
+from cachesim.tools.conformance.properties import COMPARING, VERSUS_COLD, Answered, Check, checks, distinct
+from cachesim.tools.conformance.protocol import FIELDS, Reply
+from cachesim.tools.conformance.report import Result, SectionCount
 from cachesim.tools.conformance.timeouts import TimeBudget
 
 # Attribution of a wrong answer to the simplest property that explains it, at the first wrong request.
@@ -68,6 +69,7 @@ class PropertyTally:
     """Results of a property over all histories."""
 
     checked: int = 0
+    decisive: int = 0                    # checks that could have failed
     reused: int = 0
     failed: list[tuple[History, Check]] = field(default_factory=list)
     apart: Difference | None = None
@@ -76,6 +78,7 @@ class PropertyTally:
     def add(self, history: History, check: Check) -> None:
         """Count a check of a history, and keep the largest difference of two fingerprints."""
         self.checked += 1
+        self.decisive += check.decisive
         self.reused += check.reused
         if check.apart is not None and (self.apart is None or check.apart.largest > self.apart.largest):
             self.apart = check.apart
@@ -94,15 +97,25 @@ class HistorySearch:
         self.gap = ""                                # the first ability that was present and then missing
         self.known: dict[str, list[Check]] = {}
         self.counts: dict[str, SectionCount] = {}
+        self.answers: list[Answered] = []            # answers to two prompts, different ones if there are any
+        self.reported: set[str] = set()              # keys of ``Reply`` that a reply had
+        self.cut = False                             # a limit ended the last history within
+        self.done = 0                                # planned histories that were run
+        self.floors: dict[str, Result] = {}          # results of the floors that were run
+
+    def begin(self, histories: int) -> None:
+        """Called before the first of so many histories."""
 
     def count(self, section: str, history: History) -> None:
         """Run a history for a section, unless it was run before."""
         if history.line in self.known:
             return
-        failed = sorted({check.name for check in self.look(history) if not check.ok})
+        found = self.look(history)
+        failed = sorted({check.name for check in found if not check.ok})
         count = self.counts.get(section, SectionCount())
         names = tuple(sorted({*count.names, *failed}))
-        self.counts[section] = SectionCount(count.histories + 1, count.failed + bool(failed), names)
+        decisive = count.decisive + sum(check.decisive for check in found if check.name in COMPARING)
+        self.counts[section] = SectionCount(count.histories + 1, count.failed + bool(failed), names, decisive)
 
     def look(self, history: History) -> list[Check]:
         """Return the checks of a history, each wrong answer attributed to a single property."""
@@ -121,7 +134,19 @@ class HistorySearch:
     def _checks(self, history: History) -> list[Check]:
         played = self.play(history)
         self.gap = self.gap or played.gap
-        return list(checks(played, self.same))
+        self.note_replies(played)
+        return list(checks(played, self.same, self.answers))
+
+    def note_replies(self, played: HistoryRun) -> None:
+        """Record which keys the replies have, and two different answers."""
+        for ask, one in zip(played.asks, played.cold, strict=False):
+            if not isinstance(one, Reply) or one.refused or len(self.answers) > 1:
+                continue
+            if all(answer.ask != ask and distinct(one, answer.reply, self.same) for answer in self.answers):
+                self.answers.append(Answered(ask, one))
+        for one in (*played.cold, *played.warm):
+            if isinstance(one, Reply):
+                self.reported |= {name for name in FIELDS if name != "refused" and getattr(one, name) is not None}
 
     def smallest(self, name: str) -> tuple[History, Check]:
         """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""

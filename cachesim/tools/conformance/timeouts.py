@@ -15,6 +15,7 @@ from typing import Any, Iterator
 from cachesim.tools.conformance.protocol import TimedOut
 
 TIMEOUTS = 3                 # missed replies after which no more requests are sent
+NOT_RUN = "not run: "
 GRACE = 2.0                  # seconds that a process gets to end by itself, until several had to be killed
 
 
@@ -68,7 +69,7 @@ class TimeBudget:
     @property
     def why(self) -> str:
         """Reason why a property was not tested, if ``low``, ``gone`` or ``spent`` is true."""
-        return f"not run: {self.missed} replies timed out" if self.low else f"not run: {self.stopped}"
+        return f"{NOT_RUN}{self.missed} replies timed out" if self.low else f"{NOT_RUN}{self.stopped}"
 
     @property
     def stopped(self) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.tools.conformance.client_history import History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.http_client import Http
+from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
 from cachesim.tools.conformance.http_check.replies import NearAnswers
-from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.http_check.warm_run import WASH
+from cachesim.tools.conformance.properties import COMPARING, DIFFERS, VERSUS_COLD, Check, checks
 from cachesim.tools.conformance.protocol import TimedOut
 from cachesim.tools.conformance.report import Result, make_finding
+from cachesim.tools.conformance.report_builder import EQUAL
 from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import TimeBudget
 
@@ -25,7 +28,6 @@ SENTENCE = "repeated requests get equal answers"
 NO_FAULT = "not shown to be a fault of the cache: run again, the history was answered as on a cold run"
 MOMENT = "requests arrive together: the result may depend on timing"
 RACY = 8, 2                  # runs of such a history, and how many of them must fail
-COMPARED = (*VERSUS_COLD, "steady", "identical")
 ANSWERED = ("answers",)
 ERRORS = 4                   # other errors that a report lists
 CONTROLS = 2                 # runs without the cache of requests that arrive together
@@ -70,46 +72,86 @@ class ConfirmingSearch(HistorySearch):
     ``undrafted``: runs a history without drafts, None if the server does not draft; ``shaped``: why wrong answers to
     requests that arrived together show nothing about a cache."""
 
-    def __init__(self, play: Player, same: Same, budget: TimeBudget, undrafted: Player | None = None) -> None:
+    def __init__(self, play: Player, same: Same, budget: TimeBudget, undrafted: Player | None = None,
+                 listener: CheckListener = SILENT, sent: Callable[[], int] = int) -> None:  # fmt: skip
         super().__init__(play, same, budget)
+        self.listener, self.sent = listener, sent
+        self.found: dict[str, FoundFault] = {}           # property -> fault that was found first
         self.undrafted, self.loosely = undrafted, _either(same, NearAnswers(faults.LEGAL))
         self.once: list[UnrepeatedAnswer] = []
         self.shaped: list[str] = []
         self.proved: dict[str, HistoryRun] = {}          # histories that failed twice
+        self.runs: dict[str, HistoryRun] = {}            # histories with a failed check, that of counts included
         self.send, self.play = play, self._replayed
+
+    def begin(self, histories: int) -> None:
+        """Called before the first of so many histories."""
+        self.listener.stage("histories", histories)
+
+    def count(self, section: str, history: History) -> None:
+        """Run a history for a section, unless it was run before."""
+        super().count(section, history)
+        self.listener.history()
+
+    def look(self, history: History) -> list[Check]:
+        """Return the checks of a history. A property that fails for the first time is reported at once."""
+        is_new = history.line not in self.known
+        found = super().look(history)
+        for check in found if is_new else ():
+            if not check.ok and check.name not in self.found:
+                self.report_fault(history.line, check)
+        return found
+
+    def report_fault(self, line: str, check: Check) -> None:
+        """Report a failed check, if it is the first of its property."""
+        text = DIFFERS if check.name in VERSUS_COLD else f"expected {check.expected}, got {check.got}"
+        fault = FoundFault(check.name, f"Wash{WASH}/{line}", check.request + 1, self.sent(), text)
+        self.found.setdefault(check.name, fault)
+        self.listener.fault(fault)
+
+    def smallest(self, name: str) -> tuple[History, Check]:
+        """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""
+        self.listener.stage(f"shrinking {name}")
+        return super().smallest(name)
 
     def again(self, history: History, check: Check) -> bool:
         """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
         times, since with some tokens a fault changes the answer little, and up to eight times if it depends on
         timing."""
-        if self.budget.spent and (played := self.proved.get(history.line)) is not None:
+        if self.budget.spent and (played := self._recorded(history)) is not None:
             return any(one[:3] == (check.name, False, check.request) for one in self._judged(played))
         plays = RACY[0] if history.has_bursts else faults.PLAYS
         return any(super(ConfirmingSearch, self).again(history, check) for _ in range(plays))
 
     def _replayed(self, history: History) -> HistoryRun:
         """Run a history; after the request limit return its recorded failing run."""
-        if self.budget.spent and history.line in self.proved:
-            return self.proved[history.line]
-        return self.send(history)
+        recorded = self._recorded(history) if self.budget.spent else None
+        return self.send(history) if recorded is None else recorded
+
+    def _recorded(self, history: History) -> HistoryRun | None:
+        return self.proved.get(history.line) or self.runs.get(history.line)
 
     def _checks(self, history: History) -> list[Check]:
         played = self.play(history)
         self.gap = self.gap or played.gap
         if self.budget.spent and played.gap:
+            self.cut = True
             return []                                # checks of an interrupted history are incomplete
+        self.note_replies(played)
         found = list(self._judged(played))
         awaited = history.has_bursts and not any(isinstance(one, TimedOut) for one in played.warm)
-        for names in (COMPARED, ANSWERED) if awaited else (COMPARED,):
+        for names in (COMPARING, ANSWERED) if awaited else (COMPARING,):
             wrong = [check for check in found if not check.ok and check.name in names]
             if wrong and not self._confirmed(history, played, wrong, names):
                 found = [check for check in found if check not in wrong]
+        if not all(check.ok for check in found):
+            self.runs.setdefault(history.line, played)
         return found
 
     def _confirmed(self, history: History, played: HistoryRun, wrong: Sequence[Check], names: Sequence[str]) -> bool:
         """True if the history fails again. Records its run, or that it failed once."""
         again = self._again(history, names)
-        if again and names is COMPARED and history.has_bursts and (shape := self._shape(history, wrong)):
+        if again and names is COMPARING and history.has_bursts and (shape := self._shape(history, wrong)):
             self.shaped.append(shape)
             return False
         if again:
@@ -125,7 +167,7 @@ class ConfirmingSearch(HistorySearch):
             played = self.send(history.uncached)
             if played.gap:
                 return UNCONTROLLED if max(map(_size, wrong)) <= faults.MOST else ""
-            if any(not check.ok and check.name in COMPARED for check in self._judged(played)):
+            if any(not check.ok and check.name in COMPARING for check in self._judged(played)):
                 return SHAPE
         return ""
 
@@ -144,7 +186,7 @@ class ConfirmingSearch(HistorySearch):
         """Yield the checks of a run. If requests use several slots, a difference that may be noise counts as none: what
         is evaluated together differs from run to run, also if a full context splits it, and the measured noise does not
         bound it."""
-        return checks(played, self.loosely if played.history.is_spread else self.same)
+        return checks(played, self.loosely if played.history.is_spread else self.same, self.answers)
 
     def _again(self, history: History, names: Sequence[str]) -> bool | None:
         """True if one of these properties fails again, None if the history could not be run. Concurrent histories
@@ -178,18 +220,21 @@ class ConfirmingSearch(HistorySearch):
         return replace(result, state="undecided", why=f"answers {self.shaped[0]}")
 
     def repeatable(self) -> Result:
-        """Return the result for answers that differed only once; undecided if rare noise may explain them."""
-        number = sum(tally.checked for name, tally in self.tallies.items() if name in COMPARED)
-        result = Result("repeatable", "noise", SENTENCE, "ok" if number else "undecided", number)
+        """Return the result for answers that differed only once. They are undecided: the cache is not shown to be at
+        fault."""
+        number, decisive = (sum(getattr(tally, kind) for name, tally in self.tallies.items() if name in COMPARING)
+                            for kind in ("checked", "decisive"))  # fmt: skip
+        why = "" if decisive else EQUAL if number else self.gap
+        result = Result("repeatable", "noise", SENTENCE, "ok" if decisive else "undecided", number, decisive, why=why)
         if not self.once:
             return result
         history, played, check = max(self.once, key=lambda one: (not one.history.has_bursts, _size(one.check)))
         why = MOMENT if history.has_bursts else NO_FAULT
         number = len(self.once)
-        fault = "differed from a cold run" if check.name in COMPARED else "failed or differed from a cold run"
+        fault = "differed from a cold run" if check.name in COMPARING else "failed or differed from a cold run"
         often = f"{number} answer{'s' * (number > 1)} {fault} once, but not when run again"
-        state = "failed" if _size(check) > faults.LEGAL and not history.has_bursts else "undecided"
-        return replace(result, state=state, why=often, finding=make_finding(history.line, check, played, [why]))
+        finding = make_finding(history.line, check, played, [why])
+        return replace(result, state="undecided", why=f"{often}: {why}", finding=finding)
 
 
 def _size(check: Check) -> float:

@@ -80,14 +80,16 @@ def _tried(client: OpenAIClient) -> tuple[int, Reply | None]:
     tokens = client.spelling.tokens
     try:
         status, said = client.post(client.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
-        found = replies.openai(said, 2) if status == 200 and isinstance(said, Mapping) else None
     except NoReply as silent:
         raise BadInput(str(silent), file=client.http.url, hint="raise --timeout S") from None
     except Failed:
         return 0, None
     if status in (401, 403):
         replies.refused(status, said)
-    return status, found
+    try:
+        return status, replies.openai(said, 2) if status == 200 and isinstance(said, Mapping) else None
+    except Failed:
+        return status, None
 
 
 def _measured(client: OpenAIClient) -> OpenAIClient:
@@ -167,6 +169,7 @@ def _numbers(said: Any, deep: int) -> Iterator[tuple[str, int]]:
 
 FALLBACK, CONTEXT = range(1_000, 30_000), 4_096
 TINY = 10_000_000            # parameters of a model
+MOST_SLOTS = 1_024           # slots of a server; llama.cpp has at most 256 sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,10 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     if len(tokens) < FEWEST:
         raise BadInput(f"expected a vocabulary with at least {FEWEST} ordinary tokens, found {vocab} tokens",
                        file=http.url)  # fmt: skip
-    slots = replies.count(props["total_slots"]) or 1
+    slots = replies.count(props["total_slots"]) or 0
+    if not 1 <= slots <= MOST_SLOTS:
+        raise BadInput(f"total_slots: expected an integer from 1 to {MOST_SLOTS}, found {props['total_slots']!r:.40}",
+                       file=http.url)  # fmt: skip
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
     found = listed(http, "/slots")
     used = sum(replies.count(one.get("id_task")) or 0 for one in found)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from cachesim.base.http_client import HttpClient, HttpFailure, HttpReply, NotJsonReply, ReplyLate
 from cachesim.tools.conformance.protocol import Failed, TimedOut
-from cachesim.tools.conformance.timeouts import TimeBudget
+from cachesim.tools.conformance.timeouts import TIMEOUTS, TimeBudget
 
 
 class NoReply(TimedOut):
@@ -22,19 +22,31 @@ class Exhausted(Exception):
     """Raised if the limit on requests or time is reached or the server died."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Http:
     """Client of a server. ``timeout``: seconds for a reply; ``most``: limit on requests; ``key``: API key, "" = none;
-    ``seconds``: limit for all requests together, None = none; ``sent``: requests so far."""
+    ``seconds``: limit for all requests together, None = none; ``sent``: requests so far. After ``TIMEOUTS`` missed
+    replies in a row nothing more is sent."""
 
     def __init__(self, url: str, timeout: float, most: int, key: str = "", seconds: float | None = None) -> None:
         self._client = HttpClient(url, {"Authorization": f"Bearer {key}"} if key else {})
         self.url, self.timeout, self.most, self.sent = self._client.url, timeout, most, 0
         self._budget = TimeBudget(timeout, seconds)
         self.dead = ""                               # reason for sending nothing more
+        self.missed = 0                              # replies in a row that did not arrive in time
+        self.when_sent: Callable[[], None] = _nothing    # called for every request
 
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
+
+    def halt(self, why: str) -> None:
+        """Send nothing more; requests of other threads fail at once."""
+        self.dead = self.dead or why
+        self.close()
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path, None unless the status is 200. Raises Failed without a usable reply."""
@@ -65,15 +77,20 @@ class Http:
         if self.spent:
             raise Exhausted(self.stopped)
         self.sent += 1
+        self.when_sent()
         try:
             yield self._budget.left
+            self.missed = 0
         except ReplyLate as late:
             if self._budget.spent:
                 raise Exhausted(self.stopped) from None
+            self.missed += 1
             raise NoReply(late.cause) from None
         except NotJsonReply as bad:
             raise NotJson(bad.cause) from None
         except HttpFailure as failed:
+            if self.dead:
+                raise Exhausted(self.stopped) from None
             raise Failed(failed.cause) from None
 
     @property
@@ -84,5 +101,7 @@ class Http:
     @property
     def stopped(self) -> str:
         """Reason why no more requests may be sent, "" if they may."""
-        late = self._budget.stopped if self._budget.spent else ""
-        return self.dead or late or (f"stopped after {self.most:,} requests" if self.sent >= self.most else "")
+        if self._budget.spent:
+            return self.dead or self._budget.stopped
+        silent = f"stopped after {self.missed} missed replies" if self.missed >= TIMEOUTS else ""
+        return self.dead or silent or (f"stopped after {self.most:,} requests" if self.sent >= self.most else "")

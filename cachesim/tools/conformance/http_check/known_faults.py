@@ -1,12 +1,10 @@
-"""Shortest histories of known faults, scaled to usual window sizes; noise measurement; matching rule sets."""
+"""Shortest histories of known faults, scaled to usual window sizes; measurement of noise."""
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.contract import Engine
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
@@ -63,67 +61,6 @@ def _sizes(played: HistoryRun) -> Iterator[float]:
         for a, b in [(one, two)] * split + [(two, three)]:
             if isinstance(a, Reply) and isinstance(b, Reply):
                 yield gap(a.fingerprint, b.fingerprint)
-
-
-# Rule sets of cachesim that answer the request wrong, too.
-#
-# Only rule sets of a single engine are listed: among those that reuse as many tokens as the server in every request,
-# the engine whose models do so most often.
-
-MODELS = ("GA", "S", "W32 A", "W8 A", "C W32", "A")
-
-
-class Same(NamedTuple):
-    """A rule set that answers the request wrong on a model; ``alike``: it reuses as many tokens as the server in every
-    request."""
-
-    engine: str
-    alike: bool
-    sentence: str
-
-
-def matching_rule_sets(line: str, request: int, cached: Sequence[int | None], slots: bool = True,
-                       scales: str = "") -> list[str]:  # fmt: skip
-    """Return the rule sets under which the simulator answers the request (from 0) of a history wrong, with their rules.
-    ``cached``: reused tokens that the server reported, None if it did not; ``slots``: it has slots; ``scales``: of its
-    adapters, in order, separated by commas."""
-    from cachesim.engines.registry import ENGINES
-
-    engines = [engine for engine in ENGINES.values() if bool(engine.manual.slots) == slots]
-    found = [one for engine in engines for one in _of(engine, line, request, cached, scales)]
-    names = [one.engine for one in found if one.alike]
-    best = max(dict.fromkeys(names), key=names.count, default="")
-    return [one.sentence for one in found if one.alike and one.engine == best]
-
-
-def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None], scales: str) -> Iterator[Same]:
-    from cachesim.judging.judged_run import run_judged
-    from cachesim.scenarios.from_notation import from_line
-
-    profile = engine.newest or (engine.line[-1] if engine.line else "")
-    played = line
-    if engine.manual.slots:                          # every request in slot 0, as it is run on the server
-        played = "/".join(map(_in_slot, line.split("/")))
-    server = {engine.manual.adapter_scales: scales} if scales and engine.manual.adapter_scales else {}
-    models = MODELS[::-1] if "{lora=" in line else MODELS    # attention first: other layers have faults of their own
-    for model in models if profile else ():
-        try:
-            scenario = from_line(played, model=model, profiles=(profile,), server=server)
-            run = run_judged(scenario, profile, "provenance")
-        except BadInput:
-            continue
-        if request in run.broken:
-            answers = [one.answer for one in run.requests]
-            pairs = zip(cached[: request + 1], answers, strict=False)
-            alike = all(reported is None or reported == answer.cache_n for reported, answer in pairs)
-            rule = answers[request].deciding
-            yield Same(engine.name, alike, f"{profile} gives a wrong answer on {model}{f': {rule}' if rule else ''}")
-
-
-def _in_slot(step: str) -> str:
-    """Return the request in slot 0, unless it has options other than adapters."""
-    words, brace, options = step.partition("{")
-    return f"{words}@0{brace}{options}" if not brace or re.fullmatch(r"lora=[^ ]*\}", options) else step
 
 
 # Known faults come first: a difference too large for noise, seen twice.

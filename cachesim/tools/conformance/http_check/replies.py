@@ -1,4 +1,4 @@
-"""Parsing of a server's JSON replies, in which malformed fields count as absent, and comparison of answers."""
+"""Parsing of a server's JSON replies, and comparison of answers. A field of a wrong type makes a reply unusable."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ class ScoredAnswer:
     def shape(self) -> tuple[int, ...]:
         """The number of log-probabilities that are compared."""
         return (len(self.tolist()),)
+
+    def beginning(self, answer: ScoredAnswer) -> ScoredAnswer:
+        """Return as much of this answer as the other one has, too."""
+        number, letters = min(len(self.places), len(answer.places)), min(len(self.text), len(answer.text))
+        both = self.tokens is not None and answer.tokens is not None
+        kept = min(len(self.tokens or ()), len(answer.tokens or ()))
+        return ScoredAnswer((self.tokens or ())[:kept] if both else None, self.text[:letters], self.places[:number])
 
     def tolist(self) -> list[float]:
         """Return the log-probabilities, place by place, the likeliest first."""
@@ -118,16 +125,52 @@ LIKELIEST = 1_024            # accepted log-probabilities at a place
 
 
 def native(said: Mapping[str, Any], asked: int) -> Reply:
-    """Parse a reply of POST /completion. ``asked``: requested tokens. Raises Failed for an answer that is much
-    longer."""
-    timings = mapping(said.get("timings"))
-    evaluated, total, cached = timings.get("prompt_n"), said.get("tokens_evaluated"), timings.get("cache_n")
-    if cached is None and isinstance(total, int) and isinstance(evaluated, int):
+    """Parse a reply of POST /completion. ``asked``: requested tokens. Raises Failed for a field of a wrong type, for an
+    answer without a token, and for one that is much longer."""
+    timings = _typed(said, "timings", Mapping) or {}
+    evaluated, total = _counted(timings, "prompt_n"), _counted(said, "tokens_evaluated")
+    cached = _counted(timings, "cache_n")
+    if cached is None and total is not None and evaluated is not None and total >= evaluated:
         cached = total - evaluated
-    ids = tokens(_limited(said.get("tokens"), asked))
-    found = _limited(said.get("completion_probabilities"), asked)
-    places = tuple(map(place, found)) if isinstance(found, list) else ()
-    return Reply(ids, _answered(ids, _limited(said.get("content"), asked), places), count(cached), count(evaluated))
+    ids = _token_ids(_limited(said.get("tokens"), asked))
+    text = _limited(_typed(said, "content", str), asked)
+    found = _limited(_typed(said, "completion_probabilities", list), asked)
+    places = tuple(map(place, found or ()))
+    if asked and not ids and not text and not any(places):
+        raise Failed(f"an answer without a token to a request for {counted(asked, 'token')}")
+    return Reply(ids or None, _answered(ids or None, text, places), cached, evaluated)
+
+
+def _token_ids(found: Any) -> tuple[int, ...]:
+    """Return the tokens of an answer, none if the server does not list them. Raises Failed for anything else."""
+    ids = () if found is None else tokens(found)
+    if ids is None:
+        raise _wrong_type("tokens", "a list of token ids", found)
+    return ids
+
+
+KINDS: Mapping[type, str] = {Mapping: "an object", str: "a text", list: "a list"}
+
+
+def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
+    """Return a field, None if it is absent or null. Raises Failed if it has another type."""
+    found = said.get(key)
+    if found is not None and not isinstance(found, kind):
+        raise _wrong_type(key, KINDS[kind], found)
+    return found
+
+
+def _counted(said: Mapping[str, Any], key: str) -> int | None:
+    """Return a count, None if it is absent or null. Raises Failed for anything else."""
+    found = said.get(key)
+    number = count(found)
+    if found is not None and number is None:
+        raise _wrong_type(key, "a count", found)
+    return number
+
+
+def _wrong_type(key: str, expected: str, found: Any) -> Failed:
+    return Failed(f"unusable reply: {key}: expected {expected}, found {cut(repr(found), 40)}")
 
 
 def _limited(found: Any, asked: int) -> Any:
@@ -141,25 +184,38 @@ def _limited(found: Any, asked: int) -> Any:
 
 def openai(said: Mapping[str, Any], asked: int) -> Reply | None:
     """Parse a reply of POST /v1/completions or /v1/chat/completions; return None if it has no answer. ``asked``:
-    requested tokens. Raises Failed for an answer that is much longer."""
+    requested tokens. Raises Failed for a field of a wrong type, for an answer without a token that the model did not
+    end, and for one that is much longer."""
     choice = first(said.get("choices"))
-    message = mapping(choice.get("message"))
-    text = _limited(choice.get("text", message.get("content", message.get("reasoning"))), asked)
-    if not isinstance(text, str) and not message:
+    message = _typed(choice, "message", Mapping) or {}
+    text = _limited(_text_of(choice, message), asked)
+    names, places = _logprobs(_typed(choice, "logprobs", Mapping) or {}, asked)
+    if text is None and not message:
         return None
-    usage, timings = mapping(said.get("usage")), mapping(said.get("timings"))
-    cached, total = mapping(usage.get("prompt_tokens_details")).get("cached_tokens"), count(usage.get("prompt_tokens"))
-    cached = count(timings.get("cache_n")) if cached is None else count(cached)
+    if asked and not text and not any(places) and choice.get("finish_reason") != "stop":
+        raise Failed(f"an answer without a token to a request for {counted(asked, 'token')}")
+    usage, timings = _typed(said, "usage", Mapping) or {}, _typed(said, "timings", Mapping) or {}
+    total = _counted(usage, "prompt_tokens")
+    cached = _counted(_typed(usage, "prompt_tokens_details", Mapping) or {}, "cached_tokens")
+    cached = _counted(timings, "cache_n") if cached is None else cached
     evaluated = total - cached if total is not None and cached is not None and cached <= total else None
-    names, places = _logprobs(mapping(choice.get("logprobs")), asked)
-    return Reply(None, _answered(names, text, places), cached, evaluated)
+    return Reply(None, _answered(names, text, places) or ScoredAnswer(names, "", ()), cached, evaluated)
+
+
+def _text_of(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str | None:
+    """Return the text of an answer, of a chat also what the model thought; None without any. Raises Failed for a field
+    of a wrong type."""
+    fields = (_typed(choice, "text", str), _typed(message, "content", str), _typed(message, "reasoning", str))
+    known: list[str] = [text for text in fields if text is not None]
+    return next(filter(None, known), known[0] if known else None)
 
 
 def _logprobs(found: Mapping[str, Any], asked: int) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]]:
     """Return generated tokens and the likeliest tokens at each place, from a completion (``top_logprobs``) or a chat
     (``content``). All requests are greedy, so the likeliest token was generated: some servers name another."""
-    content, top = _limited(found.get("content"), asked), _limited(found.get("top_logprobs"), asked)
-    listed = content if isinstance(content, list) else top if isinstance(top, list) else []
+    content = _limited(_typed(found, "content", list), asked)
+    top = _limited(_typed(found, "top_logprobs", list), asked)
+    listed = top or [] if content is None else content
     places = tuple(map(place, listed))
     names = tuple(max(one, key=lambda key: one[key]) for one in places if one)
     return (names if len(names) == len(places) and names else None), places

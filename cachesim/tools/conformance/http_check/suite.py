@@ -1,17 +1,18 @@
 """Complete check of a server over HTTP: known faults, noise, the suite of ``conform``.
 
 Known faults come first because each needs few requests. Then the noise is measured and the suite is run. A finding
-lists the rule sets whose simulation has the same fault.
+lists the rule sets whose simulation has the same fault, and the rule behind it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import AbstractSet, Iterator, Sequence
+from typing import AbstractSet, Iterator, Mapping, Sequence
 
+from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, Outcome, SubjectPool
+from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome, SubjectPool
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
@@ -19,6 +20,8 @@ from cachesim.tools.conformance.http_check.drafts import detect_drafts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, keyed_histories
 from cachesim.tools.conformance.http_check.known_faults import EarlyFinding
+from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
+from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet, RuleMatcher, WrongRequest
 from cachesim.tools.conformance.http_check.parallel_histories import (
     ParallelBounds,
     bounds_of,
@@ -26,14 +29,14 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
     parallel_lines,
 )
 from cachesim.tools.conformance.http_check.replies import NearAnswers
-from cachesim.tools.conformance.http_check.warm_run import TWICE, WASH, ServerRunner
-from cachesim.tools.conformance.properties import PROPERTIES, Check, reply_text
+from cachesim.tools.conformance.http_check.warm_run import INTERRUPTED, TWICE, WASH, ServerRunner
+from cachesim.tools.conformance.properties import COMPARING, Check, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Subject
 from cachesim.tools.conformance.report import SHORT, Finding, Report, Result, chosen, make_finding
 from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
 
-NOT_HERE = {"limits": "a server states no comparable limits", "reset": "prompts get new tokens instead",
-            "sampling": "all requests are greedy"}  # fmt: skip
+NOT_HERE = {"stored": "a server reports no stored entries", "limits": "a server states no comparable limits",
+            "reset": "prompts get new tokens instead", "sampling": "all requests are greedy"}  # fmt: skip
 ROOM = 64                    # tokens that texts and answers need beside the prompt of a history with adapters
 KEYED = frozenset({"isolation", "parallel"})
 """Sections with histories of adapters and images."""
@@ -67,42 +70,161 @@ class ServerReport:
     measured: float                      # noise
     tolerance: float                     # allowed difference of log-probabilities
     requests: int                        # requests sent
-    early: list[tuple[str, int]] = field(default_factory=list)       # known faults found first: line, requests so far
-    rules: dict[str, list[str]] = field(default_factory=dict)        # failed property -> rule sets that match
+    found: tuple[FoundFault, ...] = ()   # faults in the order in which they were found
+    rules: dict[str, list[MatchingRuleSet]] = field(default_factory=dict)    # failed property -> rule sets that match
     died: bool = False                   # the server died during the check
     image_tokens: int = 0                # tokens of an image, 0 = none was sent
+    stopped: str = ""                    # reason why the check ended early, "" = it did not
+    interrupt: KeyboardInterrupt | None = None       # signal that ended the check
+
+    @property
+    def faults(self) -> int:
+        """Number of different faults: failed properties that show the same fault count once."""
+        return sum(one.state == "failed" and not one.like for one in self.report.results)
 
 
-def check(http: Http, server: ServerFacts, wanted: CheckOptions) -> ServerReport:
-    """Check a server. Raises BadInput if it cannot be checked."""
-    server = replace(server, drafts=detect_drafts(http, server))
-    stage = ServerRunner(http, server, near(0.0), wanted.seed)
-    budget = ServerBudget(http, wanted.timeout, wanted.seconds)
-    most, sections = longest(server), chosen(wanted.only, True)
-    known = "known" in sections and not wanted.histories
-    early = list(faults.look(stage, most)) if faults.repeats(stage) and known else []
-    stages = ServerStages(stage)
-    plan = HistoryPlan("any", wanted.histories, wanted.examples, 6, most, (*wanted.near, *server.sizes), server.tokens,
-                       wanted.only, keyed={}, drafts=server.drafts)  # fmt: skip
-    bounds = bounds_of(server, wanted.at_once, plan.near)
-    measured = _noise(stages, wanted, sections, bounds)
-    tolerance = faults.tolerance_of(measured) if wanted.tolerance is None else wanted.tolerance
-    if sections & KEYED:
-        n = max(8, min(max(SHORT, 2 * max(plan.near) + 2), most - ROOM))
-        plan = replace(plan, keyed=dict(keyed_histories(stages, tolerance, n, server.n_ctx - ROOM, bounds.at_once)))
-    if known:
-        plan = replace(plan, histories=tuple(faults.known_lines(most, server.sizes)), last=faults.LAST)
-    if "parallel" in sections:
-        plan = replace(plan, parallel=tuple(parallel_lines(server, bounds, wanted.rounds, wanted.seed)))
-    search = ConfirmingSearch(stages.play, NearAnswers(max(tolerance, 1e-9)), budget,
-                              stages.play_undrafted if server.drafts else None)  # fmt: skip
-    report = _played(plan, stages, search, bounds.at_once)
-    results = [_with_wash(_with_death(_with_early(result, early), stage)) for result in report.results]
-    report = replace(report, results=tuple(results))
-    found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
-    found.died, found.image_tokens = stage.death is not None, stages.image_tokens
-    found.rules = dict(_matching(found, search, early, stage))
-    return found
+def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener = SILENT) -> ServerReport:
+    """Check a server. After Ctrl-C or a signal, return the result so far. Raises BadInput if it cannot be checked."""
+    run = _CheckRun(http, server, wanted, listener)
+    interrupt = None
+    try:
+        run.prepare()
+        results = run.results()
+    except KeyboardInterrupt as error:
+        http.halt(INTERRUPTED)
+        interrupt = error
+        results = run.results()
+    return run.report(results, interrupt)
+
+
+class _CheckRun:
+    """A check and its state. Every step may be interrupted; ``results`` then judges what was run."""
+
+    def __init__(self, http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener) -> None:
+        self.http, self.wanted, self.listener = http, wanted, listener
+        http.when_sent = lambda: listener.request(http.sent)
+        self.sections = chosen(wanted.only, True)
+        self.is_known = "known" in self.sections and not wanted.histories
+        self.measured, self.tolerance = 0.0, faults.LEAST if wanted.tolerance is None else wanted.tolerance
+        self.early: list[EarlyFinding] = []
+        scales = ",".join(f"{adapter.scale:g}" for adapter in server.adapters)
+        self.matcher = RuleMatcher(server.client is None, scales)
+        self._serve(server)
+
+    def _serve(self, server: ServerFacts) -> None:
+        """Set the facts about the server, and what follows from them."""
+        wanted, self.most = self.wanted, longest(server)
+        self.server, self.stage = server, ServerRunner(self.http, server, near(0.0), wanted.seed)
+        self.stages = ServerStages(self.stage)
+        self.plan = HistoryPlan("any", wanted.histories, wanted.examples, 6, self.most, (*wanted.near, *server.sizes),
+                                server.tokens, wanted.only, keyed={}, drafts=server.drafts)  # fmt: skip
+        self.bounds = bounds_of(server, wanted.at_once, self.plan.near)
+        if self.is_known:
+            lines = tuple(faults.known_lines(self.most, server.sizes))
+            self.plan = replace(self.plan, histories=lines, last=faults.LAST)
+        if "parallel" in self.sections:
+            lines = tuple(parallel_lines(server, self.bounds, wanted.rounds, wanted.seed))
+            self.plan = replace(self.plan, parallel=lines)
+        self.search = self._new_search()
+
+    def _new_search(self) -> ConfirmingSearch:
+        budget = ServerBudget(self.http, self.wanted.timeout, self.wanted.seconds)
+        undrafted = self.stages.play_undrafted if self.server.drafts else None
+        return ConfirmingSearch(self.stages.play, NearAnswers(max(self.tolerance, 1e-9)), budget, undrafted,
+                                self.listener, lambda: self.http.sent)  # fmt: skip
+
+    def prepare(self) -> None:
+        """Look for known faults, measure the noise, and plan the histories. Raises BadInput."""
+        self.listener.stage("first requests")
+        self._serve(replace(self.server, drafts=detect_drafts(self.http, self.server)))
+        repeats = faults.repeats(self.stage)
+        if repeats and self.is_known:
+            self.listener.stage("known faults")
+            for one in faults.look(self.stage, self.most):
+                self.early.append(one)
+                self.search.report_fault(one.line, one.check)
+                self._report_rule(one)
+        self.listener.stage("noise")
+        self._measure()
+        if self.sections & KEYED:
+            n = max(8, min(max(SHORT, 2 * max(self.plan.near) + 2), self.most - ROOM))
+            keyed = keyed_histories(self.stages, self.tolerance, n, self.server.n_ctx - ROOM, self.bounds.at_once)
+            self.plan = replace(self.plan, keyed=dict(keyed))
+        found, self.search = self.search.found, self._new_search()
+        self.search.found |= found
+
+    def _measure(self) -> None:
+        """Measure the noise. If an answer is missing, raise BadInput, unless a fault was already found."""
+        try:
+            self.measured = _noise(self.stages, self.wanted, self.sections, self.bounds)
+        except BadInput:
+            if not self.early:
+                raise
+        if self.wanted.tolerance is None:
+            self.tolerance = faults.tolerance_of(self.measured)
+
+    def _report_rule(self, early: EarlyFinding) -> None:
+        """Report the rule behind a known fault, whose history needs no shrinking."""
+        finding = _washed(make_finding(early.line, early.check, early.played))
+        wrong = WrongRequest(finding.line, finding.request, tuple(_reused(early.played)))
+        for match in self.matcher.matches(wrong)[:1]:
+            self.listener.rule(f"{match.sentence} ({match.command})")
+
+    def results(self) -> Report:
+        """Run the histories that are left; return the results of all."""
+        report = _played(self.plan, self.stages, self.search, self.bounds.at_once)
+        results = [_with_wash(_with_death(self._with_early(one), self.stage)) for one in report.results]
+        return replace(report, results=tuple(results))
+
+    def _with_early(self, result: Result) -> Result:
+        """Return the result with a known fault that was found first. If the search did not find it again, the property
+        is undecided."""
+        mine = next((one for one in self.early if one.check.name == result.name), None)
+        if mine is None or result.state not in ("undecided", "ok"):
+            return result
+        if result.state == "undecided":
+            return replace(result, state="failed", why="", finding=make_finding(mine.line, mine.check, mine.played))
+        legal = mine.check.apart is not None and mine.check.apart.largest <= self.tolerance
+        why = "within the tolerance that was measured later" if legal else "not when run again"
+        return replace(result, state="undecided", why=f"differed after {mine.sent} requests, but {why}: {mine.line}")
+
+    def report(self, report: Report, interrupt: KeyboardInterrupt | None) -> ServerReport:
+        """Return the result of the check: the results with the rules behind them, equal faults counted once."""
+        self.listener.stage("rules")
+        rules: dict[str, list[MatchingRuleSet]] = {}
+        for one in report.results:
+            if one.finding is not None and one.state == "failed" and one.name in COMPARING:
+                wrong = WrongRequest(one.finding.line, one.finding.request, tuple(self._cached(one.finding)))
+                rules[one.name] = self.matcher.matches(wrong, names_rule=interrupt is None)
+        report = replace(report, results=tuple(_counted_once(report.results, rules)))
+        return ServerReport(self.server, report, self.measured, self.tolerance, self.http.sent,
+                            tuple(self.search.found.values()), rules, self.stage.death is not None,
+                            self.stages.image_tokens, self.http.stopped, interrupt)  # fmt: skip
+
+    def _cached(self, finding: Finding) -> list[int | None]:
+        """Return the reported reuse per request in a run of the finding, including its first prompt ("wash")."""
+        plays = {**self.search.runs, **{one.line: one.played for one in self.early}, **self.search.proved}
+        if self.stage.death is not None:
+            plays[self.stage.death.played.history.line] = self.stage.death.played
+        return _reused(plays.get(finding.line.partition("/")[2]))
+
+
+def _reused(played: HistoryRun | None) -> list[int | None]:
+    """Return the reported reuse per request of a run, None for its first prompt ("wash")."""
+    warm = played.warm if played is not None else ()
+    return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
+
+
+def _counted_once(results: Sequence[Result], rules: Mapping[str, Sequence[MatchingRuleSet]]) -> Iterator[Result]:
+    """Yield the results. A failed property shows the same fault as an earlier one only if the same rule decided both
+    and the same change of it removes both."""
+    first: dict[tuple[str, str, str], str] = {}
+    for one in results:
+        match = next(iter(rules.get(one.name, ())), None)
+        like = ""
+        if match is not None and match.rule:
+            like = first.setdefault((match.engine, match.rule, match.cure), one.name)
+        yield replace(one, like=like if like != one.name else "")
 
 
 def _noise(stages: ServerStages, wanted: CheckOptions, sections: AbstractSet[str], bounds: ParallelBounds) -> float:
@@ -121,28 +243,6 @@ def _noise(stages: ServerStages, wanted: CheckOptions, sections: AbstractSet[str
     return measured
 
 
-def _matching(found: ServerReport, search: ConfirmingSearch, early: Sequence[EarlyFinding],
-              stage: ServerRunner) -> Iterator[tuple[str, list[str]]]:  # fmt: skip
-    """Yield each failed property with the rule sets that have the same fault."""
-    scales = ",".join(f"{adapter.scale:g}" for adapter in found.server.adapters)
-    for one in found.report.results:
-        if one.finding is not None and one.state == "failed" and one.name in PROPERTIES:
-            line, request, cached = one.finding.line, one.finding.request, _cached(one.finding, search, early, stage)
-            slots = found.server.client is None
-            yield one.name, faults.matching_rule_sets(line, request, cached, slots, scales)[:4]
-
-
-def _cached(finding: Finding, search: ConfirmingSearch, early: Sequence[EarlyFinding],
-            stage: ServerRunner) -> list[int | None]:  # fmt: skip
-    """Return the reported reuse per request in a run of the finding, including its first prompt ("wash")."""
-    plays = {**{one.line: one.played for one in early}, **search.proved}
-    if stage.death is not None:
-        plays[stage.death.played.history.line] = stage.death.played
-    played = plays.get(finding.line.partition("/")[2])
-    warm = played.warm if played is not None else ()
-    return [None, *(one.cached if isinstance(one, Reply) and not one.refused else None for one in warm)]
-
-
 def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, at_once: int) -> Report:
     """Run the suite; return its report with the result on repeatability."""
     only = set(plan.only)
@@ -159,14 +259,6 @@ def _with_number(result: Result, at_once: int) -> Result:
     if result.name != "identical" or result.state != "ok":
         return result
     return replace(result, why=f"1 distinct answer to {at_once} identical prompts at once")
-
-
-def _with_early(result: Result, early: Sequence[EarlyFinding]) -> Result:
-    """Return the result; an undecided result becomes a failure if a known fault was found early."""
-    mine = [one for one in early if one.check.name == result.name and result.state == "undecided"]
-    if not mine:
-        return result
-    return replace(result, state="failed", why="", finding=make_finding(mine[0].line, mine[0].check, mine[0].played))
 
 
 def _with_death(result: Result, stage: ServerRunner) -> Result:
@@ -199,10 +291,11 @@ class _ServerCold(ColdRuns):
 
 def _with_wash(result: Result) -> Result:
     """Return the result, with the first prompt of every run ("wash") prepended to its finding."""
-    found = result.finding
-    if found is None:
-        return result
-    return replace(result, finding=replace(found, line=f"Wash{WASH}/{found.line}", request=found.request + 1))
+    return replace(result, finding=_washed(result.finding)) if result.finding is not None else result
+
+
+def _washed(found: Finding) -> Finding:
+    return replace(found, line=f"Wash{WASH}/{found.line}", request=found.request + 1)
 
 
 def longest(server: ServerFacts) -> int:

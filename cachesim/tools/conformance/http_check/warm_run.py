@@ -36,6 +36,7 @@ WORDS = 4                    # number of words of most histories
 REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
 PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
 POLLS = 1_000                # times that a slot is asked for, at most
+INTERRUPTED = "interrupted"
 FOREIGN = "tokens of an earlier run were reused, perhaps under another adapter"
 
 
@@ -149,12 +150,13 @@ class ServerRunner:
     def _look_alive(self, played: HistoryRun) -> None:
         """After a request without an answer, send another. Raises Exhausted if that gets no answer either."""
         bad = [number for number, one in enumerate(played.warm) if isinstance(one, Failed) or one.refused]
-        if bad and not isinstance(played.warm[bad[0]], TimedOut):
+        if bad:
             tokens = self.server.tokens
             said = self._one(CacheRequest(tuple(tokens[(self.plays * step) % len(tokens)] for step in (3, 7, 11))), -1)
             if isinstance(said, Failed) or said.refused:
                 self.death = ServerDeath(played, bad[0])
-                self.http.dead = f"the server died: {said.refused if isinstance(said, Reply) else said}"
+                died = "does not answer any more" if isinstance(said, TimedOut) else "died"
+                self.http.dead = f"the server {died}: {said.refused if isinstance(said, Reply) else said}"
                 raise Exhausted(self.http.dead)
 
     def _counted(self, played: HistoryRun, number: int, said: Outcome) -> Outcome:
@@ -202,7 +204,11 @@ class ServerRunner:
             for ask, slot in zip(asks, slots, strict=True):
                 busy = slots[: len(sent)].index(slot) if slot >= 0 and slot in slots[: len(sent)] else None
                 sent.append(pool.submit(self._late, ask, slot, None if busy is None else sent[busy], serve))
-            return [one.result() for one in sent]
+            try:
+                return [one.result() for one in sent]
+            except KeyboardInterrupt:
+                self.http.halt(INTERRUPTED)
+                raise
 
     def _late(self, ask: CacheRequest, slot: int, busy: Future[Outcome] | None, serve: Serve) -> Outcome:
         """Serve a request. ``busy``: the request for which its slot must generate before."""

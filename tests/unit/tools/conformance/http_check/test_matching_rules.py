@@ -1,0 +1,62 @@
+"""Tests of the rule sets that answer a history as wrong as a server did, and of the rule behind it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.tools.conformance.http_check.matching_rules import RuleMatcher, WrongRequest, matching_rule_sets
+
+STALE = "Wash5/A5/B10/B[:1].C5"
+
+
+def matched(*cached, line=STALE, request=3, slots=True):
+    return matching_rule_sets(WrongRequest(line, request, cached), slots)
+
+
+def test_rule_sets_with_the_fault_are_named_with_their_models():
+    found = matched(*[None] * 4)
+    assert [one.model for one in found] == ["GA", "S", "W32 A", "W8 A", "C W32"]
+    assert {one.profile for one in found} == {"llama_cpp@b11549"} and {one.rule for one in found} == {""}
+    assert found[0].sentence == "llama_cpp@b11549 gives a wrong answer on GA"
+
+
+def test_rule_sets_that_reuse_other_numbers_are_left_out():
+    models = [[one.model for one in matched(*cached)] for cached in ((None, None, None, 1), (None, 0, 0, 1))]
+    assert models[0] == models[1] != []
+    assert matched(None, None, None, 4) == []
+
+
+def test_a_request_that_is_right_everywhere_matches_nothing():
+    assert matched(*[None] * 4, request=1) == []
+    assert matched(*[None] * 4, slots=False) == []
+    assert matched(line="Wash5/not a line", request=0) == []
+
+
+def test_servers_without_slots_are_compared_with_engines_without_slots():
+    found = matched(*[None] * 3, line="Wash5/A5>a3/A.a", request=2, slots=False)
+    assert found and {one.engine for one in found} == {"mlx_lm"}
+
+
+@pytest.mark.parametrize("line, request_number", [
+    (STALE, 3), ("Wash5/S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3", 4), ("Wash5/C37/C[:32]>8", 2),
+])  # fmt: skip
+def test_the_rule_of_a_fault_is_the_one_that_why_names(capsys, line, request_number):
+    [first, *_] = RuleMatcher().matches(WrongRequest(line, request_number, (None,) * 5))
+    words = shlex.split(first.command)
+    assert words[:2] == ["cachesim", "why"]
+    main([*words[1:], "--json"])
+    [why] = json.loads(capsys.readouterr().out)["why"]
+    assert first.rule and first.rule == why["deciding"]["rule"] and f": {first.rule} decided" in first.sentence
+
+
+def test_a_rule_is_looked_up_once_and_not_at_all_after_an_interrupt(monkeypatch):
+    calls = []
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.matching_rules._with_rule",
+                        lambda match, *_: calls.append(match) or match)  # fmt: skip
+    matcher, wrong = RuleMatcher(), WrongRequest(STALE, 3, (None,) * 4)
+    assert matcher.matches(wrong, names_rule=False)[0].rule == "" and calls == []
+    assert matcher.matches(wrong) is matcher.matches(wrong) and len(calls) == 1
