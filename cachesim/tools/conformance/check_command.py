@@ -161,7 +161,7 @@ def _verdict(found: ServerReport) -> str:
     where = f" in {counted(failed, 'property', 'properties')}" if failed != found.faults else ""
     wrong = f"WRONG: {counted(found.faults, 'fault')}{where}"
     verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"
-    stopped = f", {found.stopped}" if found.stopped and not found.stopped.endswith("requests") else ""
-    about = (f"{counted(found.requests, 'request')}{stopped}; "
+    stopped = f", {found.stopped}" if found.stopped else ""
+    about = (f"{found.requests:,} requests{stopped}; "
              f"tolerance {found.tolerance:.2g}, measured {found.measured:.2g}")  # fmt: skip
     return f"{'SERVER DIED' if found.died else verdict}  ({about})"

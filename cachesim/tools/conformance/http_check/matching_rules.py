@@ -63,13 +63,10 @@ class RuleMatcher:
         self.slots, self.scales = slots, scales
         self.known: dict[WrongRequest, list[MatchingRuleSet]] = {}
 
-    def matches(self, wrong: WrongRequest, names_rule: bool = True) -> list[MatchingRuleSet]:
-        """Return the rule sets under which the simulator answers the request wrong, the first of them with its rule if
-        ``names_rule``."""
+    def matches(self, wrong: WrongRequest) -> list[MatchingRuleSet]:
+        """Return the rule sets under which the simulator answers the request wrong, the first of them with its rule."""
         if wrong not in self.known:
-            found = matching_rule_sets(wrong, self.slots, self.scales)[:MOST]
-            if not names_rule:
-                return found
+            found = self.known[wrong] = matching_rule_sets(wrong, self.slots, self.scales)[:MOST]
             first = [_with_rule(one, wrong, self.scales) for one in found[:1]]
             self.known[wrong] = [*first, *found[1:]]
         return self.known[wrong]

@@ -195,7 +195,8 @@ class _CheckRun:
         for one in report.results:
             if one.finding is not None and one.state == "failed" and one.name in COMPARING:
                 wrong = WrongRequest(one.finding.line, one.finding.request, tuple(self._cached(one.finding)))
-                rules[one.name] = self.matcher.matches(wrong, names_rule=interrupt is None)
+                known = self.matcher.known.get(wrong, [])
+                rules[one.name] = known if interrupt is not None else self.matcher.matches(wrong)
         report = replace(report, results=tuple(_counted_once(report.results, rules)))
         return ServerReport(self.server, report, self.measured, self.tolerance, self.http.sent,
                             tuple(self.search.found.values()), rules, self.stage.death is not None,

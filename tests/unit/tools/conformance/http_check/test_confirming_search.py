@@ -37,8 +37,9 @@ class Played:
         self.plays += 1
         steps = history.scenario.steps
         asks = [CacheRequest(step.request.prompt) for step in steps]
-        cold = [Reply((1,), ScoredAnswer((1,), "", ({1: -1.0},))) for _ in asks]
-        warm = [*cold[:-1], Reply((1,), ScoredAnswer((1,), "", ({1: -1.0 - size},)))]
+        numbers = [-float(len(ask.prompt)) for ask in asks]          # other prompts have other answers
+        cold = [Reply((1,), ScoredAnswer((1,), "", ({1: number},))) for number in numbers]
+        warm = [*cold[:-1], Reply((1,), ScoredAnswer((1,), "", ({1: numbers[-1] - size},)))]
         groups = [[0, 1]] if steps[1].together else [[0], [1]]
         return HistoryRun(history, asks, cold, [None] * len(asks), warm, groups)
 
@@ -60,15 +61,15 @@ def test_what_fails_once_is_no_fault_of_the_cache():
     search, failed = searched(play)
     said = search.repeatable()
     assert failed == [] and play.plays == 2
-    assert (said.state, said.finding.line, said.finding.request) == ("failed", ALONE, 1)
-    assert said.why == "1 answer differed from a cold run once, but not when run again"
+    assert (said.state, said.finding.line, said.finding.request) == ("undecided", ALONE, 1)
+    assert said.why == f"1 answer differed from a cold run once, but not when run again: {NO_FAULT}"
     assert said.finding.notes[-1] == NO_FAULT and said.finding.prompts
 
 
-@pytest.mark.parametrize("size, state", [(0.02, "undecided"), (0.029, "undecided"), (0.04, "failed")])
-def test_a_difference_that_rare_noise_may_explain_decides_nothing(size, state):
+@pytest.mark.parametrize("size", [0.02, 0.04, 1.0])
+def test_a_difference_that_came_once_decides_nothing(size):
     search, failed = searched(Played(size))
-    assert failed == [] and search.repeatable().state == state
+    assert failed == [] and search.repeatable().state == "undecided"
 
 
 def test_the_largest_of_several_is_shown():
@@ -98,7 +99,7 @@ def test_nothing_compared_is_nothing_decided():
     search = ConfirmingSearch(Played(), NearAnswers(0.005), TimeBudget(1.0, None))
     assert search.repeatable().state == "undecided"
     search.look(parse_history(ALONE))
-    assert search.repeatable().state == "ok" and search.repeatable().checked == 2
+    assert (search.repeatable().state, search.repeatable().checked, search.repeatable().decisive) == ("ok", 2, 2)
 
 
 def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed():
@@ -198,7 +199,7 @@ def test_an_error_of_requests_at_once_has_to_come_again_twice(errors, failed, pl
     assert found == failed and play.plays == plays
     said = search.repeatable()
     assert bool(search.once) is not bool(failed) and said.state == ("ok" if failed else "undecided")
-    assert failed or said.why == "1 answer failed or differed from a cold run once, but not when run again"
+    assert failed or said.why.startswith("1 answer failed or differed from a cold run once, but not when")
 
 
 def test_an_error_that_came_again_stays_a_finding_after_the_last_request():

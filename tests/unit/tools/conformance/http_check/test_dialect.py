@@ -23,7 +23,13 @@ def test_a_llama_server_says_its_name_slots_and_context():
     found = native(props={**PROPS, "total_slots": 3, "model_path": "/a.gguf", "n_ubatch": 32})
     assert (found.dialect, found.name, found.slots, found.n_ctx) == ("native", "/a.gguf", 3, 4096)
     assert (tuple(found.sizes), found.busy, found.used, found.cold_is_costly) == ((32,), "", 0, False)
-    assert native(props={"total_slots": "x", "model_alias": "b"}).slots == 1
+
+
+@pytest.mark.parametrize("slots", ["x", 0, -1, True, 2.0, None, 1_025, 1_000_000_000])
+def test_a_number_of_slots_that_cannot_be_is_refused(slots):
+    with pytest.raises(BadInput, match="total_slots: expected an integer from 1 to 1024"):
+        native(props={"total_slots": slots})
+    assert native(props={"total_slots": 1_024}).slots == 1_024
 
 
 @pytest.mark.parametrize("vocabulary, tokens", [

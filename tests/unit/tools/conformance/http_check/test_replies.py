@@ -22,9 +22,54 @@ def test_counts_of_llama_server_are_those_of_its_timings():
     assert native(cache_n=7, prompt_n=3).tokens == (5, 6)
 
 
-@pytest.mark.parametrize("found", [-1, True, 1.0, "1", None])
-def test_a_count_that_is_none_is_not_there(found):
-    assert replies.count(found) is None and native(cache_n=found, prompt_n=found).evaluated is None
+def test_a_count_that_is_null_is_not_there():
+    assert native(cache_n=None, prompt_n=None).evaluated is None and native(prompt_n=11).cached is None
+
+
+@pytest.mark.parametrize("found", [-1, True, 1.0, "1", [1], float("nan"), 10**400])
+def test_a_count_of_a_wrong_type_makes_a_reply_unusable(found):
+    assert replies.count(found) is None
+    for said in ({"timings": {"cache_n": found}}, {"timings": {"prompt_n": found}}, {"tokens_evaluated": found}):
+        with pytest.raises(Failed, match="unusable reply: .*expected a count"):
+            replies.native({"tokens": [5], **said}, 1)
+    for usage in ({"prompt_tokens": found}, {"prompt_tokens_details": {"cached_tokens": found}}):
+        with pytest.raises(Failed, match="unusable reply: .*expected a count"):
+            replies.openai({"choices": [{"text": "a"}], "usage": usage}, 1)
+
+
+@pytest.mark.parametrize("field, what", [
+    ({"tokens": "x"}, "tokens: expected a list of token ids, found 'x'"), ({"tokens": [1, "2"]}, "tokens: expected"),
+    ({"content": 5}, "content: expected a text, found 5"), ({"timings": [1]}, r"timings: expected an object, found \[1"),
+    ({"completion_probabilities": {}}, "completion_probabilities: expected a list"),
+])  # fmt: skip
+def test_a_field_of_a_wrong_type_makes_a_reply_unusable(field, what):
+    with pytest.raises(Failed, match=f"unusable reply: {what}"):
+        replies.native({"tokens": [5], "content": "a", **field}, 1)
+
+
+@pytest.mark.parametrize("said", [{}, {"content": ""}, {"tokens": []}, {"tokens": None, "completion_probabilities": []}])
+def test_an_answer_without_a_token_is_unusable_if_one_was_asked_for(said):
+    with pytest.raises(Failed, match="an answer without a token to a request for 2 tokens"):
+        replies.native(said, 2)
+    assert replies.native(said, 0).tokens is None
+
+
+def test_an_empty_text_is_an_answer_only_if_the_model_ended_it():
+    said = {"text": "", "finish_reason": "stop"}
+    assert replies.openai({"choices": [said]}, 2).fingerprint.text == ""
+    with pytest.raises(Failed, match="an answer without a token"):
+        replies.openai({"choices": [{**said, "finish_reason": "length"}]}, 2)
+
+
+@pytest.mark.parametrize("choice", [{"text": 1}, {"message": {"content": 5}}, {"message": []}, {"text": "a", "logprobs": 1}])
+def test_a_choice_of_a_wrong_type_is_unusable(choice):
+    with pytest.raises(Failed, match="unusable reply"):
+        replies.openai({"choices": [choice]}, 2)
+
+
+def test_a_chat_without_a_text_may_have_what_the_model_thought():
+    message = {"content": None, "reasoning": "hm"}
+    assert replies.openai({"choices": [{"message": message}]}, 2).fingerprint.text == "hm"
 
 
 def test_tokens_are_ids():
@@ -50,7 +95,7 @@ def test_an_answer_is_a_text_a_message_or_what_was_thought(choice):
     assert replies.openai({"choices": [choice]}, 2).fingerprint.text == "hi"
 
 
-@pytest.mark.parametrize("said", [{}, {"choices": []}, {"choices": [{}]}, {"choices": "x"}, {"choices": [{"text": 1}]}])
+@pytest.mark.parametrize("said", [{}, {"choices": []}, {"choices": [{}]}, {"choices": "x"}])
 def test_a_reply_without_an_answer_is_none(said):
     assert replies.openai(said, 2) is None
 
