@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import gcd, isfinite
-from typing import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import counted
 from cachesim.tools.conformance import report
@@ -186,13 +186,12 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
     space = DrawBounds(plan.max_requests, plan.max_prompt, plan.near, abilities.present)
-    planned = list(_histories(plan, space))
-    first = next((place for place, (section, _) in enumerate(planned) if section == "drawn"), len(planned))
-    search.begin(len(planned))
-    _run_histories(planned[:first], search)
+    sources = _sources(plan, space)
+    first = next((place for place, one in enumerate(sources) if one.section == "drawn"), len(sources))
+    _run_sources(sources[:first], search)
     floors = run_floors(search, space, play_floor or search.play) if "reuse" in plan.sections else {}
-    _run_histories(planned, search)
-    unfinished = _unfinished_sections([section for section, _ in planned], search)
+    _run_sources(sources, search)
+    unfinished = _unfinished_sections(sources, search)
     drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
              for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
@@ -213,26 +212,29 @@ FED_BY = {"noise": "same", "books": "same"}
 """Sections that are judged from the histories of another section."""
 
 
-def _run_histories(planned: Sequence[tuple[str, History]], search: HistorySearch) -> None:
-    """Run the histories that were not run before, until a limit ends the run."""
-    for section, history in planned[search.done :]:
+def _run_sources(sources: Sequence[HistorySource], search: HistorySearch) -> None:
+    """Run the sources that were not run before, until a limit ends the run."""
+    for source in sources[search.done :]:
         if search.budget.low or search.budget.spent:
             return
-        search.count(section, history)
-        if search.cut:
-            return
+        search.begin(source.section, source.number)
+        for history in source.histories():
+            if search.budget.low or search.budget.spent:
+                return
+            search.count(source.section, history)
+            if search.cut:
+                return
         search.done += 1
 
 
-def _unfinished_sections(planned: Sequence[str], search: HistorySearch) -> dict[str, str]:
-    """Return, for each section of which not all histories were run, the reason. ``planned``: a section per history."""
-    every, left = Counter(planned), Counter(planned[search.done :])
+def _unfinished_sections(sources: Sequence[HistorySource], search: HistorySearch) -> dict[str, str]:
+    """Return, for each section of which not all histories were run, the reason."""
+    left = dict.fromkeys(one.section for one in sources[search.done :])
     if not left:
         return {}
     search.gap = search.gap or search.budget.why
     stopped = search.budget.why.removeprefix(NOT_RUN)
-    return {name: f"{stopped} before {number} of {counted(every[name], 'history', 'histories')}"
-            for name, number in left.items()}  # fmt: skip
+    return {name: f"{stopped} before all histories were run" for name in left}
 
 
 def _unfinished(result: Result, why: str) -> Result:
@@ -243,21 +245,36 @@ def _unfinished(result: Result, why: str) -> Result:
     return replace(result, state="undecided", why=f"{why}; {checked} passed")
 
 
-def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, History]]:
-    """Yield (section of the report, history) of the histories to run, those of ``plan.histories`` first."""
-    yield from (("same", line_history(line, plan.keyed is not None)) for line in plan.histories)
-    yield from (("same", line_history(line)) for line in report.basic_lines(plan.sections, space))
+class HistorySource(NamedTuple):
+    """Histories that a section runs. ``number``: how many, 0 = unknown before they are read, -1 = none."""
+
+    section: str
+    histories: Callable[[], Iterable[History]]
+    number: int = 0
+
+
+def _lines(section: str, lines: Iterable[str], served: bool = False) -> HistorySource:
+    """Return the source of some lines. ``served``: they may name adapters and completions of a server."""
+    found = list(lines)
+    return HistorySource(section, lambda: (line_history(line, served) for line in found), len(found) or -1)
+
+
+def _sources(plan: HistoryPlan, space: DrawBounds) -> list[HistorySource]:
+    """Return the sources of the histories to run, those of ``plan.histories`` first."""
+    keyed = list((plan.keyed or {}).values())
+    found = [_lines("same", plan.histories, plan.keyed is not None)]
+    found.append(_lines("same", report.basic_lines(plan.sections, space)))
     if "isolation" in plan.sections:
-        lines = [line for one in (plan.keyed or {}).values() for line in one.lines]
-        yield from (("isolation", line_history(line, True)) for line in lines)
+        found.append(_lines("isolation", (line for one in keyed for line in one.lines), True))
     if "parallel" in plan.sections:
-        lines = [*plan.parallel, *(line for one in (plan.keyed or {}).values() for line in one.together)]
-        yield from (("parallel", line_history(line, True)) for line in lines)
+        together = (line for one in keyed for line in one.together)
+        found.append(_lines("parallel", [*plan.parallel, *together], True))
     if "known" in plan.sections:
-        yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
+        found.append(HistorySource("known", lambda: corpus_histories(plan.max_prompt, plan.near)))
     if "drawn" in plan.sections:
-        yield from (("drawn", history) for history in histories(space, plan.max_examples))
-    yield from (("known", line_history(line)) for line in plan.last)
+        found.append(HistorySource("drawn", lambda: histories(space, plan.max_examples), plan.max_examples))
+    found.append(_lines("known", plan.last))
+    return [one for one in found if one.number >= 0]
 
 
 def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Iterator[str]:

@@ -100,11 +100,11 @@ class HistorySearch:
         self.answers: list[Answered] = []            # answers to two prompts, different ones if there are any
         self.reported: set[str] = set()              # keys of ``Reply`` that a reply had
         self.cut = False                             # a limit ended the last history within
-        self.done = 0                                # planned histories that were run
+        self.done = 0                                # sources of histories that were run
         self.floors: dict[str, Result] = {}          # results of the floors that were run
 
-    def begin(self, histories: int) -> None:
-        """Called before the first of so many histories."""
+    def begin(self, section: str, histories: int) -> None:
+        """Called before the first history of a section. ``histories``: how many follow, 0 = unknown."""
 
     def count(self, section: str, history: History) -> None:
         """Run a history for a section, unless it was run before."""

@@ -84,9 +84,9 @@ class ConfirmingSearch(HistorySearch):
         self.runs: dict[str, HistoryRun] = {}            # histories with a failed check, that of counts included
         self.send, self.play = play, self._replayed
 
-    def begin(self, histories: int) -> None:
-        """Called before the first of so many histories."""
-        self.listener.stage("histories", histories)
+    def begin(self, section: str, histories: int) -> None:
+        """Called before the first history of a section. ``histories``: how many follow, 0 = unknown."""
+        self.listener.stage(f"section {section}", histories)
 
     def count(self, section: str, history: History) -> None:
         """Run a history for a section, unless it was run before."""

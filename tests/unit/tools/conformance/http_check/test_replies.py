@@ -30,16 +30,17 @@ def test_a_count_that_is_null_is_not_there():
 def test_a_count_of_a_wrong_type_makes_a_reply_unusable(found):
     assert replies.count(found) is None
     for said in ({"timings": {"cache_n": found}}, {"timings": {"prompt_n": found}}, {"tokens_evaluated": found}):
-        with pytest.raises(Failed, match="unusable reply: .*expected a count"):
+        with pytest.raises(Failed, match=r"unusable reply: .*expected a count"):
             replies.native({"tokens": [5], **said}, 1)
     for usage in ({"prompt_tokens": found}, {"prompt_tokens_details": {"cached_tokens": found}}):
-        with pytest.raises(Failed, match="unusable reply: .*expected a count"):
+        with pytest.raises(Failed, match=r"unusable reply: .*expected a count"):
             replies.openai({"choices": [{"text": "a"}], "usage": usage}, 1)
 
 
 @pytest.mark.parametrize("field, what", [
     ({"tokens": "x"}, "tokens: expected a list of token ids, found 'x'"), ({"tokens": [1, "2"]}, "tokens: expected"),
-    ({"content": 5}, "content: expected a text, found 5"), ({"timings": [1]}, r"timings: expected an object, found \[1"),
+    ({"content": 5}, "content: expected a text, found 5"),
+    ({"timings": [1]}, r"timings: expected an object, found \[1"),
     ({"completion_probabilities": {}}, "completion_probabilities: expected a list"),
 ])  # fmt: skip
 def test_a_field_of_a_wrong_type_makes_a_reply_unusable(field, what):
@@ -47,7 +48,7 @@ def test_a_field_of_a_wrong_type_makes_a_reply_unusable(field, what):
         replies.native({"tokens": [5], "content": "a", **field}, 1)
 
 
-@pytest.mark.parametrize("said", [{}, {"content": ""}, {"tokens": []}, {"tokens": None, "completion_probabilities": []}])
+@pytest.mark.parametrize("said", [{}, {"content": ""}, {"tokens": []}, {"tokens": None, "content": None}])
 def test_an_answer_without_a_token_is_unusable_if_one_was_asked_for(said):
     with pytest.raises(Failed, match="an answer without a token to a request for 2 tokens"):
         replies.native(said, 2)
@@ -61,7 +62,9 @@ def test_an_empty_text_is_an_answer_only_if_the_model_ended_it():
         replies.openai({"choices": [{**said, "finish_reason": "length"}]}, 2)
 
 
-@pytest.mark.parametrize("choice", [{"text": 1}, {"message": {"content": 5}}, {"message": []}, {"text": "a", "logprobs": 1}])
+@pytest.mark.parametrize("choice", [
+    {"text": 1}, {"message": {"content": 5}}, {"message": []}, {"text": "a", "logprobs": 1},
+])  # fmt: skip
 def test_a_choice_of_a_wrong_type_is_unusable(choice):
     with pytest.raises(Failed, match="unusable reply"):
         replies.openai({"choices": [choice]}, 2)
