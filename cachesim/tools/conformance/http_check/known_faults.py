@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
@@ -60,7 +61,8 @@ def _sizes(played: HistoryRun) -> Iterator[float]:
         split = isinstance(one, Reply) and (not one.cached or 2 * one.cached >= len(ask.prompt))
         for a, b in [(one, two)] * split + [(two, three)]:
             if isinstance(a, Reply) and isinstance(b, Reply):
-                yield gap(a.fingerprint, b.fingerprint)
+                alike = a.tokens == b.tokens or a.fingerprint is not None     # tokens decide without probabilities
+                yield gap(a.fingerprint, b.fingerprint) if alike else inf
 
 
 # Known faults come first: a difference too large for noise, seen twice.

@@ -84,5 +84,5 @@ def checked(name, *options):
 if __name__ == "__main__":
     for name in BROKEN:
         code, out, err = checked(name)
-        verdict = next((line for line in out.splitlines() if not line.startswith("found after")), "")
+        verdict = next((line for line in out.splitlines() if line[0] not in "f "), "")
         print(f"{name:<36} exit {code}  {verdict or err.splitlines()[-1]}")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.http_check.dialect import identify_server
-from cachesim.tools.conformance.http_check.suite import CheckOptions, check, longest
+from cachesim.tools.conformance.http_check.listener import CheckListener
+from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet
+from cachesim.tools.conformance.http_check.suite import CheckOptions, _counted_once, check, longest
+from cachesim.tools.conformance.report import Finding, Result
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess, Toy
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
 
@@ -33,20 +36,20 @@ def test_a_stale_checkpoint_is_found_with_the_rule_behind_it():
     found = checked(simulated.complete, CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005), 120)
     result = by_state(found)["branch"]
     assert result.finding.line.startswith("Wash5/") and result.finding.request > 0
-    assert found.rules["branch"] and all(one.startswith("llama_cpp@") for one in found.rules["branch"])
+    assert found.rules["branch"][0].rule == "LC-CKPT-ERASE.ER2" and found.faults == 1
 
 
 def test_known_faults_come_first_and_count_where_the_search_came_to_no_other_finding():
     toy = Toy(apart=lambda request, prompt, reused: 0.2 if reused == 1 else 0.0)
     found = checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 40)
-    assert [line for line, _ in found.early] == [STALE] and found.early[0][1] <= 20
+    assert [one.line for one in found.found] == [f"Wash5/{STALE}"] and found.found[0].requests <= 20
     result = by_state(found)["branch"]
     assert result.finding.line == f"Wash5/{STALE}" and result.finding.request == 3 and "larg" in result.finding.notes[0]
 
 
 def test_no_known_fault_is_looked_for_on_a_server_that_does_not_repeat_itself():
     toy = Toy(apart=lambda request, prompt, reused: 0.2 * (request % 2))
-    assert checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 60).early == []
+    assert checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 60).rules == {}
 
 
 def test_the_tolerance_is_measured_unless_it_is_given():
@@ -77,7 +80,61 @@ def test_an_answer_that_was_spoilt_once_is_no_finding_of_its_history():
         return 1.0 if reused == 9 and len(asked) == 1 else 0.0
 
     found = checked(Toy(apart=once))
-    assert set(by_state(found)) == {"repeatable"} and by_state(found)["repeatable"].finding.line == f"Wash5/{SOUND}"
+    assert by_state(found) == {} and found.faults == 0
+    assert by_state(found, "undecided")["repeatable"].finding.line == f"Wash5/{SOUND}"
+
+
+class Interrupting(CheckListener):
+    """Raises KeyboardInterrupt when a stage begins, or after a fault."""
+
+    def __init__(self, at):
+        self.at, self.heard = at, []
+
+    def stage(self, what, histories=0):
+        self.heard.append(what)
+        if what == self.at:
+            raise KeyboardInterrupt
+
+    def fault(self, found):
+        self.heard.append(found)
+        if self.at == "fault":
+            raise KeyboardInterrupt
+
+
+def stopped_at(at, complete, wanted):
+    http, listener = InProcess(complete, NATIVE, 400), Interrupting(at)
+    return check(http, identify_server(http), wanted, listener), listener
+
+
+@pytest.mark.parametrize("at", ["first requests", "known faults", "fault", "noise", "section same"])
+def test_an_interrupt_keeps_what_was_found(at):
+    toy = Toy(apart=lambda request, prompt, reused: 0.2 if reused == 1 else 0.0)
+    found, listener = stopped_at(at, toy, CheckOptions(("known", "drawn"), examples=1, tolerance=0.005))
+    assert isinstance(found.interrupt, KeyboardInterrupt) and found.stopped == "interrupted"
+    assert found.report.unfinished["drawn"] == "interrupted before all histories were run" and not found.report.conforms
+    assert found.faults == (at not in ("first requests", "known faults")), listener.heard
+    states = {one.state for one in found.report.results if one.name != "branch"}
+    assert "failed" not in states and "undecided" in states
+
+
+def test_a_fault_is_reported_before_its_history_is_shrunk():
+    toy = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
+    found, listener = stopped_at("", toy, CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005))
+    assert listener.heard.index(found.found[0]) < listener.heard.index("shrinking branch") and found.interrupt is None
+
+
+def test_faults_with_one_rule_count_once_and_others_do_not():
+    def result(name):
+        return Result(name, "same", "s", "failed", finding=Finding("A/A", 1, "1", "2"))
+
+    def match(rule, cure="X of y"):
+        return [MatchingRuleSet("llama_cpp", "p", "GA", True, "", rule, cure)]
+
+    names = ("append", "branch", "prefix", "repeat", "new", "burst")
+    rules = {"append": match("R"), "branch": match("R"), "prefix": match("Q"), "repeat": match("R", "other"),
+             "new": match("")}  # fmt: skip
+    found = _counted_once([result(name) for name in names], rules)
+    assert {one.name: one.like for one in found} == {**dict.fromkeys(names, ""), "branch": "append"}
 
 
 @pytest.mark.parametrize("more", [7, -1])
