@@ -54,8 +54,8 @@ def refusing(_):
 
 
 def silent_later(toy):
-    """Replies are empty after the first hundred."""
-    return lambda body: toy(body) if toy.requests < 100 else (200, {})
+    """Replies are empty after the first twenty."""
+    return lambda body: toy(body) if toy.requests < 20 else (200, {})
 
 
 BROKEN = {
@@ -68,7 +68,7 @@ BROKEN = {
     "an error for every second request": every_second,
     "a refusal of every request": refusing,
     "wrong types": lambda toy: lambda body: (200, {"tokens": "x", "content": 5, "timings": [1]}),
-    "empty objects after 100 answers": silent_later,
+    "empty objects after 20 answers": silent_later,
 }
 """Completions of every server, made from those of a sound one."""
 

@@ -9,7 +9,7 @@ from tests.unit.tools.conformance.http_check.broken_servers import BROKEN, check
 CODES = {
     "an empty text": 2, "an empty object": 2, "a constant answer": 3, "a constant text": 3,
     "the answer to the previous request": 1, "a random answer": 1, "an error for every second request": 2,
-    "a refusal of every request": 1, "wrong types": 2, "empty objects after 100 answers": 2,
+    "a refusal of every request": 1, "wrong types": 2, "empty objects after 20 answers": 2,
 }  # fmt: skip
 
 
