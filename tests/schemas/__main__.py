@@ -84,9 +84,11 @@ SHOWN: Mapping[str, Any] = {
         "sections": [{"number": 1, "name": "noise", "state": "ok", "why": "", "histories": 1, "failed": 0,
                       "names": [""], "decisive": 1}],
         "properties": [
-            {"name": "branch", "section": "same", "sentence": "", "state": "ok", "checked": 1, "decisive": 1, "reused": 1,
+            {"name": "branch", "section": "same", "sentence": "", "state": "ok", "checked": 1,
+             "decisive": 1, "reused": 1,
              "why": "", "finding": None, "fault": "", "common": "", "like": ""},
-            {"name": "branch", "section": "same", "sentence": "", "state": "failed", "checked": 1, "decisive": 1, "reused": 1,
+            {"name": "branch", "section": "same", "sentence": "", "state": "failed", "checked": 1,
+             "decisive": 1, "reused": 1,
              "why": "", "fault": "", "common": "", "like": "",
              "finding": {"line": "A1/A", "request": 1, "expected": "", "got": "", "notes": [""],
                          "prompts": [[1]]}},
