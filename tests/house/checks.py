@@ -89,12 +89,13 @@ MAY_READ_FILES: dict[str, str] = {
     "tools.watch.relay_process": "opens pipes of this process",
     "tools.live.llama_server.export.scenario_file": "code of an exported program",
     "tools.live.llama_server.export.case_program": "code of an exported program",
+    "tools.watch.saved_bodies": "appends to the file that --save names",
 }
 
 # Code of exported programs: it prints, waits and reads settings there, and is never run here.
 EXPORTED = ("tools.live.llama_server.export.talk", "tools.live.llama_server.export.case_program")
 
-FILE_LINES, FILE_MEDIAN = 300, 130
+FILE_LINES, FILE_MEDIAN = 500, 130
 TABLE_LINES = 600
 TABLES = ("engines.llama_cpp.log_meanings",)
 """Modules that are tables of data."""

@@ -91,7 +91,7 @@ class Answered(NamedTuple):
 
 def checks(played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> Iterator[Check]:
     """Yield every check that the run of a history allows. ``known``: answers of other runs."""
-    answers = Answers(played, same, known)
+    answers = ColdAnswers(played, same, known)
     yield from _answers(played)
     yield from _steady(played, same, answers)
     seen: list[CompletedSequence] = []
@@ -110,7 +110,7 @@ def checks(played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> It
             yield from _limited(played, i, warm)
 
 
-class Answers:
+class ColdAnswers:
     """The cold answers of a run, which show whether a wrong answer would differ. ``known``: answers of other runs, used
     if the run has a single prompt."""
 
@@ -126,18 +126,18 @@ class Answers:
         return any(cold.refused or distinct(cold, one.reply, self.same) for one in others)
 
 
-def _differ(one: CacheRequest, two: CacheRequest) -> bool:
-    return (one.prompt, one.key) != (two.prompt, two.key)
+def _differ(left: CacheRequest, right: CacheRequest) -> bool:
+    return (left.prompt, left.key) != (right.prompt, right.key)
 
 
-def distinct(one: Reply, two: Reply, same: Same) -> bool:
+def distinct(left: Reply, right: Reply, same: Same) -> bool:
     """True if two answers differ in what both of them have: a longer answer may begin like a shorter one."""
-    a, b = one.fingerprint, two.fingerprint
-    if hasattr(a, "beginning") and type(a) is type(b):
-        return not agree(same, a.beginning(b), b.beginning(a))
-    if any(x != y for x, y in zip(one.tokens or (), two.tokens or (), strict=False)):
+    first, second = left.fingerprint, right.fingerprint
+    if hasattr(first, "beginning") and type(first) is type(second):
+        return not agree(same, first.beginning(second), second.beginning(first))
+    if any(token != other for token, other in zip(left.tokens or (), right.tokens or (), strict=False)):
         return True
-    return a is not None and b is not None and not agree(same, a, b)
+    return first is not None and second is not None and not agree(same, first, second)
 
 
 def reply_to(outcomes: Sequence[Outcome], number: int) -> Reply | None:
@@ -153,7 +153,7 @@ def _answers(played: HistoryRun) -> Iterator[Check]:
             yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
 
 
-def _steady(played: HistoryRun, same: Same, answers: Answers) -> Iterator[Check]:
+def _steady(played: HistoryRun, same: Same, answers: ColdAnswers) -> Iterator[Check]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
             yield Check("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
@@ -180,7 +180,7 @@ def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
 
 
 def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
-           same: Same, answers: Answers) -> Iterator[Check]:  # fmt: skip
+           same: Same, answers: ColdAnswers) -> Iterator[Check]:  # fmt: skip
     ask = played.asks[number]
     if ask.cancel_after is not None and None in (warm.tokens, cold.tokens) and not warm.refused:
         return                                       # the client saw no token, so there is nothing to compare
@@ -218,7 +218,7 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
 
 
 def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], same: Same,
-               answers: Answers) -> Iterator[Check]:  # fmt: skip
+               answers: ColdAnswers) -> Iterator[Check]:  # fmt: skip
     """Yield a check for each prompt that a group has several times. An answer that equals the cold run's counts as the
     cold run's, so that two small differences do not add up."""
     alike: dict[CacheRequest, list[tuple[int, Reply, Reply]]] = {}
