@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Iterator
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 ROOMY = 100            # columns from which tables use wider spacing
+NARROWEST = 12         # columns that a text needs at least, if it is that long
+UNLIMITED = 10_000     # columns in which no cell of a report wraps
+EMPTY = frozenset({"", "-", "·"})
+"""Cells without a value."""
 
 
 class Fitted:
@@ -27,9 +31,67 @@ def indented(text: str | Text, style: str = "", by: int = 2) -> Padding:
     return Padding(Text(text, style) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)
 
 
-def lean_table(width: int = 0) -> Table:
+class WholeTable(Table):
+    """Table without borders that cuts no cell.
+
+    Columns that are right-aligned or do not wrap are as wide as their widest cell. The texts of the others wrap. If
+    that leaves less than ``NARROWEST`` columns for such a text, each row becomes pairs of heading and value, on as many
+    lines as they need.
+    """
+
+    def __init__(
+        self, *headers: Column | str, padding: tuple[int, int] | tuple[int, int, int, int] = (0, 1),
+        show_header: bool = True, pad_edge: bool = True,
+    ) -> None:
+        super().__init__(*headers, box=None, padding=padding, show_header=show_header, pad_edge=pad_edge,
+                         header_style="dim")  # fmt: skip
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for column in self.columns:
+            column.no_wrap = column.no_wrap or column.justify == "right"
+        if self._needed(console, options) > options.max_width:
+            yield from self._pairs(console, options)
+        else:
+            yield from super().__rich_console__(console, options)
+
+    def _needed(self, console: Console, options: ConsoleOptions) -> int:
+        """Return the columns that the table needs at least."""
+        _, right, _, left = self.padding
+        return sum(self._least(column, console, options) + left + right for column in self.columns)
+
+    def _least(self, column: Column, console: Console, options: ConsoleOptions) -> int:
+        """Return the columns that the cells of a column need at least, without padding."""
+        roomy = options.update(max_width=UNLIMITED)
+        cells = [*([column.header] if self.show_header else []), *column.cells]
+        widest = max((console.measure(cell, options=roomy).maximum for cell in cells), default=0)
+        return widest if column.no_wrap else min(widest, NARROWEST)
+
+    def _pairs(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Yield the lines of each row: as many pairs of heading and value on a line as fit."""
+        for number, row in enumerate(self.rows):
+            cells = [list(column.cells)[number] for column in self.columns]
+            pairs = [_pair(column.header if self.show_header else "", cell)
+                     for column, cell in zip(self.columns, cells, strict=True) if str(cell) not in EMPTY]  # fmt: skip
+            lines: list[Text] = []
+            for pair in pairs:
+                if lines and lines[-1].cell_len + 2 + pair.cell_len <= options.max_width:
+                    lines[-1] = Text.assemble(lines[-1], "  ", pair)
+                else:
+                    lines.append(Text.assemble("  " if lines else "", pair))
+            style = row.style or ""
+            yield from (Text.assemble(line, style=style) for line in lines)
+
+
+def _pair(header: RenderableType, cell: RenderableType) -> Text:
+    """Return a heading and a value as a text that wraps nowhere but in the value."""
+    value = cell if isinstance(cell, Text) else Text(str(cell))
+    name = str(header)
+    return Text.assemble((f"{name} ", "dim"), value) if name else value
+
+
+def lean_table(width: int = 0) -> WholeTable:
     """Return a table without borders. Columns are 1 space apart, or 2 from a ``width`` of ``ROOMY`` columns on."""
-    return Table(box=None, padding=(0, 2 if width >= ROOMY else 1, 0, 0), header_style="dim", expand=False)
+    return WholeTable(padding=(0, 2 if width >= ROOMY else 1, 0, 0))
 
 
 def shortened(text: str, most: int) -> str:

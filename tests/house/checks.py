@@ -476,7 +476,28 @@ def _writes(modes: Sequence[ast.expr], call: ast.Call) -> bool:
     return any(isinstance(mode, str) and mode[:1] in ("w", "a", "x") and "+" not in mode for mode in found)
 
 
+TABLE_MAKERS: Mapping[str, str] = {
+    "base.layout": "defines the table that cuts no cell",
+    "picture.report_html": "turns a table into HTML",
+    "rulebook.options_report": "uses a grid without numbers",
+    "watch.report": "shows rows in place: their number is limited by the height of the terminal",
+}
+"""Modules that import rich's table, the part after ``tools``, with the reason of each."""
+
+
+def tables_that_cut(module: Module) -> list[str]:
+    """Imports of rich's table, which cuts numbers at narrow widths; reports use ``base.layout.WholeTable``."""
+    if module.name.removeprefix("tools.") in TABLE_MAKERS:
+        return []
+    return [
+        f"{module.name}:{node.lineno} imports rich's table: see WholeTable in base/layout.py"
+        for node in module.nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "rich.table"
+        and "Table" in [name.name for name in node.names]
+    ]
+
+
 CHECKS = (
     bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
-    outside_world, unsourced_rules, undocumented, unbounded_reads,
+    outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut,
 )  # fmt: skip

@@ -65,6 +65,7 @@ BAD = [
     (checks.unbounded_reads, "tools.search.merge", "found[file.resolve()] = file"),
     (checks.unbounded_reads, "tools.search.merge", "if folder.is_dir(): pass"),
     (checks.reports_that_play, "tools.run.why_report", "from cachesim.judging.judged_run import Run, run_judged"),
+    (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column, Table"),
 ]
 
 GOOD = [
@@ -94,6 +95,8 @@ GOOD = [
     (checks.unbounded_reads, "tools.search.merge", "x = reconstruction.open(number)"),
     (checks.outside_world, "cli.main", "import time"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK, at())\ndef f():\n    'Picks.'"),
+    (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column"),
+    (checks.tables_that_cut, "base.layout", "from rich.table import Column, Table"),
 ]
 
 

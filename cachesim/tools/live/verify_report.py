@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
+
+from cachesim.base.layout import WholeTable
 
 Data = dict[str, Any]
 EQUAL = {True: "right", False: "WRONG", None: "?"}
@@ -16,9 +17,9 @@ SAME = {True: ("same", "green"), False: ("DIFFERS", "bold red"), None: ("undecid
 def verify_report(data: Data) -> RenderableType:
     """Return a table of requests with the values of both sides, followed by the differences."""
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table = WholeTable()
     table.add_column("#", justify="right")
-    table.add_column("request", max_width=20, no_wrap=True, overflow="ellipsis")
+    table.add_column("request", overflow="fold")
     for name in ("reused", "evaluated", "answer", ""):
         table.add_column(name)
     for row in data["requests"]:

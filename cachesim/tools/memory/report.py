@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from cachesim.base.layout import WholeTable
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
@@ -98,8 +98,8 @@ def _answer(data: Data) -> Text:
     return Text(f"{_gib(total)} at most, {beside}: {verdict} {_gib(room)}", "bold" if data["fits"] else "bold red")
 
 
-def _table(parts: list[Data]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+def _table(parts: list[Data]) -> WholeTable:
+    table = WholeTable(padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("part")
     for name in ("number", "bytes each", "MiB"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from cachesim.base.layout import WholeTable
 from cachesim.replay.recorded_answers import fields_not_compared
 from cachesim.replay.replay_result import ReplayResult
 
@@ -52,7 +52,7 @@ def replay_report(traces: Sequence[Data]) -> RenderableType:
 
 def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], str]) -> RenderableType:
     """Return a table with a row per group of traces, the first differences, and a closing line."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table = WholeTable(padding=(0, 1, 0, 0))
     table.add_column(title, no_wrap=True)
     for name in ("files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line
+from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 
 Data = dict[str, Any]
@@ -92,9 +92,9 @@ def _escaped(text: str) -> str:
     return printable_line(text).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def _table(data: Data, everything: bool) -> Table:
+def _table(data: Data, everything: bool) -> WholeTable:
     """Return the table of requests; -v shows all."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable()
     rows = data["requests"] if everything else data["requests"][:SHOWN]
     numbers = [[
         str(row["request"]), str(row["conversation"]), f"{row['tokens']:,}", f"{row['reusable']:,}",
@@ -102,9 +102,9 @@ def _table(data: Data, everything: bool) -> Table:
     ] for row in rows]  # fmt: skip
     heads = HEADS if data["simulation"]["played"] else HEADS[:-1]
     numbers = [cells[: len(heads)] for cells in numbers]
-    for name, *column in zip(heads, *numbers, strict=True):
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *column))))
-    table.add_column("compared with the previous request", overflow="ellipsis", no_wrap=True)
+    for name in heads:
+        table.add_column(name, justify="right")
+    table.add_column("compared with the previous request", overflow="fold")
     for row, cells in zip(rows, numbers, strict=True):
         where = f" ({row['path']})" if row["path"] else ""
         table.add_row(*cells, Text(f"{row['cause']}{where}"), style="red" if row["again"] else "")

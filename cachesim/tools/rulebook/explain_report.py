@@ -9,10 +9,11 @@ from typing import Any, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
 from cachesim.base.errors import counted
+from cachesim.base.layout import WholeTable
 
 Data = dict[str, Any]
 
@@ -47,7 +48,7 @@ def log_report(data: Data) -> RenderableType:
 
 
 def _body(data: Data) -> RenderableType:
-    table = Table(Column(style="dim", no_wrap=True), Column(), box=None, padding=(0, 1), show_header=False)
+    table = WholeTable(Column(style="dim", no_wrap=True), Column(), show_header=False)
     here = [f"{name} {data[name]}" for name in ("slot", "task") if data[name] is not None]
     here += [f"{name} = {value}" for name, value in data["numbers"].items()]
     verdict = [data["verdict"]] if data["verdict"] else []
@@ -104,7 +105,7 @@ def _search(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         if not rows:
             continue
         first = Column("log lines") if name == "lines" else Column(name, no_wrap=True)
-        table = Table(first, "", box=None, padding=(0, 1), header_style="dim")
+        table = WholeTable(first, "")
         for row in rows[:MOST]:
             table.add_row(Text(row[key], "bold"), Text(row[description]))
         yield table

@@ -7,9 +7,10 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
+from cachesim.base.layout import WholeTable
 from cachesim.engines import registry
 from cachesim.engines.build_names import main_branch
 from cachesim.engines.capabilities import Flag
@@ -155,7 +156,7 @@ def _body(rule: Callable[..., Any]) -> str:
 def rule_report(data: Mapping[str, Any]) -> RenderableType:
     """Return the report of a rule."""
     columns = Column(style="dim", no_wrap=True), Column(overflow="fold")
-    table = Table(*columns, box=None, padding=(0, 1), show_header=False)
+    table = WholeTable(*columns, show_header=False)
     for name, text in _rows(data):
         table.add_row(name, Text(text))
     return Group(
@@ -192,7 +193,7 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return a list of rules with the first sentence of each description."""
-    table = Table(Column("rule", no_wrap=True), "decides", box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable(Column("rule", no_wrap=True), "decides")
     for data in found:
         table.add_row(Text(data["rule"], "bold"), Text(first_sentence(data["decides"])))
     return table
@@ -211,7 +212,7 @@ def list_report(
     """Return a table of all profiles, ``@latest`` names first. ``notes`` are added to the sources; ``spans``: builds
     and dates during which each profile was in force."""
     columns = [Column(name, no_wrap=name != "source", overflow="fold") for name in ("profile", "in force", "source")]
-    table = Table(*columns, box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable(*columns)
     for name, profile in latest.items():
         table.add_row(Text(name, "cyan"), profiles[profile].build, f"= {profile}, the newest recorded; the default")
     for name, rules in profiles.items():
@@ -225,7 +226,7 @@ def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> Rend
     """Return a table of the fields that differ between two profiles. ``rows``: (field, value in a, value in b)."""
     if not rows:
         return Text("no differences")
-    table = Table("field", a, b, box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable("field", a, b)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

@@ -6,11 +6,10 @@ from collections import Counter
 from typing import Any, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import Fitted, indented, lean_table
+from cachesim.base.layout import Fitted, WholeTable, indented, lean_table
 from cachesim.tools.run.diff_report import percent
 
 Data = dict[str, Any]
@@ -77,7 +76,7 @@ def diff_table(data: Data) -> RenderableType:
     return Group(head, *parts, _sums(sums))
 
 
-def _table_diff_table(files: Sequence[Data], width: int) -> Table:
+def _table_diff_table(files: Sequence[Data], width: int) -> WholeTable:
     table = lean_table(width)
     table.add_column("scenario", overflow="fold")
     for name in ("requests", "newly wrong", "fixed", "evaluated"):

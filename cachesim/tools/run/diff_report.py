@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Collection, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import Fitted, indented, lean_table, shortened
+from cachesim.base.layout import Fitted, WholeTable, indented, lean_table, shortened
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
@@ -183,7 +182,7 @@ def _uncounted(pairs: Sequence[tuple[Data, Data]]) -> Iterator[RenderableType]:
         yield Text(f"uncounted memory after request {x['i']}: {x['uncounted']:,} -> {y['uncounted']:,} bytes")
 
 
-def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> Table:
+def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> WholeTable:
     table = lean_table(width)
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)

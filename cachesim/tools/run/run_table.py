@@ -9,11 +9,10 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
+from cachesim.base.layout import ROOMY, Fitted, WholeTable, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
@@ -72,7 +71,7 @@ def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
 def failure_block(data: Data) -> RenderableType:
     """Return the explanation of a failure: Let, Then, Hence, the source of the decisive rule, and the command that
     reproduces it, unwrapped for copying. ``data``: from ``failure_data``."""
-    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table = WholeTable(padding=(0, 1, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for word, text, style in _rows(data):
@@ -177,7 +176,7 @@ def _legend(keeps: str, pool: bool) -> RenderableType:
     return Text(f"{way}, evaluated now", "dim")
 
 
-def _table(requests: Sequence[Data], width: int) -> Table:
+def _table(requests: Sequence[Data], width: int) -> WholeTable:
     plain = all(one["verdict"] == "OK" for one in requests)
     table = lean_table(width)
     table.add_column("#", justify="right")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 from typing import Any, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from cachesim.base.layout import WholeTable
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
 
@@ -40,7 +40,7 @@ def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
     parts: list[RenderableType] = []
     for name, group in grouped(scenarios).items():
         parts.append(Text.assemble((name, "bold cyan"), f"  {SYMPTOMS[name].text}" if name else ""))
-        table = Table(box=None, padding=(0, 1), show_header=False)
+        table = WholeTable(show_header=False)
         table.add_column(no_wrap=True, min_width=wide)
         table.add_column()
         for scenario in group:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import indented
+from cachesim.base.layout import WholeTable, indented
 from cachesim.engines.rule import Role
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
@@ -56,7 +55,7 @@ def _unused(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
-    table = Table(box=None, padding=(0, 1), show_header=False)
+    table = WholeTable(show_header=False)
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
     made = True                       # if checkpoints are disabled, decisions about each checkpoint are hidden
@@ -94,9 +93,9 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
     return Group(line, indented(f"at most {data['held']} reusable{right}; {data['best']} evaluated before", "dim"))
 
 
-def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:
+def _ranges(reasons: Sequence[dict[str, Any]]) -> WholeTable:
     """Return a table with a row for every range of evaluated tokens: positions and reason."""
-    table = Table(box=None, padding=(0, 1), show_header=False)
+    table = WholeTable(show_header=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
     for entry in reasons:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import indented
+from cachesim.base.layout import WholeTable, indented
 from cachesim.tools.run.run_table import as_typed, block_of_case
 
 Data = dict[str, Any]
@@ -101,7 +100,7 @@ def _change(mine: int, theirs: int) -> str:
     return f"{mine} (other: {theirs}{share})"
 
 
-def _mended(found: list[Data]) -> Table:
+def _mended(found: list[Data]) -> WholeTable:
     table = _numbered("times")
     table.add_column("property", no_wrap=True)
     table.add_column("rule", overflow="fold")
@@ -110,7 +109,7 @@ def _mended(found: list[Data]) -> Table:
     return table
 
 
-def _table(groups: list[tuple[str, list[Data]]]) -> Table:
+def _table(groups: list[tuple[str, list[Data]]]) -> WholeTable:
     table = _numbered("times", "failures")
     table.add_column("cause", overflow="fold")
     for i, (what, members) in enumerate(groups, 1):
@@ -119,9 +118,9 @@ def _table(groups: list[tuple[str, list[Data]]]) -> Table:
     return table
 
 
-def _numbered(*counts: str) -> Table:
+def _numbered(*counts: str) -> WholeTable:
     """Return a table without borders whose first columns are a number and these counts."""
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    table = WholeTable()
     for name in ("#", *counts):
         table.add_column(name, justify="right", no_wrap=name == "tokens")
     return table
@@ -164,7 +163,7 @@ def _verdict(data: Data) -> Text:
     return Text(text + (f"; no single change cures {left}" if left else ""), "bold yellow" if left else "bold green")
 
 
-def _changes(found: list[Data]) -> Table:
+def _changes(found: list[Data]) -> WholeTable:
     table = _numbered("cures", "tokens", "breaks")
     table.add_column("change", overflow="fold")
     for i, one in enumerate(found, 1):

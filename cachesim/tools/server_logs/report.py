@@ -7,11 +7,11 @@ from typing import Any, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
+from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.log_contents import contents_report
@@ -140,9 +140,9 @@ def _numbers(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in fields.items())
 
 
-def _table(data: Data) -> Table:
+def _table(data: Data) -> WholeTable:
     """Return the table of simulated requests."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable()
     for name in ("#", "slot", "prompt", "common", "evaluated", "reused", "simulated"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("from the log")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import printable_line
+from cachesim.base.layout import WholeTable
 from cachesim.tools.server_logs.statements import TOTAL
 
 Said = Mapping[str, Any]
@@ -146,7 +146,7 @@ def _few(numbers: Sequence[int]) -> str:
     return f"line {', '.join(map(str, numbers[:FEW]))}{', ...' if len(numbers) > FEW else ''}"
 
 
-def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text | Table]:
+def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text | WholeTable]:
     """Yield what follows from the log: a table of requests, and facts about the server; with -v every statement."""
     found = [said for said in statements if said["kind"] == "follows"]
     if everything:
@@ -167,9 +167,9 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
         yield _table(requests)
 
 
-def _table(requests: Sequence[ShownRequest]) -> Table:
+def _table(requests: Sequence[ShownRequest]) -> WholeTable:
     """Return the table of the requests that lost most, in the order of the log."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table = WholeTable()
     columns = [name for name in COLUMNS if any(name in one.numbers for one in requests)]
     table.add_column("request", no_wrap=True)
     for name in columns:

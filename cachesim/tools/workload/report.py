@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from cachesim.base.layout import WholeTable
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.reproduce_command import settings
 
@@ -57,8 +57,8 @@ def _header(first: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text(f"scale {n}: {n} recorded tokens are simulated as 1 and counted as {n}", "dim")
 
 
-def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+def _table(totals: Sequence[Mapping[str, Any]]) -> WholeTable:
+    table = WholeTable(padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("rule set", no_wrap=True)
     for name in ("evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"):
         table.add_column(name, justify="right", no_wrap=True)

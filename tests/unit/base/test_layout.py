@@ -1,0 +1,68 @@
+"""Tables print every cell whole at every width."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from cachesim.base.layout import WholeTable
+
+counts = st.integers(0, 10**12).map(lambda number: f"{number:,}")
+ranges = st.tuples(counts, counts).map("-".join)
+numbers = st.lists(st.one_of(counts, ranges, st.just("-")), min_size=1, max_size=9)
+
+
+def printed(table: WholeTable, width: int) -> str:
+    """Return the output of a console of this width, which is not a terminal."""
+    console = Console(width=width, file=io.StringIO(), force_terminal=False, highlight=False)
+    console.print(table)
+    return console.file.getvalue()
+
+
+def number_table(rows: list[list[str]], text: str = "") -> WholeTable:
+    """Return a table of a text column and one column for each number."""
+    table = WholeTable()
+    table.add_column("request")
+    for place in range(max(map(len, rows))):
+        table.add_column(f"count {place}", justify="right")
+    for row in rows:
+        table.add_row(Text(text or "slot 0, task 4"), *row)
+    return table
+
+
+@given(rows=st.lists(numbers, min_size=1, max_size=4), width=st.integers(30, 130))
+def test_every_number_is_printed_whole(rows, width):
+    length = max(map(len, rows))
+    output = printed(number_table([[*row, *["-"] * (length - len(row))] for row in rows]), width)
+    words = re.split(r"\s+", output)
+    assert [cell for row in rows for cell in row if cell != "-" and cell not in words] == []
+    assert "…" not in output
+    assert max(map(len, output.splitlines())) <= max(width, 2 + len("count 0 ") + 31)
+
+
+def test_a_table_that_fits_has_a_line_for_each_row():
+    output = printed(number_table([["1,234", "5"], ["6", "7,890"]]), 80)
+    assert [line.split() for line in output.splitlines()] == [
+        ["request", "count", "0", "count", "1"], ["slot", "0,", "task", "4", "1,234", "5"],
+        ["slot", "0,", "task", "4", "6", "7,890"],
+    ]  # fmt: skip
+
+
+def test_a_table_that_does_not_fit_has_pairs_of_heading_and_value():
+    row = ["5,650", "4,546-4,553", "4,546-4,553", "4,548", "1,102", "-", "5,689"]
+    assert printed(number_table([row]), 50).splitlines() == [
+        "request slot 0, task 4  count 0 5,650",
+        "  count 1 4,546-4,553  count 2 4,546-4,553",
+        "  count 3 4,548  count 4 1,102  count 6 5,689",
+    ]
+
+
+def test_texts_wrap_before_numbers_move():
+    output = printed(number_table([["1,000,000"]], "a long name of a request that needs two lines"), 40)
+    assert len(output.splitlines()) > 2
+    assert "1,000,000" in output.splitlines()[1]
