@@ -28,7 +28,7 @@ SMALLEST = {
     "check": "ARGS=tests/unit/cli/test_names.py WORKERS=1",
     "oldest": "ARGS=--collect-only",
     "matrix": "ARGS=tests/unit/cli/test_names.py",
-    "bench": "ARGS=exact",
+    "bench": "ARGS=start-up",
     "meta": "ARGS='-k transcripts' JOBS=1",
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",

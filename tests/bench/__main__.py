@@ -1,46 +1,123 @@
-"""Table of all benchmarks against their aims: each in a separate process, median of five runs on a single core."""
+"""``python -m tests.bench [--against COMMIT] [--record ISSUE] [WORD ...]``: the rows whose names contain a word, or all.
+
+With ``--against`` every row runs here and there in turn. Without it the table has the figures of this checkout. Exit
+code 2 with one line if the comparison cannot be made.
+"""
 
 from __future__ import annotations
 
-import os
+import argparse
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Iterator, Mapping, Sequence
 
-from tests.bench.cases import CASES
+from tests.bench import checkout, inputs, table
+from tests.bench.measure import Measured, Side, environment, measure
+from tests.bench.rows import ROWS, Row
+from tests.bench.spellings import NoCounterpart
+from tests.shared import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-def measure(name: str) -> float | None:
-    """Run a benchmark in a fresh process. Return None if it cannot be measured here (no recorded traces)."""
-    command = [sys.executable, "-m", "tests.bench.cases", name]
-    out = subprocess.run(command, cwd=ROOT, env={**os.environ, **ONE_CORE}, capture_output=True, text=True, check=True)
-    word = out.stdout.strip()
-    return None if word == "absent" else float(word)
+PAIRS = ((1.5, 5), (6.0, 3), (15.0, 2))
+"""Up to so many CPU seconds of the first run -> number of pairs; 1 above."""
+Places = Mapping[str, str]
 
 
-def main(wanted: list[str]) -> None:
-    """Run and print the benchmarks whose names begin with an argument; without arguments all."""
-    print(f"{'case':44} {'measured':>12} {'aim':>12}  unit")
-    for name, case in CASES.items():
-        if wanted and not any(name.startswith(word) for word in wanted):
-            continue
-        found = [measure(name) for _ in range(case.runs)]
-        values = [value for value in found if value is not None]
-        if not values:
-            print(f"{name:44} {'absent':>12} {case.aim:>12,g}  {case.unit} (../shared/traces is not there)")
-            continue
-        value = median(values)
-        good = value >= case.aim if case.more else value <= case.aim
-        print(f"{name:44} {value:>12,.4g} {case.aim:>12,g}  {case.unit}{'' if good else '   MISSED'}", flush=True)
+def pairs_of(first: Measured, most: int) -> int:
+    """Return the number of pairs for a row."""
+    if first.end:
+        return 1
+    return min(most, next((pairs for seconds, pairs in PAIRS if first.seconds <= seconds), 1))
+
+
+def compare(row: Row, ours: Side, theirs: Side | None, places: Places, most: int) -> table.Comparison:
+    """Measure a row on both sides in turn. A row that does not end on a side is replaced by its smaller one."""
+    here, there = [measure(row, ours, places)], list[Measured]()
+    pairs = pairs_of(here[0], most)
+    for number in range(pairs):
+        if number:
+            here.append(measure(row, ours, places))
+        if theirs is not None and not here[-1].end:
+            try:
+                there.append(measure(row, theirs, places))
+            except NoCounterpart:
+                return table.Comparison(row.name, here, note=f"{table.ABSENT} in {theirs.name}")
+        if any(side and side[-1].end for side in (here, there)):
+            if row.instead is not None:
+                return compare(row.instead, ours, theirs, places, most)
+            break
+    return table.Comparison(row.name, here, there)
+
+
+def compile_package(side: Side) -> None:
+    """Compile the package, so that the first run of a side is like the others."""
+    side.folder.mkdir()
+    words = [str(side.python), "-m", "compileall", "-q", "cachesim"]
+    subprocess.run(words, cwd=side.root, env=environment(side), stdout=subprocess.DEVNULL, check=False)
+
+
+def chosen(words: Sequence[str]) -> list[Row]:
+    """Return the rows whose names contain one of the words; all without words."""
+    return [row for row in ROWS if not words or any(word in row.name for word in words)]
+
+
+def measure_rows(rows: Sequence[Row], ours: Side, theirs: Side | None, most: int) -> Iterator[table.Comparison]:
+    """Yield the comparison of each row; progress goes to stderr."""
+    places = inputs.places(ours.folder)
+    for number, row in enumerate(rows, 1):
+        print(f"{number} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
+        yield compare(row, ours, theirs, places, most)
+
+
+def bench(args: argparse.Namespace, root: Path = ROOT) -> int:
+    """Measure and print. Raise Unusable if the other commit cannot be measured."""
+    rows = chosen(args.rows)
+    if not rows:
+        raise checkout.Unusable(f"no row contains {' or '.join(args.rows)}: {', '.join(row.name for row in ROWS)}")
+    if args.record and not args.against:
+        raise checkout.Unusable("--record needs --against COMMIT")
+    with ExitStack() as stack:
+        theirs = None
+        if args.against:
+            checkout.require_clean(root)
+            commit = checkout.find_commit(root, args.against)
+            tree, python = stack.enter_context(checkout.other_commit(root, commit))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachesim-bench-")))
+        ours = Side("this commit", root, Path(sys.executable), folder / "ours")
+        compile_package(ours)
+        if args.against:
+            theirs = Side(args.against, tree, python, folder / "theirs")
+            compile_package(theirs)
+        print(table.header(args.against), flush=True)
+        done = []
+        for row in measure_rows(rows, ours, theirs, args.pairs):
+            done.append(row)
+            print(table.line(row, bool(args.against)), flush=True)
+            if args.record:
+                label = f"{args.record} / {args.against}"
+                table.record(table.RESULTS, label, done, [row.name for row in ROWS])
+        print(*table.summary(done, args.against), sep="\n")
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the bench; return the exit code."""
+    parser = argparse.ArgumentParser(prog="tests.bench")
+    parser.add_argument("rows", nargs="*", metavar="WORD", help="rows whose names contain the word (default: all)")
+    parser.add_argument("--against", default="", metavar="COMMIT", help="commit to compare with")
+    parser.add_argument("--record", default="", metavar="ISSUE", help="write the ratios into results.md under this name")
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="most pairs of a row (default 5)")
+    try:
+        return bench(parser.parse_args(argv))
+    except checkout.Unusable as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
-    if not sys.argv[1:]:
-        for part in ("growth", "ratios"):
-            print(flush=True)
-            subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], cwd=ROOT, env={**os.environ, **ONE_CORE})
+    sys.exit(main(sys.argv[1:]))
