@@ -1,4 +1,4 @@
-"""``python -m tests.bench [--against COMMIT] [--record ISSUE] [WORD ...]``: the rows whose names contain a word, or all.
+"""``python -m tests.bench [--against COMMIT] [--record ISSUE] [WORD ...]``: rows whose names contain a word, or all.
 
 With ``--against`` every row runs here and there in turn. Without it the table has the figures of this checkout. Exit
 code 2 with one line if the comparison cannot be made.
@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench")
     parser.add_argument("rows", nargs="*", metavar="WORD", help="rows whose names contain the word (default: all)")
     parser.add_argument("--against", default="", metavar="COMMIT", help="commit to compare with")
-    parser.add_argument("--record", default="", metavar="ISSUE", help="write the ratios into results.md under this name")
+    parser.add_argument("--record", default="", metavar="ISSUE", help="issue whose ratios results.md gets")
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="most pairs of a row (default 5)")
     try:
         return bench(parser.parse_args(argv))

@@ -14,6 +14,7 @@ from typing import Any, Iterator, Sequence
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CONSTRAINED = ("numpy", "rich")      # both environments have the same versions of these
+RESULTS = "tests/bench/results.md"
 GRACE = 20                           # seconds in which an interrupted program may clean up
 
 
@@ -47,8 +48,8 @@ def find_commit(root: Path, commit: str) -> str:
 
 
 def require_clean(root: Path) -> None:
-    """Raise Unusable if a file under version control has changes that are not committed."""
-    _, text = output(["git", "status", "--porcelain", "--untracked-files=no"], root)
+    """Raise Unusable if a file under version control, other than the results, has changes that are not committed."""
+    _, text = output(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", f":(exclude){RESULTS}"], root)
     if text:
         changed = text.splitlines()[0][3:]
         raise Unusable(f"uncommitted changes, such as {changed}: commit or stash them first")

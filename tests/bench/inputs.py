@@ -43,27 +43,27 @@ def bodies(n: int) -> str:
 
 def llama_log() -> str:
     """Return a log of llama.cpp: turns of a conversation whose end is edited, on a model with recurrent layers."""
-    lines, held, task = [], 0, 0
-    for turn in range(6):
-        kept = max(0, held - 40)
-        total = 3000 + 900 * turn
-        head = f"id  0 | task {task} |"
+    lines = list[str]()
+    held = restored = 0
+    for turn in range(4):
+        head, total = f"id  0 | task {70 * turn} |", 3000 + 900 * turn
         lines.append(f"slot update_slots: {head} new prompt, n_ctx_slot = 32768, n_keep = 0, task.n_tokens = {total}")
+        start = restored
         if held:
-            lines.append(f"slot update_slots: {head} n_past = {kept}, slot.prompt.tokens.size() = {held}, seq_id = 0, "
-                         f"pos_min = {held - 1}, n_swa = 0")  # fmt: skip
-            lines.append(f"slot update_slots: {head} restored context checkpoint (pos_min = {restored - 1}, pos_max = "
-                         f"{restored - 1}, n_tokens = {restored}, n_past = {restored}, size = 150.019 MiB)")  # fmt: skip
-        start = restored if held else 0
-        restored = total - 512
-        lines.append(f"slot create_check: {head} created context checkpoint {turn + 1} of 32 (pos_min = {restored - 1}, "
-                     f"pos_max = {restored - 1}, n_tokens = {restored}, size = 150.019 MiB)")  # fmt: skip
+            lines.append(f"slot update_slots: {head} n_past = {held - 40}, slot.prompt.tokens.size() = {held}, "
+                         f"seq_id = 0, pos_min = {held - 1}, n_swa = 0")  # fmt: skip
+            lines.append(f"slot update_slots: {head} restored context checkpoint ({_state(start)})")
+        restored, held = total - 512, total + 59
+        lines.append(f"slot create_check: {head} created context checkpoint {turn + 1} of 32 ({_state(restored)})")
         lines.append(f"slot print_timing: {head} prompt eval time = {total}.00 ms / {total - start} tokens")
         lines.append(f"slot print_timing: {head}        eval time = 900.00 ms /    60 tokens")
-        held = total + 59
         lines.append(f"slot      release: {head} stop processing: n_tokens = {held}, truncated = 0")
-        task += 70
     return "\n".join(lines) + "\n"
+
+
+def _state(n: int) -> str:
+    """Return a checkpoint of n tokens as the log describes it."""
+    return f"pos_min = {n - 1}, pos_max = {n - 1}, n_tokens = {n}, size = 150.019 MiB"
 
 
 def ik_log() -> str:

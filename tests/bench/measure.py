@@ -63,7 +63,8 @@ def measure(row: Row, side: Side, places: Mapping[str, str]) -> Measured:
 def environment(side: Side) -> dict[str, str]:
     """Return the environment of a measured process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COLUMNS"))}
-    return {**kept, **ONE_CORE, "PYTHONHASHSEED": "0", "COLUMNS": "80", "PYTHONPYCACHEPREFIX": str(side.folder / "byte-code")}
+    byte_code = {"PYTHONPYCACHEPREFIX": str(side.folder / "byte-code")}
+    return {**kept, **ONE_CORE, **byte_code, "PYTHONHASHSEED": "0", "COLUMNS": "80"}
 
 
 def run(words: list[str], side: Side, codes: tuple[int, ...], limit: int) -> Measured:

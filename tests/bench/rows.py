@@ -33,7 +33,8 @@ def _long_request(name: str, profile: str, words: Words, needs: Sign | None = No
 
     def row(tokens: int) -> Row:
         command = ("{line}", f"A{tokens}", "-p", profile, "--provenance", "{many-tokens}", *words)
-        return Row(f"{tokens:,} tokens, {name}", command, needs=needs, instead=row(100_000) if tokens > 100_000 else None)
+        smaller = row(100_000) if tokens > 100_000 else None
+        return Row(f"{tokens:,} tokens, {name}", command, needs=needs, instead=smaller)
 
     return row(1_000_000)
 
@@ -52,14 +53,14 @@ def _driver(name: str, driver: str, size: int, needs: Sign | None = None) -> Row
 
 
 _CASE = ("{scenario}", "-p", "llama_cpp@b11549")
-_SETUP = ("--model", "qwen3-next", "--memory", "64GiB", "--clients", "1")
+_SETUP = ("--model", "llama-3", "--memory", "16GiB", "--clients", "1")
+_SGLANG_SLOTS = ("--set", "max_total_tokens=1100000", "--set", "max_mamba_cache_size=1000")
 ROWS = (
     Row("start-up", ("--version",)),
     Row("run of a scenario", ("run", *_CASE), codes=FOUND),
     Row("why", ("why", "{scenario}", "2", "-p", "llama_cpp@b11549"), codes=FOUND),
     Row("bisect", ("bisect", "{scenario}"), codes=FOUND),
     Row("advise of a log", ("{advise-log}",), codes=FOUND),
-    Row("advise --for agents", ("advise", "--for", "agents", *_SETUP), needs=AGENTS),
     Row("a picture", ("run", *_CASE, "--html", "{out}/page.html"), codes=FOUND),
     _driver("1,000 judged requests", "judge_short", 1000),
     _driver("4,000 judged requests", "judge_short", 4000),
@@ -86,8 +87,8 @@ ROWS = (
     _long_request("ik_llama", "ik_llama@2491", ("--set", "ctx_size=1048576")),
     _long_request("mlx-lm", "mlx_lm@0.32.2", ()),
     _long_request("vLLM", "vllm@0.33.0", ("--set", "num_gpu_blocks=70000"), VLLM),
-    _long_request("SGLang", "sglang@0.5.23", ("--set", "max_total_tokens=1100000", "--set", "max_mamba_cache_size=1000"),
-                  SGLANG),
+    _long_request("SGLang", "sglang@0.5.23", _SGLANG_SLOTS, SGLANG),
+    Row("advise --for agents", ("advise", "--for", "agents", *_SETUP), needs=AGENTS),
     _driver("answer of 16,000 tokens", "judge_answer", 16_000),
     _driver("60 requests of 100,000", "judge_session", 60),
     _driver("exact prompt of 16,000", "prefill_exactly", 16_000),

@@ -11,8 +11,14 @@ from tests.bench.measure import Measured
 
 RESULTS = Path(__file__).with_name("results.md")
 WORSE = 1.05                  # ratio above which a row is called slower or larger
-ABSENT = "absent"
+ABSENT, UNCOMPARED = "absent", "not compared"
 TITLE = "# Results of `make bench AGAINST=COMMIT`"
+
+ABOUT = (
+    "Ratios of this commit to the other: CPU time as median (lowest-highest), and peak memory. A column names the",
+    "issue whose last commit was measured, and the other commit. Written by `make bench AGAINST=COMMIT` with",
+    "`ARGS='--record \"issue N\"'`.",
+)
 
 
 class Comparison(NamedTuple):
@@ -39,7 +45,7 @@ class Comparison(NamedTuple):
     def end(self) -> str:
         """Return why figures are missing, "" if both sides have theirs."""
         ends = [side.end for side in (*self.ours, *self.theirs) if side.end]
-        return self.note or (ends[0] if ends else "" if self.theirs else "not compared")
+        return self.note or (ends[0] if ends else "" if self.theirs else UNCOMPARED)
 
     @property
     def mark(self) -> str:
@@ -93,10 +99,11 @@ def summary(rows: Sequence[Comparison], other: str) -> list[str]:
     """Return lines that name the rows that are slower, larger or without figures."""
     slower = [f"{row.name} ({median(row.ratios):.2f})" for row in rows if row.ratios and median(row.ratios) > WORSE]
     larger = [f"{row.name} ({row.memory:.2f})" for row in rows if row.memory > WORSE]
-    named = [f"{row.name}: {row.end}" for row in rows if row.end != "not compared" and (row.end)]
+    named = [f"{row.name}: {row.end}" for row in rows if row.end not in ("", UNCOMPARED)]
     lines = []
     if other:
-        lines += [f"slower than {other}: {', '.join(slower) or 'none'}", f"larger than {other}: {', '.join(larger) or 'none'}"]
+        lines.append(f"slower than {other}: {', '.join(slower) or 'none'}")
+        lines.append(f"larger than {other}: {', '.join(larger) or 'none'}")
     return lines + named
 
 
@@ -115,9 +122,9 @@ def record(file: Path, label: str, rows: Sequence[Comparison], order: Sequence[s
     for row in rows:
         known.setdefault(row.name, {})[label] = cells(row)
     names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
-    text = [TITLE, "", "Ratios, this commit to the other: median of CPU time (lowest-highest), and peak memory. Columns name the issue whose",
-            "last commit was measured, and the other commit. Written by `make bench AGAINST=COMMIT ARGS='--record \"issue N\"'`.", "",
-            "| row |" + "".join(f" {one}: CPU | MiB |" for one in labels), "|---" * (1 + 2 * len(labels)) + "|"]  # fmt: skip
+    text = [TITLE, "", *ABOUT, ""]
+    text.append("| row |" + "".join(f" {label}: CPU | MiB |" for label in labels))
+    text.append("|---" * (1 + 2 * len(labels)) + "|")
     for name in names:
         pairs = [known[name].get(one, ("", "")) for one in labels]
         text.append(f"| {name} |" + "".join(f" {cpu} | {mib} |" for cpu, mib in pairs))
