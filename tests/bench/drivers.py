@@ -115,7 +115,7 @@ def judge_sglang(modules: Modules, size: int) -> None:
 
 def judge_vllm_prompt(modules: Modules, size: int) -> None:
     """Judge a long prompt on vLLM."""
-    run_judged(modules, VLLM, Asked(modules).prompt(size), {"num_gpu_blocks": 2 + size // 8}, "A")
+    run_judged(modules, VLLM, Asked(modules).prompt(size), {"num_gpu_blocks": 100 + size // 8}, "GGGA")
 
 
 def judge_sglang_prompt(modules: Modules, size: int) -> None:
