@@ -31,7 +31,8 @@ def repository(tmp_path):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text("import sys\nsys.exit(0 if '--version' in sys.argv else 2)\n")
-    (root / "pyproject.toml").write_text("[build-system]\nrequires = []\nbuild-backend = 'absent'\nbackend-path = ['.']\n")
+    build = "[build-system]\nrequires = []\nbuild-backend = 'absent'\nbackend-path = ['.']\n"
+    (root / "pyproject.toml").write_text(build)
     git(root, "init", "--quiet")
     git(root, "add", "-A")
     git(root, "commit", "--quiet", "-m", "Begin")
@@ -66,7 +67,8 @@ def test_an_option_is_not_taken_for_a_commit(repository):
 def test_changes_that_are_not_committed_are_one_line_with_exit_code_2(repository):
     (repository / "cachesim" / "__init__.py").write_text("x = 1\n")
     code, lines = ended(repository, "--against", "HEAD")
-    assert code == 2 and lines == ["bench: uncommitted changes, such as cachesim/__init__.py: commit or stash them first"]
+    changes = "bench: uncommitted changes, such as cachesim/__init__.py: commit or stash them first"
+    assert (code, lines) == (2, [changes])
 
 
 def test_untracked_files_and_results_may_differ(repository):
@@ -85,9 +87,9 @@ def test_a_commit_that_does_not_install_leaves_nothing(repository, tmp_path, mon
     folder.mkdir()
     monkeypatch.setattr(checkout, "mkdtemp", lambda prefix: str(_made(folder / prefix)))
     monkeypatch.setattr(checkout, "install", _broken)
-    with pytest.raises(checkout.Unusable, match="does not install: error: broken"):
-        with checkout.other_commit(repository, "HEAD"):
-            raise AssertionError
+    broken = pytest.raises(checkout.Unusable, match="does not install: error: broken")
+    with broken, checkout.other_commit(repository, "HEAD"):
+        raise AssertionError
     assert [*folder.iterdir()] == [] and len(git(repository, "worktree", "list").splitlines()) == 1
 
 
