@@ -78,7 +78,7 @@ def bench(args: argparse.Namespace, root: Path = ROOT) -> int:
         raise checkout.Unusable(f"no row contains {' or '.join(args.rows)}: {', '.join(row.name for row in ROWS)}")
     if args.record and not args.against:
         raise checkout.Unusable("--record needs --against COMMIT")
-    with ExitStack() as stack:
+    with checkout.signals_raised(), ExitStack() as stack:
         theirs = None
         if args.against:
             checkout.require_clean(root)

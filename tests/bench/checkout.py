@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Iterator, Sequence
+from typing import Iterator, Sequence
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CONSTRAINED = ("numpy", "rich")      # both environments have the same versions of these
@@ -56,10 +56,19 @@ def require_clean(root: Path) -> None:
 
 
 @contextmanager
-def other_commit(root: Path, commit: str) -> Iterator[tuple[Path, Path]]:
-    """Yield the tree of a commit and the Python of its environment. Raise Unusable if it does not install. SIGTERM and
-    SIGHUP raise SystemExit meanwhile."""
+def signals_raised() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, so that what was made is removed; then restore the handlers."""
     before = {number: signal.signal(number, _stop) for number in SIGNALS[1:]}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def other_commit(root: Path, commit: str) -> Iterator[tuple[Path, Path]]:
+    """Yield the tree of a commit and the Python of its environment. Raise Unusable if it does not install."""
     folder = Path(mkdtemp(prefix="cachesim-bench-"))
     try:
         code, text = output(["git", "worktree", "add", "--detach", "--quiet", folder / "tree", commit], root)
@@ -67,7 +76,7 @@ def other_commit(root: Path, commit: str) -> Iterator[tuple[Path, Path]]:
             raise Unusable(f"git worktree: {_last(text)}")
         yield folder / "tree", install(folder / "tree", folder)
     finally:
-        _remove(root, folder, before)
+        _remove(root, folder)
 
 
 def install(tree: Path, folder: Path) -> Path:
@@ -75,7 +84,7 @@ def install(tree: Path, folder: Path) -> Path:
     python = folder / "env" / "bin" / "python"
     limits = folder / "constraints.txt"
     limits.write_text("".join(f"{name}=={version(name)}\n" for name in CONSTRAINED), "utf-8")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", limits]
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", limits]
     for words in ([sys.executable, "-m", "venv", folder / "env"], [*pip, "-e", f"{tree}[import]"]):
         code, text = output(words, folder)
         if code:
@@ -94,14 +103,12 @@ def _stop(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _remove(root: Path, folder: Path, before: dict[signal.Signals, Any]) -> None:
-    """Remove the worktree and the folder, while signals wait; then restore the handlers."""
+def _remove(root: Path, folder: Path) -> None:
+    """Remove the worktree and the folder, while signals wait."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         output(["git", "worktree", "remove", "--force", "--force", folder / "tree"], root)
         shutil.rmtree(folder, ignore_errors=True)
         output(["git", "worktree", "prune"], root)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

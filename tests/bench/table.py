@@ -60,11 +60,11 @@ def peak(side: Sequence[Measured]) -> float:
     return median(one.mib for one in side)
 
 
-def header(other: str) -> str:
-    """Return the first lines of the table. ``other``: the other commit, "" = none."""
-    if not other:
+def header(commit: str) -> str:
+    """Return the first lines of the table. ``commit``: the other commit, "" = none."""
+    if not commit:
         return f"{'row':30}{'CPU s':>8}{'MiB':>7}"
-    first = f"{'':30}{'this commit':>13}{other[:12]:>13}{'CPU':>6}"
+    first = f"{'':30}{'this commit':>13}{commit[:12]:>13}{'CPU':>6}"
     return f"{first}\n{'row':30}{'CPU s':>7}{'MiB':>6}{'CPU s':>7}{'MiB':>6}{'ratio':>6}{'spread':>11}"
 
 
@@ -95,15 +95,15 @@ def _short(end: str) -> str:
     return end.partition(",")[0].partition(":")[0]
 
 
-def summary(rows: Sequence[Comparison], other: str) -> list[str]:
+def summary(rows: Sequence[Comparison], commit: str) -> list[str]:
     """Return lines that name the rows that are slower, larger or without figures."""
     slower = [f"{row.name} ({median(row.ratios):.2f})" for row in rows if row.ratios and median(row.ratios) > WORSE]
     larger = [f"{row.name} ({row.memory:.2f})" for row in rows if row.memory > WORSE]
     named = [f"{row.name}: {row.end}" for row in rows if row.end not in ("", UNCOMPARED)]
     lines = []
-    if other:
-        lines.append(f"slower than {other}: {', '.join(slower) or 'none'}")
-        lines.append(f"larger than {other}: {', '.join(larger) or 'none'}")
+    if commit:
+        lines.append(f"slower than {commit}: {', '.join(slower) or 'none'}")
+        lines.append(f"larger than {commit}: {', '.join(larger) or 'none'}")
     return lines + named
 
 

@@ -123,7 +123,7 @@ def test_an_interrupt_removes_the_worktree_and_the_environment(repository, tmp_p
     folder.mkdir()
     program = ("import sys; from pathlib import Path; from tests.bench import checkout\n"
                "checkout.install = lambda tree, folder: print('ready', flush=True) or sys.stdin.read()\n"
-               "with checkout.other_commit(Path(sys.argv[1]), 'HEAD'): pass\n")  # fmt: skip
+               "with checkout.signals_raised(), checkout.other_commit(Path(sys.argv[1]), 'HEAD'): pass\n")  # fmt: skip
     process = subprocess.Popen([sys.executable, "-c", program, str(repository)], cwd=ROOT, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                env={**os.environ, "TMPDIR": str(folder)})  # fmt: skip
@@ -131,6 +131,18 @@ def test_an_interrupt_removes_the_worktree_and_the_environment(repository, tmp_p
     process.send_signal(number)
     assert process.wait() != 0
     assert [*folder.iterdir()] == [] and len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_an_interrupted_measurement_leaves_no_folder(repository, tmp_path):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    (repository / "cachesim" / "__main__.py").write_text("import sys\nsys.stdin.read()\nwhile True: pass\n")
+    process = subprocess.Popen(run(repository, "start-up"), cwd=ROOT, stdout=subprocess.DEVNULL, text=True,
+                               stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)})  # fmt: skip
+    assert "start-up" in process.stderr.readline() and [*folder.iterdir()] != []
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM and [*folder.iterdir()] == []
+    process.stderr.close()
 
 
 @pytest.fixture
