@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.shared import ROOT
 
 RECORDINGS = Path(__file__).with_name("recordings.txt")
-IK_SLOT = 39_936              # tokens in ik_llama.cpp's slot when the second request comes
+IK_SLOT = 51_124              # tokens in ik_llama.cpp's slot when the request comes
 
 
 def recordings() -> list[Path]:
@@ -67,11 +67,21 @@ def _state(n: int) -> str:
 
 
 def ik_log() -> str:
-    """Return an excerpt of a log of ik_llama.cpp: a prompt diverges early in a long slot of recurrent layers."""
-    head = "slot apply_checkp: id  0 | task 900 |"
-    lines = [f"{head} n_past = 2528, slot.prompt.tokens.size() = {IK_SLOT}, seq_id = 0, pos_min = {IK_SLOT - 1}",
-             f"{head} forcing full prompt re-processing due to lack of cache data"]  # fmt: skip
-    for n in range(4096, 20_481, 4096):
-        lines.append(f"{head} erased invalidated context checkpoint (pos_min = {n - 1}, pos_max = {n - 1}, "
-                     "size = 149.700 MiB)")  # fmt: skip
+    """Return an excerpt of a log of ik_llama.cpp: a prompt that differs near the end of a long slot of recurrent layers
+    continues from a checkpoint."""
+    head, end = "slot apply_checkp: id  0 | task 3817 |", IK_SLOT - 1
+    restored = IK_SLOT - 748
+    lines = [
+        f"{head} n_past = {restored + 1}, slot.prompt.tokens.size() = {IK_SLOT}, seq_id = 0, pos_min = {end}",
+        f"{head} restored context checkpoint took  34.38 ms ({_ik_state(restored)}, n_past = {restored}, "
+        "size = 150.012 MiB)",
+        f"{head} erased invalidated context checkpoint (pos_min = {end}, pos_max = {end}, size = 150.018 MiB)",
+        f"slot create_check: id  0 | task 3817 | created context checkpoint 32 of 32 ({_ik_state(IK_SLOT + 254)}, "
+        "size = 150.019 MiB, took 77.24 ms)",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _ik_state(n: int) -> str:
+    """Return the positions of a checkpoint of n tokens as the log describes them."""
+    return f"pos_min = {n - 1}, pos_max = {n - 1}, n_tokens = {n}"

@@ -52,6 +52,10 @@ def _driver(name: str, driver: str, size: int, needs: Sign | None = None) -> Row
     return Row(name, driver=driver, size=size, needs=needs)
 
 
+_ALTERNATING = "A40/B40" + "/A/B" * 499
+"""1,000 requests of two conversations in a single slot: each request loses what the one before it evaluated."""
+_LOSSES = ("{line}", _ALTERNATING, "-p", "llama_cpp@b11549", "--model", "A", "--set", "parallel=1", "--set",
+           "cache_ram=0", "--provenance", "{many-tokens}")  # fmt: skip
 _CASE = ("{scenario}", "-p", "llama_cpp@b11549")
 _SETUP = ("--model", "llama-3", "--memory", "16GiB", "--clients", "1")
 _SGLANG_SLOTS = ("--set", "max_total_tokens=1100000", "--set", "max_mamba_cache_size=1000")
@@ -64,6 +68,7 @@ ROWS = (
     Row("a picture", ("run", *_CASE, "--html", "{out}/page.html"), codes=FOUND),
     _driver("1,000 judged requests", "judge_short", 1000),
     _driver("4,000 judged requests", "judge_short", 4000),
+    Row("1,000 requests with losses", _LOSSES, codes=FOUND),
     _driver("1,000 judged, vLLM", "judge_vllm", 1000, VLLM),
     _driver("1,000 judged, SGLang", "judge_sglang", 1000, SGLANG),
     _driver("prompt cache, 200 talks", "judge_conversations", 200),

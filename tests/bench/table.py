@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 from tests.bench.measure import Measured
 
 RESULTS = Path(__file__).with_name("results.md")
-WORSE = 1.05                  # ratio above which a row is called slower or larger
+WORSE = 1.05                  # ratio above which a row is called slower or larger, if every pair shows one above 1
 ABSENT, UNCOMPARED = "absent", "not compared"
 TITLE = "# Results of `make bench AGAINST=COMMIT`"
 
@@ -48,11 +48,14 @@ class Comparison(NamedTuple):
         return self.note or (ends[0] if ends else "" if self.theirs else UNCOMPARED)
 
     @property
+    def is_slower(self) -> bool:
+        """Return whether the median of the ratios is above ``WORSE``, and no pair contradicts it."""
+        return bool(self.ratios) and median(self.ratios) > WORSE and min(self.ratios) > 1
+
+    @property
     def mark(self) -> str:
         """Return the word at the end of the row."""
-        if not self.ratios:
-            return ""
-        return "slower" if median(self.ratios) > WORSE else "larger" if self.memory > WORSE else ""
+        return "slower" if self.is_slower else "larger" if self.memory > WORSE else ""
 
 
 def peak(side: Sequence[Measured]) -> float:
@@ -97,7 +100,7 @@ def _short(end: str) -> str:
 
 def summary(rows: Sequence[Comparison], commit: str) -> list[str]:
     """Return lines that name the rows that are slower, larger or without figures."""
-    slower = [f"{row.name} ({median(row.ratios):.2f})" for row in rows if row.ratios and median(row.ratios) > WORSE]
+    slower = [f"{row.name} ({median(row.ratios):.2f})" for row in rows if row.is_slower]
     larger = [f"{row.name} ({row.memory:.2f})" for row in rows if row.memory > WORSE]
     named = [f"{row.name}: {row.end}" for row in rows if row.end not in ("", UNCOMPARED)]
     lines = []

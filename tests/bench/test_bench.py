@@ -200,10 +200,12 @@ def test_sides_alternate_in_pairs(monkeypatch, side):
 
 
 def test_ratios_have_a_median_and_a_spread():
-    ours = [Measured(2.0, 10.0), Measured(3.0, 10.0), Measured(1.0, 10.0)]
+    ours = [Measured(2.0, 10.0), Measured(3.0, 10.0), Measured(1.5, 10.0)]
     theirs = [Measured(1.0, 10.0)] * 3
     row = table.Comparison("why", ours, theirs)
-    assert row.ratios == [2.0, 3.0, 1.0] and row.mark == "slower" and table.cells(row) == ("2.00 (1.00-3.00)", "1.00")
+    assert row.ratios == [2.0, 3.0, 1.5] and row.mark == "slower" and table.cells(row) == ("2.00 (1.50-3.00)", "1.00")
+    noisy = table.Comparison("why", [Measured(1.1, 10.0), Measured(0.9, 10.0), Measured(1.2, 10.0)], theirs)
+    assert noisy.mark == "" and table.summary([noisy], "x")[0] == "slower than x: none"
     assert table.Comparison("why", theirs, theirs).mark == ""
     larger = table.Comparison("why", [Measured(1.0, 11.0)], [Measured(1.0, 10.0)])
     assert larger.mark == "larger" and table.summary([larger], "x")[1] == "larger than x: why (1.10)"
