@@ -74,7 +74,7 @@ def look(folder, row, requests):
             http.close()
     failed = {one.name: one.finding.line for one in found.report.results if one.state == "failed" and one.finding}
     good = row.fails in failed if row.fails else not failed
-    verdict = "SERVER DIED" if found.died else "WRONG" if failed else "no alarm"
+    verdict = f"SERVER {found.server_end.upper()}" if found.server_end else "WRONG" if failed else "no alarm"
     print(f"{'ok ' if good else 'BAD'} {row.what:<48} {row.model:<11} {verdict:<12}{found.requests:>6} requests  "
           f"{' '.join(f'{name}: {line}' for name, line in failed.items())}", flush=True)  # fmt: skip
     return not good

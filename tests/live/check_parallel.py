@@ -111,7 +111,7 @@ def look(server, commit, row, args, seed):
     lines = "  ".join(f"{name}: {one.finding.line} ({one.finding.got[:60]})" for name, one in failed.items())
     print(f"{'ok ' if good else 'BAD'} {row.what:<46} {commit:<16} {found.requests:>6,} requests "
           f"{time.monotonic() - start:5.0f} s  {histories} histories  tolerance {found.tolerance:.2g}  "
-          f"{lines or 'no alarm'}  {json.dumps(open_) if open_ else ''}{'  DIED' if found.died else ''}",
+          f"{lines or 'no alarm'}  {json.dumps(open_) if open_ else ''}  {found.server_end.upper()}",
           flush=True)  # fmt: skip
     return good, histories
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Mapping, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, counted
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cachesim.tools.conformance.http_check.dialect import ServerFacts
     from cachesim.tools.conformance.http_check.http_client import Http
     from cachesim.tools.conformance.http_check.suite import CheckOptions, ServerReport
+    from cachesim.tools.conformance.report import Report
 
 SCHEMA = 2                   # version of the JSON form
 REQUESTS, EXAMPLES, ROUNDS, TIMEOUT = 20_000, 100, 20, 60.0
@@ -55,10 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.base.console import Bar, say, say_json
-    from cachesim.tools.conformance.check_progress import CheckProgress
-    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-    from cachesim.tools.conformance.http_check.suite import check
+    from cachesim.base.console import say, say_json
     from cachesim.tools.conformance.report import SECTIONS, chosen
 
     sections = chosen(args.only, True)
@@ -69,21 +67,40 @@ def run(args: Namespace) -> int:
         say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
         say(f"at most {args.requests:,} requests to {args.url}; its slots would be overwritten")
         return exits.HOLDS
-    http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
-    try:
-        server = _identified(http, args)
-        with Bar() as bar:
-            found = check(http, server, _options(args), CheckProgress(bar, args.json))
-    except Exhausted as end:
-        raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
-    finally:
-        http.close()
-    _write_files(args, found)
+    found = _checked(args)
+    rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
+    _write_files(args, found.report, _verdict(found), rules)
     if args.json:
         say_json(_data(found))
     else:
         say(_text(found, args.url))
     return _exit_code(found)
+
+
+def _checked(args: Namespace) -> ServerReport:
+    """Return the result of the check. If the server cannot be checked, write the reason into the reports for CI and
+    raise BadInput."""
+    from cachesim.base.console import Bar
+    from cachesim.tools.conformance.check_progress import CheckProgress
+    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+    from cachesim.tools.conformance.http_check.suite import check
+
+    http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
+    try:
+        server = _identified(http, args)
+        with Bar() as bar:
+            return check(http, server, _options(args), CheckProgress(bar, args.json))
+    except Exhausted as end:
+        _write_reason(args, str(end))
+        raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
+    except BadInput as error:
+        _write_reason(args, str(error))
+        raise
+    except KeyboardInterrupt:
+        _write_reason(args, "interrupted before the server was identified")
+        raise
+    finally:
+        http.close()
 
 
 def _identified(http: Http, args: Namespace) -> ServerFacts:
@@ -117,16 +134,24 @@ def _exit_code(found: ServerReport) -> int:
     return exits.HOLDS if found.report.conforms else exits.UNDECIDED
 
 
-def _write_files(args: Namespace, found: ServerReport) -> None:
-    """Write the reports for CI. Raises Unwritable."""
+def _write_files(args: Namespace, report: Report, verdict: str, rules: Mapping[str, Sequence[str]]) -> None:
+    """Write the reports for CI. ``rules``: sentences about the rules behind a failed property. Raises Unwritable."""
     from cachesim.base.files import write_whole
     from cachesim.tools.conformance.ci_reports import junit, summary
 
-    rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
     if args.junit:
-        write_whole(Path(args.junit), junit(found.report, args.url, rules).encode())
+        write_whole(Path(args.junit), junit(report, args.url, rules).encode())
     if args.summary:
-        write_whole(Path(args.summary), summary(found.report, _verdict(found), args.url, rules).encode())
+        write_whole(Path(args.summary), summary(report, verdict, args.url, rules).encode())
+
+
+def _write_reason(args: Namespace, why: str) -> None:
+    """Write reports for CI on a server that could not be checked: an undecided property with the reason."""
+    from cachesim.tools.conformance.properties import PROPERTIES
+    from cachesim.tools.conformance.report import Report, Result
+
+    result = Result("answers", "faults", PROPERTIES["answers"], "undecided", why=why)
+    _write_files(args, Report((result,)), "NOT CHECKED", {})
 
 
 def _data(found: ServerReport) -> dict[str, object]:
@@ -164,4 +189,4 @@ def _verdict(found: ServerReport) -> str:
     stopped = f", {found.stopped}" if found.stopped else ""
     about = (f"{found.requests:,} requests{stopped}; "
              f"tolerance {found.tolerance:.2g}, measured {found.measured:.2g}")  # fmt: skip
-    return f"{'SERVER DIED' if found.died else verdict}  ({about})"
+    return f"{f'SERVER {found.server_end.upper()}' if found.server_end else verdict}  ({about})"

@@ -134,6 +134,7 @@ KEYS: Mapping[str, Sequence[str]] = {
 """Keys of a reply without which a property is not checked; () = it is not checked although a reply has its key."""
 UNREPORTED = "neither cached nor evaluated is reported"
 EQUAL = "all answers that were compared are equal: a wrong one would not show"
+UNSTEADY = "two cold runs of a request differ"
 NEVER = "no token was ever reused: does the adapter pass its cache to the model?"
 UNKNOWN = "note: neither cached nor evaluated is reported: nothing shows that the adapter passes its cache to the model"
 SECTION = {name: section for section, names in MEMBERS.items() for name in names}
@@ -346,7 +347,7 @@ def _unsteady(result: Result, noise: str) -> Result:
     """Return the result as undecided if it compares with cold runs, which differ among themselves."""
     if result.name not in VERSUS_COLD or result.state == "unsupported":
         return result
-    return replace(result, state="undecided", why=f"two cold runs of a request differ{noise}", finding=None)
+    return replace(result, state="undecided", why=f"{UNSTEADY}{noise}", finding=None)
 
 
 def _noise(steady: PropertyTally) -> str:

@@ -16,7 +16,7 @@ from cachesim.tools.conformance.http_check.warm_run import WASH
 from cachesim.tools.conformance.properties import COMPARING, DIFFERS, VERSUS_COLD, Check, checks
 from cachesim.tools.conformance.protocol import TimedOut
 from cachesim.tools.conformance.report import Result, make_finding
-from cachesim.tools.conformance.report_builder import EQUAL
+from cachesim.tools.conformance.report_builder import EQUAL, UNSTEADY
 from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import TimeBudget
 
@@ -223,10 +223,13 @@ class ConfirmingSearch(HistorySearch):
     def repeatable(self) -> Result:
         """Return the result for answers that differed only once. They are undecided: the cache is not shown to be at
         fault."""
-        number, decisive = (sum(getattr(tally, kind) for name, tally in self.tallies.items() if name in COMPARING)
-                            for kind in ("checked", "decisive"))  # fmt: skip
-        why = "" if decisive else EQUAL if number else self.gap
-        result = Result("repeatable", "noise", SENTENCE, "ok" if decisive else "undecided", number, decisive, why=why)
+        comparing = [tally for name, tally in self.tallies.items() if name in COMPARING]
+        checked = sum(tally.checked for tally in comparing)
+        decisive = sum(tally.decisive for tally in comparing)
+        why = "" if decisive else EQUAL if checked else self.gap
+        why = UNSTEADY if "steady" in self.tallies and self.tallies["steady"].failed else why
+        result = Result("repeatable", "noise", SENTENCE, "undecided" if why or not decisive else "ok", checked,
+                        decisive, why=why)  # fmt: skip
         if not self.once:
             return result
         history, played, check = max(self.once, key=lambda one: (not one.history.has_bursts, _size(one.check)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping
 
-from cachesim.base.http_client import HttpClient, HttpFailure, HttpReply, NotJsonReply, ReplyLate
+from cachesim.base.http_client import ConnectionLost, HttpClient, HttpFailure, HttpReply, NotJsonReply, ReplyLate
 from cachesim.tools.conformance.protocol import Failed, TimedOut
 from cachesim.tools.conformance.timeouts import TIMEOUTS, TimeBudget
 
@@ -18,8 +18,12 @@ class NotJson(Failed):
     """Raised for a reply that is not JSON."""
 
 
+class NoConnection(Failed):
+    """Raised if the connection failed, as it does if the server died."""
+
+
 class Exhausted(Exception):
-    """Raised if the limit on requests or time is reached or the server died."""
+    """Raised if the limit on requests or time is reached or the server answers no request."""
 
 
 def _nothing() -> None:
@@ -91,7 +95,7 @@ class Http:
         except HttpFailure as failed:
             if self.dead:
                 raise Exhausted(self.stopped) from None
-            raise Failed(failed.cause) from None
+            raise (NoConnection if isinstance(failed, ConnectionLost) else Failed)(failed.cause) from None
 
     @property
     def spent(self) -> bool:

@@ -57,7 +57,7 @@ class ServerStages:
         if self.images is None:
             raise BadInput(f"{history.line}: {self.why or 'the server takes no images'}", file=self.text.http.url)
         played = self.images.play(history)
-        self.text.death = self.text.death or self.images.death
+        self.text.end = self.text.end or self.images.end
         return played
 
     def play_undrafted(self, history: History) -> HistoryRun:

@@ -72,7 +72,7 @@ class ServerReport:
     requests: int                        # requests sent
     found: tuple[FoundFault, ...] = ()   # faults in the order in which they were found
     rules: dict[str, list[MatchingRuleSet]] = field(default_factory=dict)    # failed property -> rule sets that match
-    died: bool = False                   # the server died during the check
+    server_end: str = ""                 # "died", "stopped answering", "" = the server answered until the end
     image_tokens: int = 0                # tokens of an image, 0 = none was sent
     stopped: str = ""                    # reason why the check ended early, "" = it did not
     interrupt: KeyboardInterrupt | None = None       # signal that ended the check
@@ -86,15 +86,14 @@ class ServerReport:
 def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener = SILENT) -> ServerReport:
     """Check a server. After Ctrl-C or a signal, return the result so far. Raises BadInput if it cannot be checked."""
     run = _CheckRun(http, server, wanted, listener)
-    interrupt = None
+    results = None
     try:
         run.prepare()
         results = run.results()
-    except KeyboardInterrupt as error:
+        return run.report(results)
+    except KeyboardInterrupt as interrupt:
         http.halt(INTERRUPTED)
-        interrupt = error
-        results = run.results()
-    return run.report(results, interrupt)
+        return run.report(results or run.results(), interrupt)
 
 
 class _CheckRun:
@@ -173,7 +172,7 @@ class _CheckRun:
     def results(self) -> Report:
         """Run the histories that are left; return the results of all."""
         report = _played(self.plan, self.stages, self.search, self.bounds.at_once)
-        results = [_with_wash(_with_death(self._with_early(one), self.stage)) for one in report.results]
+        results = [_with_wash(_with_end(self._with_early(one), self.stage)) for one in report.results]
         return replace(report, results=tuple(results))
 
     def _with_early(self, result: Result) -> Result:
@@ -188,7 +187,7 @@ class _CheckRun:
         why = "within the tolerance that was measured later" if legal else "not when run again"
         return replace(result, state="undecided", why=f"differed after {mine.sent} requests, but {why}: {mine.line}")
 
-    def report(self, report: Report, interrupt: KeyboardInterrupt | None) -> ServerReport:
+    def report(self, report: Report, interrupt: KeyboardInterrupt | None = None) -> ServerReport:
         """Return the result of the check: the results with the rules behind them, equal faults counted once."""
         self.listener.stage("rules")
         rules: dict[str, list[MatchingRuleSet]] = {}
@@ -199,14 +198,14 @@ class _CheckRun:
                 rules[one.name] = known if interrupt is not None else self.matcher.matches(wrong)
         report = replace(report, results=tuple(_counted_once(report.results, rules)))
         return ServerReport(self.server, report, self.measured, self.tolerance, self.http.sent,
-                            tuple(self.search.found.values()), rules, self.stage.death is not None,
+                            tuple(self.search.found.values()), rules, self.stage.end.what if self.stage.end else "",
                             self.stages.image_tokens, self.http.stopped, interrupt)  # fmt: skip
 
     def _cached(self, finding: Finding) -> list[int | None]:
         """Return the reported reuse per request in a run of the finding, including its first prompt ("wash")."""
         plays = {**self.search.runs, **{one.line: one.played for one in self.early}, **self.search.proved}
-        if self.stage.death is not None:
-            plays[self.stage.death.played.history.line] = self.stage.death.played
+        if self.stage.end is not None:
+            plays[self.stage.end.played.history.line] = self.stage.end.played
         return _reused(plays.get(finding.line.partition("/")[2]))
 
 
@@ -262,15 +261,15 @@ def _with_number(result: Result, at_once: int) -> Result:
     return replace(result, why=f"1 distinct answer to {at_once} identical prompts at once")
 
 
-def _with_death(result: Result, stage: ServerRunner) -> Result:
-    """Return the result; "answers" becomes a failure if the server died, which ends the check."""
-    if stage.death is None or result.name != "answers":
+def _with_end(result: Result, stage: ServerRunner) -> Result:
+    """Return the result; "answers" becomes a failure if the server answered no further request."""
+    if stage.end is None or result.name != "answers":
         return result
-    played, request = stage.death
+    played, request, what = stage.end
     said = played.warm[request]
     check = Check("answers", False, request, "a reply", reply_text(said) if isinstance(said, Reply) else str(said))
     finding = make_finding(played.history.line, check, played, [stage.http.dead])
-    return replace(result, state="failed", why="not shrunk: the server died", finding=finding)
+    return replace(result, state="failed", why=f"not shrunk: the server {what}", finding=finding)
 
 
 class _ServerCold(ColdRuns):

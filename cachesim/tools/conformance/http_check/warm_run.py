@@ -23,10 +23,11 @@ from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentH
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete, listed
 from cachesim.tools.conformance.http_check.drafts import Serve, one_by_one
-from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoConnection
 from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
 from cachesim.tools.conformance.http_check.replies import count, first, mapping
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
+from cachesim.tools.conformance.properties import reply_text
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
 WASH = 5                     # length of the prompt [tokens] before each run; part of a finding: `Wash5/...`
 TWICE = 4                    # runs whose cold requests are repeated, and repeated requests of each
@@ -64,17 +65,18 @@ def await_answer(http: Http, slot: int, is_over: Callable[[], bool]) -> None:
             return
 
 
-class ServerDeath(NamedTuple):
-    """The run in which a server died, with the first request that got no answer."""
+class ServerEnd(NamedTuple):
+    """The run after which a server answered no further request."""
 
     played: HistoryRun
-    request: int
+    request: int                         # the first that got no answer
+    what: str                            # "died" if the connection failed, else "stopped answering"
 
 
 class ServerRunner:
-    """Runs histories on a server. ``death``: the run in which it died."""
+    """Runs histories on a server. ``end``: the run after which it answered no further request."""
 
-    death: ServerDeath | None = None
+    end: ServerEnd | None = None
 
     def __init__(self, http: Http, server: ServerFacts, same: Same, seed: int = 0) -> None:
         self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
@@ -154,9 +156,9 @@ class ServerRunner:
             tokens = self.server.tokens
             said = self._one(CacheRequest(tuple(tokens[(self.plays * step) % len(tokens)] for step in (3, 7, 11))), -1)
             if isinstance(said, Failed) or said.refused:
-                self.death = ServerDeath(played, bad[0])
-                died = "does not answer any more" if isinstance(said, TimedOut) else "died"
-                self.http.dead = f"the server {died}: {said.refused if isinstance(said, Reply) else said}"
+                what = "died" if isinstance(said, NoConnection) else "stopped answering"
+                self.end = ServerEnd(played, bad[0], what)
+                self.http.dead = f"the server {what}: {reply_text(said) if isinstance(said, Reply) else said}"
                 raise Exhausted(self.http.dead)
 
     def _counted(self, played: HistoryRun, number: int, said: Outcome) -> Outcome:

@@ -20,6 +20,7 @@ from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAns
 from cachesim.tools.conformance.properties import Check
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 from cachesim.tools.conformance.report import Finding, Result
+from cachesim.tools.conformance.report_builder import UNSTEADY
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
@@ -100,6 +101,17 @@ def test_nothing_compared_is_nothing_decided():
     assert search.repeatable().state == "undecided"
     search.look(parse_history(ALONE))
     assert (search.repeatable().state, search.repeatable().checked, search.repeatable().decisive) == ("ok", 2, 2)
+
+
+def test_cold_answers_that_differ_are_not_repeatable():
+    class Unsteady(Played):
+        def __call__(self, history):
+            played = super().__call__(history)
+            return replace(played, again=[Reply((2,), ScoredAnswer((2,), "", ({2: -1.0},))), *played.again[1:]])
+
+    search, failed = searched(Unsteady())
+    assert failed == ["steady"]
+    assert (search.repeatable().state, search.repeatable().why) == ("undecided", UNSTEADY)
 
 
 def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed():

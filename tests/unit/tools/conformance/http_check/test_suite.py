@@ -27,7 +27,7 @@ def by_state(found, state="failed"):
 
 def test_a_sound_server_has_no_finding():
     found = checked(Toy())
-    assert by_state(found) == {} and found.rules == {} and not found.died and found.requests <= 400
+    assert by_state(found) == {} and found.rules == {} and not found.server_end and found.requests <= 400
     assert found.report.results[0].name == "repeatable" and found.report.results[0].state == "ok"
 
 
@@ -60,7 +60,7 @@ def test_the_tolerance_is_measured_unless_it_is_given():
     assert (found.measured, found.tolerance) == (0.0, 0.001) and by_state(found)
 
 
-def test_a_server_that_dies_is_a_finding_with_its_history():
+def test_a_server_that_stops_answering_is_a_finding_with_its_history():
     def complete(body):
         dead.append(1) if dead or len(body["prompt"]) == 12 else None
         return (500, {"error": "gone"}) if dead else toy(body)
@@ -68,8 +68,9 @@ def test_a_server_that_dies_is_a_finding_with_its_history():
     dead, toy = [], Toy()
     found = checked(complete)
     result = by_state(found)["answers"]
-    assert found.died and result.finding.line == f"Wash5/{SOUND}" and result.finding.request == 2
-    assert "the server died" in result.finding.notes[0] and result.why == "not shrunk: the server died"
+    assert found.server_end == "stopped answering" and result.finding.line == f"Wash5/{SOUND}" and result.finding.request == 2
+    assert result.why == "not shrunk: the server stopped answering"
+    assert "the server stopped answering: status 500: gone" in result.finding.notes[0]
 
 
 def test_an_answer_that_was_spoilt_once_is_no_finding_of_its_history():
@@ -85,7 +86,7 @@ def test_an_answer_that_was_spoilt_once_is_no_finding_of_its_history():
 
 
 class Interrupting(CheckListener):
-    """Raises KeyboardInterrupt when a stage begins, or after a fault."""
+    """Raises KeyboardInterrupt when a stage begins for the first time, or after a fault."""
 
     def __init__(self, at):
         self.at, self.heard = at, []
@@ -93,6 +94,7 @@ class Interrupting(CheckListener):
     def stage(self, what, histories=0):
         self.heard.append(what)
         if what == self.at:
+            self.at = ""
             raise KeyboardInterrupt
 
     def fault(self, found):
@@ -115,6 +117,15 @@ def test_an_interrupt_keeps_what_was_found(at):
     assert found.faults == (at not in ("first requests", "known faults")), listener.heard
     states = {one.state for one in found.report.results if one.name != "branch"}
     assert "failed" not in states and "undecided" in states
+
+
+def test_an_interrupt_while_rules_are_looked_up_keeps_all_results():
+    toy = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
+    wanted = CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005)
+    found, _ = stopped_at("rules", toy, wanted)
+    whole = checked(Toy(apart=toy.apart), wanted)
+    assert isinstance(found.interrupt, KeyboardInterrupt) and whole.interrupt is None and whole.rules["branch"]
+    assert found.report == whole.report and found.rules == {"branch": []}
 
 
 def test_a_fault_is_reported_before_its_history_is_shrunk():

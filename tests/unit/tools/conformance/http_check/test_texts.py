@@ -56,14 +56,14 @@ def test_a_stale_state_is_found_in_text(capsys):
     assert code == 1 and states(data)["branch"] == "failed"
 
 
-def test_a_server_that_dies_is_a_finding_with_its_history(capsys):
+def test_a_server_that_stops_answering_is_a_finding_with_its_history(capsys):
     server = TextServer(dies=True)
     code, data, _ = checked(capsys, server, "--history", "A5>a3/A.a")
     found = next(one for one in data["properties"] if one["name"] == "answers")
-    assert code == 1 and found["finding"]["line"] == "Wash5/A5>a3/A.a" and "died" in found["why"]
+    assert code == 1 and found["finding"]["line"] == "Wash5/A5>a3/A.a" and "stopped answering" in found["why"]
     with serving(TextServer(dies=True).complete, get=server.get) as url:
         assert main(["check", url, *QUICK, "--history", "A5>a3/A.a"]) == 1
-    assert capsys.readouterr().out.startswith("SERVER DIED")
+    assert capsys.readouterr().out.startswith("SERVER STOPPED ANSWERING")
 
 
 def test_where_nothing_is_reported_as_cached_the_report_says_that_nothing_confirms_it(capsys):

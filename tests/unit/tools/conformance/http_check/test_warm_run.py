@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.http_check.http_client import NoConnection, NoReply
 from cachesim.tools.conformance.http_check.warm_run import WASH
 from cachesim.tools.conformance.protocol import Failed
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
@@ -90,24 +91,43 @@ def test_more_than_any_play_explains_is_kept_for_the_report():
     assert [one.cached for one in played.warm] == [3, 8]
 
 
-def test_a_server_that_died_is_said_with_the_request():
+def fail(error):
+    def complete(body):
+        raise error
+
+    return complete
+
+
+@pytest.mark.parametrize("broken, gap", [
+    (fail(NoConnection("connection failed: refused")), "the server died: connection failed: refused"),
+    (fail(NoReply("no reply within 1 seconds")), "the server stopped answering: no reply within 1 seconds"),
+    (lambda body: (500, {"error": "gone"}), "the server stopped answering: status 500: gone"),
+    (lambda body: (400, {"error": "no"}), "the server stopped answering: refused (400: no)"),
+])  # fmt: skip
+def test_only_a_lost_connection_is_called_a_death(broken, gap):
     def complete(body):
         dead.append(1) if dead or len(body["prompt"]) == 8 else None
-        return (500, {"error": "gone"}) if dead else toy(body)
+        return broken(body) if dead else toy(body)
 
     dead, toy = [], Toy()
     stage = stage_of(complete)
+    played = stage.play(parse_history("A5/A.B3"))
+    assert stage.end == (played, 1, gap.partition(":")[0].removeprefix("the server "))
+    assert played.gap == gap and len(played.warm) == 2 and len(dead) == 2 and stage.http.spent
+
+
+def test_nothing_more_is_sent_after_a_server_stopped_answering():
+    toy = Toy()
+    stage = stage_of(lambda body: (500, {"error": "gone"}) if len(body["prompt"]) in (3, 8) else toy(body))
     played = stage.play(parse_history("A5/A.B3/C4"))
-    assert stage.death.request == 1 and stage.death.played is played
-    assert played.gap == "the server died: status 500: gone"
-    assert isinstance(played.warm[1], Failed) and len(played.warm) == 2 and len(dead) == 2 and stage.http.spent
+    assert isinstance(played.warm[1], Failed) and len(played.warm) == 2 and stage.http.spent
 
 
 def test_a_server_that_refuses_one_prompt_is_alive():
     toy = Toy()
     stage = stage_of(lambda body: (400, {"error": "too long"}) if len(body["prompt"]) == 8 else toy(body))
     played = stage.play(parse_history("A5/A.B3/C4"))
-    assert stage.death is None and not played.gap and played.warm[1].refused == "400: too long"
+    assert stage.end is None and not played.gap and played.warm[1].refused == "400: too long"
     assert played.warm[2].cached == 0
 
 
