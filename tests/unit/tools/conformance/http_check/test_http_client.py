@@ -7,10 +7,10 @@ from threading import Event
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoReply, NotJson
+from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoConnection, NoReply, NotJson
 from cachesim.tools.conformance.protocol import Failed
 from tests.hostile.bad_server import running
-from tests.unit.tools.conformance.http_check.stand_in import serving
+from tests.unit.tools.conformance.http_check.stand_in import drop, serving
 
 
 @pytest.fixture
@@ -54,6 +54,16 @@ def test_what_is_not_there_is_none_and_what_is_no_json_is_said(client):
         assert http.post("/x", {}) == (500, None)
     with serving(lambda body: (200, b"<html>")) as url, pytest.raises(NotJson, match="expected JSON"):
         client(url).post("/x", {})
+
+
+def test_a_lost_connection_differs_from_a_bad_reply(client):
+    with serving(drop) as url, pytest.raises(NoConnection, match="connection failed"):
+        client(url).post("/x", {})
+    with pytest.raises(NoConnection, match="connection failed"):
+        client("http://127.0.0.1:1").get("/props")
+    with serving(lambda body: (200, b"<html>")) as url, pytest.raises(Failed) as bad:
+        client(url).post("/x", {})
+    assert bad.type is NotJson
 
 
 def test_so_many_requests_are_sent_and_no_more(client):
