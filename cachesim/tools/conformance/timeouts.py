@@ -47,6 +47,11 @@ class TimeBudget:
         return self.timeout if self.end is None else max(0.0, min(self.timeout, self.end - monotonic()))
 
     @property
+    def requests(self) -> int:
+        """Requests sent so far, 0 if they are not counted."""
+        return 0
+
+    @property
     def low(self) -> bool:
         """True if at most a single time-out is left; it is reserved for shrinking the history that hangs."""
         return self.missed >= TIMEOUTS - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.tools.conformance.client_history import History
 from cachesim.tools.conformance.fingerprint import Same
@@ -49,6 +49,11 @@ class ServerBudget(TimeBudget):
         return self.http.spent or super().spent
 
     @property
+    def requests(self) -> int:
+        """Requests sent so far."""
+        return self.http.sent
+
+    @property
     def stopped(self) -> str:
         """Message about the end of the run."""
         return self.http.stopped or super().stopped
@@ -73,9 +78,9 @@ class ConfirmingSearch(HistorySearch):
     requests that arrived together show nothing about a cache."""
 
     def __init__(self, play: Player, same: Same, budget: TimeBudget, undrafted: Player | None = None,
-                 listener: CheckListener = SILENT, sent: Callable[[], int] = int) -> None:  # fmt: skip
+                 listener: CheckListener = SILENT) -> None:  # fmt: skip
         super().__init__(play, same, budget)
-        self.listener, self.sent = listener, sent
+        self.listener = listener
         self.found: dict[str, FoundFault] = {}           # property -> fault that was found first
         self.undrafted, self.loosely = undrafted, _either(same, NearAnswers(faults.LEGAL))
         self.once: list[UnrepeatedAnswer] = []
@@ -106,7 +111,7 @@ class ConfirmingSearch(HistorySearch):
     def report_fault(self, line: str, check: Check) -> None:
         """Report a failed check, if it is the first of its property."""
         text = DIFFERS if check.name in VERSUS_COLD else f"expected {check.expected}, got {check.got}"
-        fault = FoundFault(check.name, f"Wash{WASH}/{line}", check.request + 1, self.sent(), text)
+        fault = FoundFault(check.name, f"Wash{WASH}/{line}", check.request + 1, self.budget.requests, text)
         self.found.setdefault(check.name, fault)
         self.listener.fault(fault)
 

@@ -130,7 +130,7 @@ class _CheckRun:
         budget = ServerBudget(self.http, self.wanted.timeout, self.wanted.seconds)
         undrafted = self.stages.play_undrafted if self.server.drafts else None
         return ConfirmingSearch(self.stages.play, NearAnswers(max(self.tolerance, 1e-9)), budget, undrafted,
-                                self.listener, lambda: self.http.sent)  # fmt: skip
+                                self.listener)  # fmt: skip
 
     def prepare(self) -> None:
         """Look for known faults, measure the noise, and plan the histories. Raises BadInput."""

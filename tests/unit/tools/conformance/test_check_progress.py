@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cachesim.base.console import Bar
+from cachesim.base.console import Bar, OutputOptions
 from cachesim.tools.conformance.check_progress import CheckProgress
 from cachesim.tools.conformance.http_check.listener import FoundFault
 
@@ -39,6 +39,7 @@ def reported(monkeypatch, as_json=False, terminal=False):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(OutputOptions, "quiet", False)
     with Bar() as bar:
         progress = CheckProgress(bar, as_json)
         progress.stage("section drawn", 30)
@@ -64,7 +65,7 @@ def test_stdout_is_left_to_the_json(monkeypatch):
 
 
 def test_a_terminal_shows_a_bar_with_the_stage_and_the_requests(monkeypatch):
-    first, out, err = reported(monkeypatch, terminal=True)
+    first, _, err = reported(monkeypatch, terminal=True)
     assert first.startswith(SHOWN) and "section drawn (16 requests)" in err and "rules (16 requests)" in err
     assert "cachesim: " not in err
 

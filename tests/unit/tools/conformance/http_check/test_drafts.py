@@ -15,7 +15,7 @@ from tests.unit.tools.conformance.http_check.stand_in import VOCABULARY
 
 ASK = CacheRequest((5, 6, 7), 4)
 GENERATING = {**NATIVE, "/slots": [{"id": 0, "n_prompt_tokens": 0, "next_token": [{"n_decoded": 1}]}]}
-"""A slot that generates: requests for a busy slot do not poll it, so that the number of requests is the same in every run."""
+"""A slot that generates is not polled, so that the number of requests is the same in every run."""
 
 
 class Chain:

@@ -68,7 +68,8 @@ def test_a_server_that_stops_answering_is_a_finding_with_its_history():
     dead, toy = [], Toy()
     found = checked(complete)
     result = by_state(found)["answers"]
-    assert found.server_end == "stopped answering" and result.finding.line == f"Wash5/{SOUND}" and result.finding.request == 2
+    assert found.server_end == "stopped answering"
+    assert result.finding.line == f"Wash5/{SOUND}" and result.finding.request == 2
     assert result.why == "not shrunk: the server stopped answering"
     assert "the server stopped answering: status 500: gone" in result.finding.notes[0]
 
