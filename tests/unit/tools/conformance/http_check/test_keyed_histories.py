@@ -47,7 +47,7 @@ def test_a_llama_server_mixes_adapters_in_its_prompt_cache_and_without_a_list():
     assert states(found)["adapter"] == states(found)["base"] == "failed"
     assert line(found, "base") == "Wash5/A2{lora=0:1}/A"
     assert line(found, "adapter").count("lora=") >= 2 and found.server.adapters
-    assert any(" on A: LC-" in rule for rule in found.rules["base"])
+    assert any(" on A: LC-" in match.sentence for match in found.rules["base"])
 
 
 def test_without_a_prompt_cache_only_requests_without_a_list_are_wrong():
