@@ -166,3 +166,10 @@ def test_prompts_leave_room_in_the_context():
         return longest(identify_server(InProcess(None, {**NATIVE, "/props": props})))
 
     assert [longest_of(n) for n in (100, 1_000, 1_164, 8_192)] == [64, 936, 1_100, 1_100]
+
+
+def test_a_property_whose_histories_a_limit_cut_off_is_undecided():
+    found = checked(Toy(), most=40)
+    result = found.report["append"]
+    assert result.checked and result.decisive and result.state == "undecided" and not found.report.conforms
+    assert result.why.startswith("stopped after 40 requests before all histories were run; ")
