@@ -126,8 +126,16 @@ def _contradiction(excerpt: Excerpt, said: Said) -> str:
     return "" if len(excerpt.logs) > 1 and excerpt.cut == "mixed" else "the numbers are those of one run"
 
 
+def _total(excerpt: Excerpt, said: Said) -> str:
+    cited = [excerpt.source(one) for one in origins(excerpt, said)]
+    if not any(line.ev in ("pc_load", "pc_evict", "pc_evict_tokens") for line in cited):
+        return "no line about an entry that was loaded or evicted"
+    kept = any("24143" in log.profile for log in _logs(excerpt, said))
+    return "the entry was kept" if kept and "and removed" in said["says"] else ""
+
+
 FOLLOWS = {"request": _request, "build": _build, "option": _option, "memory": _memory, "cause": why_cause_is_false,
-           "contradiction": _contradiction}  # fmt: skip
+           "contradiction": _contradiction, "total": _total}  # fmt: skip
 
 
 def _cover(excerpt: Excerpt, statements: Sequence[Said], result: Result) -> None:

@@ -255,7 +255,9 @@ class _Writer:
         done = n_tokens if following is None else following
         if done <= event.fields["p0"]:
             return []
-        fields = {"n_tokens": done, "batch": done - event.fields["p0"], "share": done / n_tokens}
+        kept = next(one.fields["p0"] for one in self.events if one.ev == "batch" and one.task == event.task)
+        shares = {"share": done / n_tokens, "done_share": (done - kept) / n_tokens}
+        fields = {"n_tokens": done, "batch": done - event.fields["p0"], **shares}
         found = [event._replace(ev="progress", fields=fields)]
         if following is None:
             found += [

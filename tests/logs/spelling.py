@@ -181,7 +181,7 @@ LLAMA = (
     Spelling("total_time", "      total time =     {ms} ms / {total:5} tokens"),
     Spelling(
         "progress",
-        "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {share:.6}",
+        "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {done_share:.6}",
         until=6900,
     ),
     Spelling(

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Mapping, Sequence
 
+from cachesim.engines.llama_cpp import log_others
 from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
-from cachesim.engines.llama_cpp.log_others import MEANINGS as OTHER_MEANINGS
-from cachesim.engines.llama_cpp.log_others import OTHERS
-from cachesim.engines.llama_cpp.log_others import WARNINGS as OTHER_WARNINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
+from cachesim.engines.llama_cpp.log_totals import totals
 from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number, PromptHint
 from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
@@ -27,7 +26,9 @@ _SWA = f"{_ENDS}, size = {{mib}} MiB"
 _END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 
 LINES = (
-    *EVENTS, *FACTS, *OTHERS,
+    Line("slot_by_lru", "selected slot by LRU, t_last = {t_last}"),
+    Line("cancel", "cancel task, id_task = {id_task}"),
+    *EVENTS, *FACTS, *log_others.OTHERS,
     # Slot selection, launch and release.
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
          until=9829),
@@ -37,8 +38,7 @@ LINES = (
     Line("slot_by_lcp", "selected slot by lcp similarity"),
     Line("slot_by_lcp", "selected slot by lcs similarity"),
     Line("slot_by_lru", "selected slot by LRU"),
-    Line("launch", "processing task"),
-    Line("launch", "slot is processing task", until=3600),
+    Line("launch", "processing task"), Line("launch", "slot is processing task", until=3600),
     Line("launch", "slot {slot} is processing [task id: {task}]", until=3000),
     Line("no_slot", "slot unavailable"),
     Line("no_slot", "no slot is available, defer task, id_task = {}"),
@@ -73,8 +73,8 @@ LINES = (
     Line("batch", "slot {slot} : kv cache rm - [{p0}, end)", until=3000),
     Line("progress",
          "prompt processing progress, n_tokens = {n_tokens}, batch.n_tokens = {batch}, progress = {share}"),
-    Line("progress", "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {share}"),
-    Line("progress", "prompt processing, n_tokens = {n_tokens}, progress = {share}{}"),
+    Line("progress", "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {done_share}"),
+    Line("progress", "prompt processing, n_tokens = {done}, progress = {share}{}"),
     Line("prompt_done", "prompt done, n_tokens = {n_tokens}, batch.n_tokens = {batch}"),
     Line("prompt_done", "prompt processing done, n_tokens = {n_tokens}, batch.n_tokens = {batch}"),
     Line("prompt_done", "prompt done, n_past = {n_tokens}, n_tokens = {batch}"),
@@ -261,7 +261,7 @@ GIVES = (
     Gives("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
     Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
     Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True, spelled="memory_seq_rm"),
-    Gives("release", "end", ("n_tokens",)),
+    Gives("release", "end", ("n_tokens",)), *log_others.GIVES,
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
 evaluated; a refused removal clears the slot. Neither happens within the prompt, after the end of a restored state."""
@@ -274,7 +274,7 @@ FLAGS = {
     ("no_cache", "limit_mib"): "cache_ram", ("no_ckpt", "max"): "ctx_checkpoints",
     ("slot_by_lcp", "thold"): "slot_prompt_similarity", ("slot_sim", "thold"): "slot_prompt_similarity",
 }
-"""Printed numbers that are values of options. A limit of 0 in `cache state` means that the limit is not set."""
+"""Printed numbers that are values of options. A limit of 0 in `cache state` means that it is not set."""
 CONSTANTS: Mapping[str, Mapping[str, Number]] = {
     "no_limit": {"limit_mib": -1}, "no_cache": {"limit_mib": 0}, "no_ckpt": {"max": 0},
 }
@@ -286,12 +286,12 @@ def memory(numbers: Mapping[str, Number | str]) -> str:
 
 
 GRAMMAR = LogGrammar(
-    LINES, {**MEANINGS, **OTHER_MEANINGS},
+    LINES, {**MEANINGS, **log_others.MEANINGS},
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
-    options=options, hints=hints, memory=memory, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
-    warnings=WARNINGS | OTHER_WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
+    options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
+    warnings=WARNINGS | log_others.WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),

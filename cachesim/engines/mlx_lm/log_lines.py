@@ -62,7 +62,10 @@ MEANINGS: Mapping[str, Meaning] = {
 
 GIVES = (
     Gives("reused", "cache_n", ("cache_n",)), Gives("reused", "n_tokens", ("n_tokens",)),
-    Gives("reused", "prompt_n", ("prompt_n",)),
+    Gives("reused", "prompt_n", ("prompt_n",)), Gives("usage", "cache_n", ("cache_n",)),
+    Gives("usage", "n_tokens", ("n_tokens",)), Gives("usage", "predicted_n", ("predicted_n",)),
+    Gives("ollama_prefix", "n_tokens", ("total",)), Gives("ollama_prefix", "cache_n", ("cached",)),
+    Gives("ollama_prefix", "prompt_n", ("left",)), Gives("progress_of", "prompt_n", ("total",), unless=("usage",)),
 )
 """Numbers of a request that lines print."""
 

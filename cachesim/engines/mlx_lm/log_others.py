@@ -1,4 +1,4 @@
-"""Cache lines of other software on MLX, which is not simulated: LM Studio's mlx-engine and Ollama's MLX runner.
+"""Cache lines of other software on MLX, which is not simulated: LM Studio's mlx-engine, Ollama's MLX runner and oMLX.
 
 Source: mlx-engine (2026-08) cache_wrapper.py, model_kit/batched_vision/prompt_cache; Ollama (2026-08)
 x/mlxrunner/prefix_cache.go. Ollama prints ``msg="cache hit" total=.. matched=.. cached=.. left=..``.
@@ -10,7 +10,7 @@ from typing import Mapping
 
 from cachesim.engines.shared.log_grammar import Line, Meaning
 
-_STUDIO, _OLLAMA = "LM Studio's mlx-engine", "Ollama's MLX runner"
+_STUDIO, _OLLAMA, _OMLX = "LM Studio's mlx-engine", "Ollama's MLX runner", "oMLX"
 OTHERS = (
     Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache", by=_STUDIO),
     Line("reused", "Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}", by=_STUDIO),
@@ -36,6 +36,12 @@ OTHERS = (
     Line("studio_unsaved", "Skipping prompt cache save for chunk [{c0}, {c1}) at snapshot {n_tokens}.", by=_STUDIO),
     Line("ollama_prefix", "cache hit", by=_OLLAMA, needs="matched"),
     Line("ollama_prefix", "cache miss", by=_OLLAMA, needs="matched"),
+    Line("reused", "Prefix cache restore for {}: source={} cached={cache_n} suffix={prompt_n} {}", by=_OMLX),
+    Line("omlx_differs", "prefix cache: request {} re-prefills {prompt_n} of {n_tokens} tokens (reused {cache_n}); "
+         "closest stored sequence {} shares the first {lcp} of {held} comparable tokens before diverging", by=_OMLX),
+    Line("omlx_differs", "prefix cache: request {} re-prefills {prompt_n} of {n_tokens} tokens (reused {cache_n}){}",
+         by=_OMLX),
+    Line("omlx_stored", "Using boundary cache snapshot for {}: storing {n_tokens}/{of} tokens {}", by=_OMLX),
     Line("ollama_restore_failed", "failed to restore cache, freeing all caches", by=_OLLAMA, needs="offset"),
     Line("ollama_switch", "switching cache path", by=_OLLAMA, needs="page_in"),
     Line("ollama_snapshot", "created snapshot", by=_OLLAMA, needs="offset"),
@@ -55,6 +61,9 @@ MEANINGS: Mapping[str, Meaning] = {
                             "is evaluated", causes=("a cache that cannot be trimmed (recurrent state, window)",)),
     "studio_miss": Meaning("LM Studio's mlx-engine (not simulated) could not use a stored cache: a miss"),
     "studio_unsaved": Meaning("LM Studio's mlx-engine (not simulated) did not store this part of the prompt"),
+    "omlx_differs": Meaning("oMLX (not simulated) evaluates prompt_n of n_tokens tokens; lcp tokens are those of the "
+                            "closest stored sequence"),
+    "omlx_stored": Meaning("oMLX (not simulated) stores the whole blocks of a prompt and its answer, n_tokens tokens"),
     "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree "
                              "with stored ones; cached tokens are reused and left tokens evaluated"),
     "ollama_restore_failed": Meaning("Ollama's MLX runner (not simulated) failed to restore a state and clears all"),

@@ -36,7 +36,7 @@ def repair_case(found: Reconstruction) -> RepairCase | None:
     """Return the conversation of a log for a search of repairs, with assumed texts where requests differ from the
     contents of their slot at the same place. None if the simulation contradicts the log, or if it has other requests
     than the log: some that were left out, or some before the log begins. Raises BadInput if the scenario cannot run."""
-    known = [request.step >= 0 and not request.logged.guessed for request in found.requests]
+    known = [request.step >= 0 and request.is_bounded for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
     if others or found.rejected:
         return None
@@ -76,8 +76,8 @@ def _assumed(found: Reconstruction, steps: AbstractSet[int], changed: int) -> Sc
     texts = _assumed_texts(found, scenario.line, steps, changed)
     if not texts:
         return None
-    want = [request.logged.n_tokens - request.simulated_n for request in found.requests
-            if request.logged.n_tokens is not None and request.simulated_n is not None]  # fmt: skip
+    want = [request.n_tokens - request.simulated_n for request in found.requests
+            if request.n_tokens is not None and request.simulated_n is not None]  # fmt: skip
     assumed = _scenario(scenario, found, texts)
     run = run_judged(assumed, assumed.profiles[0], MODE, with_ledger=False)
     return assumed if [one.answer.prompt_n for one in run.requests] == want else None

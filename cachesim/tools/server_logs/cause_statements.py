@@ -88,10 +88,16 @@ def _known(found: LogEvidence) -> Mapping[str, str]:
     known |= {name: _amount(span) for name, span in found.numbers.items()}
     if "pos_max" in found.line:
         known["restored"] = f"{found.line.get('n_past', found.line['pos_max'] + 1):,}"
-    if found.checks:
+    if found.checks and _are_refused_by_start(found):
         low, _, thold = min(found.checks, key=lambda check: check[0])
         known |= {"nearest": f"{low:,}", "thold": f"{thold:,}"}
     return known
+
+
+def _are_refused_by_start(found: LogEvidence) -> bool:
+    """Return whether the first positions of all examined checkpoints refuse them. Builds since b9593 also compare the
+    last position, and forks compare the end of the common prefix instead."""
+    return "pos_end" not in found.line and all(low >= thold > 0 for low, _, thold in found.checks)
 
 
 def _amount(span: Span) -> str:

@@ -9,9 +9,8 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
-from cachesim.tools.server_logs.derivations import Derived, numbers_of
+from cachesim.tools.server_logs.derivations import Derived
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
-from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.statements import FOLLOWS, TOTAL, Statement, read_statement
@@ -59,7 +58,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     """Return the statements about a server run."""
     lines, engine = session.read_lines, ENGINES[session.engine]
     grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
-    requests = [numbers_of(request, grammar, session.sieve) for request in tie_lines(lines)]
+    requests = session.derived
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),

@@ -18,15 +18,14 @@ from cachesim.engines.shared.unsimulated_models import unsimulated_in
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.line_prefixes import plain
-from cachesim.tools.server_logs.line_ties import BEGINS
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.printed_numbers import add_printed_lines
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, unknown_log
 from cachesim.tools.server_logs.reconstruction import Reconstruction
-from cachesim.tools.server_logs.session import LoggedRequest, LogSession
+from cachesim.tools.server_logs.session import LogSession
 
 
 class LogImport(NamedTuple):
@@ -62,11 +61,10 @@ def rebuild_log(
     prompts = [PromptHint(request.n_tokens, request.cache_n, request.created)
                for request in session.requests if request.n_tokens]  # fmt: skip
     said, contents = conclude(session), log_contents(session, grammar)
-    add_printed_lines(session.requests, (one.request for one in said.requests), not BEGINS.isdisjoint(session.kinds))
     possible, unknown = _rule_sets(engine, said)
-    newest = [engine.newest] if engine.newest in possible else []
+    likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
     space = SearchSpace(
-        tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
+        tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(prompts).items() if name not in options},
@@ -107,11 +105,20 @@ def _rule_sets(engine: Engine, said: Conclusions) -> tuple[Sequence[str], Sequen
     return possible_profiles(engine.line, statements), ()
 
 
+def _by_date(engine: Engine, session: LogSession) -> list[str]:
+    """Return the rule set of the newest build at the date of a log, [] without a date or a rule set. The spelling of
+    the lines may show an older build."""
+    with suppress(BadInput):                                  # older than the oldest rule set
+        found = resolve_name(f"{engine.name}@{session.date}") if session.date else None
+        return [] if found is None else [found.profile]
+    return []
+
+
 def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:
     """Return the server options found in the log, restricted to options that the engine has and to values of their
     type."""
     slots = {row.slot for row in session.requests}
-    needed = max((max(row.n_tokens or 0, row.held or 0, row.seen) for row in session.requests), default=0)
+    needed = max((max(_most(row, "n_tokens"), _most(row, "held"), row.seen) for row in session.requests), default=0)
     facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **_longest_batch(session), **session.facts}
     out = {}
     for name, value in grammar.options(facts).items():
@@ -119,6 +126,12 @@ def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[s
         if flag is not None and type(value) is type(flag.default):
             out[name] = value
     return out
+
+
+def _most(request: LoggedRequest, name: str) -> int:
+    """Return the greatest value that a number can have, its least one if that is unknown."""
+    found = request.range_of(name)
+    return found.high if found is not None and found.high is not None else request.least(name)
 
 
 def _longest_batch(session: LogSession) -> dict[str, int]:
@@ -187,7 +200,9 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, co
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
         "summary": summary(happened), "missing": [] if contents["only_others"] else list(_missing(session, played)),
         "line": found.line, "rejected": found.rejected, "candidates": found.candidates,
-        "contradicted": [{**line._asdict(), "by_all": line.line in found.unmet} for line in found.contradicted],
+        "complete": found.is_complete,
+        "contradicted": [{**line._asdict(), "by_all": found.is_complete and line.line in found.unmet}
+                         for line in found.contradicted],
     }  # fmt: skip
 
 
@@ -215,7 +230,7 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     if not session.requests and grammar.nameless:
         yield grammar.nameless
     slots = [request for request in session.requests if request.named]
-    if any(request.guessed and not request.named for request in session.requests):
+    if any(request.cache_n is None and not request.named for request in session.requests):
         yield "the log lacks the number of reused tokens: start the server with --log-level DEBUG"
     if slots and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
         yield "the log lacks checkpoints and the prompt cache: start the server with -lv 4"
@@ -225,7 +240,7 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
         yield "the log starts in the middle of a request"
     if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
         yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
-    if found is not None and found.undecided:
+    if found is not None and (found.undecided or (found.rejected and not found.is_complete)):
         prefixes = [f"prefixes of {counted(len(found.untried_requests), 'request')}"] if found.untried_requests else []
         yield f"the search stopped early, after {SOUGHT.now:,} {SOUGHT.unit}; not all values were tried of: " \
               f"{', '.join([*found.untried_settings, *prefixes])} ({SOUGHT.option} allows more)"
@@ -241,7 +256,7 @@ def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:
         why += f" Assumed: {'; '.join(assumed[:20])}."
     if found.rejected:
         lines = ", ".join(str(line.line) for line in found.contradicted[:20]) or "reused tokens"
-        why += f" Rejected: the simulation contradicts printed numbers ({lines})."
+        why += f" Not reproduced: the simulation prints other numbers than the log ({lines})."
     stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
     head = {
         "id": name or f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],

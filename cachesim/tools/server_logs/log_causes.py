@@ -116,6 +116,7 @@ class LogTurn(NamedTuple):
 CLIENT_CHANGES = {
     "new": "a new conversation: nothing in common with the slot",
     "extends": "extends what the slot holds",
+    "again": "the slot holds the whole prompt: the same prompt again, or an earlier point of the conversation",
     "answer": "the client sent the answer back changed: reasoning removed, or the text rendered again",
     "turn end": "differs at the end of the previous prompt: reasoning removed, or the chat template renders past turns "
                 "differently",
@@ -136,7 +137,7 @@ ADVICE = {
 
 def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
     """Return the classified requests: those that are simulated and whose length is known."""
-    found = [_turn(one.step, one) for one in requests if one.step >= 0 and one.logged.n_tokens]
+    found = [_turn(one.step, one) for one in requests if one.step >= 0 and one.n_tokens and one.is_bounded]
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
     often = {where for where, times in same.items() if times >= OFTEN}
     return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
@@ -145,19 +146,22 @@ def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]
 def _turn(number: int, request: ReconstructedRequest) -> LogTurn:
     """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
     logged, before = request.logged, request.before
-    n_tokens = logged.n_tokens or 0
+    n_tokens = request.n_tokens or 0
     evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    change = client_change(request.lcp, before.prompt, before.size)
+    lcp = n_tokens if logged.may_be("lcp", n_tokens) else request.lcp
+    change = client_change(lcp, before.prompt, before.size, n_tokens)
     return LogTurn(number, change, request.lcp, evaluated, lost, n_tokens,
                 logged.full and not request.lcp)
 
 
-def client_change(lcp: int, prompt: int, size: int) -> str:
-    """Return the class (key of ``CLIENT_CHANGES``) of a prompt with ``lcp`` tokens in common with a slot that holds
-    ``size`` tokens, of which ``prompt`` were the previous prompt."""
+def client_change(lcp: int, prompt: int, size: int, n_tokens: int) -> str:
+    """Return the class (key of ``CLIENT_CHANGES``) of a prompt of ``n_tokens`` tokens that shares ``lcp`` with a slot.
+    The slot holds ``size`` tokens, of which ``prompt`` were the previous prompt."""
     if not lcp or not size:
         return "new"
+    if lcp >= n_tokens:
+        return "again"
     if lcp >= size - 1:
         return "extends"
     if lcp > prompt:

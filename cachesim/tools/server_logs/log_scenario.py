@@ -13,12 +13,14 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
 from cachesim.base.limits import REBUILT
+from cachesim.tools.server_logs.assumed_lengths import has_length
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruct import ScenarioBuilder
-from cachesim.tools.server_logs.reconstruction import Reconstruction
+from cachesim.tools.server_logs.reconstruction import Reconstruction, logs_reuse
 from cachesim.tools.server_logs.session import LogSession
 
 ROUNDS = 2
-FURTHER = 16     # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens
+FURTHER = 8      # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens
 
 
 class SearchSpace(NamedTuple):
@@ -37,9 +39,15 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
     length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
     lists what was not tried. Raises NotInBuild if no rule set that was tried loads the model."""
     session = replace(session, requests=session.requests[: REBUILT.now])
-    if not any(request.n_tokens for request in session.requests):
+    if not any(map(_is_worth_a_run, session.requests)):
         return None
     return _Search(session, known, most).found()
+
+
+def _is_worth_a_run(request: LoggedRequest) -> bool:
+    """Return whether the log has a length of a request that a simulation can compare."""
+    return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.whole)) or (
+        request.range_of("lcp") is not None)  # fmt: skip
 
 
 class _Search:
@@ -67,13 +75,14 @@ class _Search:
                              for model in models for value in values))  # fmt: skip
         for _ in range(ROUNDS):
             before = self.best and self.best.score
+            if self._prints_other_numbers():
+                self._try_rule_sets()
             for name, values in known.options.items():
                 self._try(name, ((profile, model, {**server, name: value})
                                  for profile, model, server in self._best_settings() for value in values))  # fmt: skip
             self._try("kinds of model", ((profile, model, server) for profile, _, server in self._best_settings()
                                          for model in known.models))  # fmt: skip
-            self._try("rule sets", ((name, model, server) for _, model, server in self._best_settings()
-                                    for name in known.profiles))  # fmt: skip
+            self._try_rule_sets()
             if self.best is None or self.best.score == before:
                 break
         if self.best is not None:
@@ -82,6 +91,16 @@ class _Search:
         elif self.refused is not None:
             raise self.refused
         return self.best
+
+    def _prints_other_numbers(self) -> bool:
+        """Return whether the best reconstruction reuses the logged tokens but prints other numbers, as another build
+        may."""
+        return self.best is not None and self.best.score[1] == 0 and bool(self.best.contradicted)
+
+    def _try_rule_sets(self) -> None:
+        """Try all rule sets with the best settings."""
+        self._try("rule sets", ((name, model, server) for _, model, server in self._best_settings()
+                                for name in self.known.profiles))  # fmt: skip
 
     def _note_unmet(self, found: Reconstruction) -> None:
         """Keep the lines that every candidate so far contradicts. The last request of an abandoned candidate was not
@@ -101,11 +120,11 @@ class _Search:
         contradicted. A worse candidate is abandoned early, and no candidate is tried twice."""
         for profile, model, server in servers:
             agrees = self.best is not None and self.best.score[1] == 0
-            if agrees and (self.further <= 0 or not self.best or not self.best.contradicted):
+            if agrees and not self._prints_other_numbers():
                 return
             if (candidate := (profile, model, repr(sorted(server.items())))) in self.played:
                 continue
-            if self.left <= 0:
+            if self.left <= 0 or (agrees and self.further <= 0):
                 self.untried_settings += [what] * (what not in self.untried_settings)
                 return
             self.played.add(candidate)

@@ -11,9 +11,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim import events
 from cachesim.events import Event, Launch
-from cachesim.tools.server_logs.line_ties import TiedRequest
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.session import LoggedRequest
 
 ROUNDING = 0.0015            # difference of shares that were rounded to three decimals, at most
 _UNCOMPARED = frozenset({
@@ -47,25 +46,20 @@ class Contradiction(NamedTuple):
     simulated: Fields | None
 
 
-def add_printed_lines(requests: Sequence[LoggedRequest], tied: Iterable[TiedRequest], started: bool) -> None:
-    """Store in each request its lines whose numbers a simulation can contradict. ``started``: the start of the server
-    is in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
-    kinds = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER
-    known: dict[tuple[int | None, int | None], LoggedRequest] = {
-        (request.slot, request.task): request for request in requests if request.named}
-    for one in tied:
-        request = known.get((one.slot, one.task))
-        if request is None or one.doubtful or not request.lines[0] <= one.lines[0].number <= request.lines[1]:
-            continue
-        lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]
-        request.printed = [line if started else line.without("n") for line in lines
-                           if line.kind in kinds and not line.text.startswith(_PART_OF)]  # fmt: skip
+def printed_lines(request: LoggedRequest, started: bool) -> list[ReadLine]:
+    """Return the lines of a request whose numbers a simulation can contradict. ``started``: the start of the server is
+    in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
+    kinds, one = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER, request.tied
+    if one is None or one.doubtful or one.slot is None:
+        return []
+    lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]
+    return [line if started or line.kind == "slot_sim" else line.without("n") for line in lines
+            if line.kind in kinds and not line.text.startswith(_PART_OF)]  # fmt: skip
 
 
-def early_lines(request: LoggedRequest) -> list[ReadLine]:
-    """Return the lines that a server prints until the last token of the prompt is evaluated."""
-    return [line for line in request.printed
-            if line.kind not in _LATE and (line.number_of("pos_max") or 0) < (request.n_tokens or 0)]  # fmt: skip
+def early_lines(lines: Iterable[ReadLine], n_tokens: int) -> list[ReadLine]:
+    """Return the lines that a server prints until the last of the ``n_tokens`` of a prompt is evaluated."""
+    return [line for line in lines if line.kind not in _LATE and (line.number_of("pos_max") or 0) < n_tokens]
 
 
 def events_by_task(found: Iterable[Event]) -> list[list[Event]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterator
+from typing import Iterator, Sequence
 
+from cachesim.tools.server_logs.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import Choice
-from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
 
 
@@ -25,25 +26,26 @@ class SlotTexts:
             self.stored.append(old)
         self.slots[slot] = text
 
-    def choices(self, logged: LoggedRequest) -> Iterator[Choice]:
+    def choices(self, logged: LoggedRequest, lengths: Sequence[AssumedLength]) -> Iterator[Choice]:
         """Yield the possible beginnings of a prompt, simplest first; equal beginnings are offered once."""
         seen = set()
-        for choice in islice(self._offered(logged), MOST * MOST):
-            kept = choice.base.prefix(choice.lcp).parts
+        offered = (choice._replace(length=length) for length in lengths
+                   for choice in islice(self._offered(logged, length.n_tokens), MOST * MOST))  # fmt: skip
+        for choice in offered:
+            kept = choice.length.n_tokens, choice.base.prefix(choice.lcp).parts
             if kept not in seen:
                 seen.add(kept)
                 yield choice
 
-    def _offered(self, logged: LoggedRequest) -> Iterator[Choice]:
+    def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
         """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
-        n_tokens = logged.n_tokens or 0
         contents = self.slots.get(logged.slot, SlotText())
         if logged.loaded:
             yield from self._from_stored(logged, n_tokens)
-        elif (lcp := logged.lcp if logged.lcp is not None else logged.prefix_end) is not None:
+        elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
             yield Choice(contents, min(lcp, n_tokens), "")
             return
-        elif logged.f_keep is not None and logged.chosen == "lcp" and contents.size:
+        elif contents.size and (logged.range_of("lcp") or (logged.f_keep is not None and logged.chosen == "lcp")):
             yield from (Choice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
             return
         else:
@@ -53,7 +55,7 @@ class SlotTexts:
                 yield Choice(contents, min(lcp, n_tokens, contents.size), why)
             if known and contents.size:
                 return
-            if not logged.cache_n:
+            if not logged.least("cache_n"):
                 yield Choice(SlotText(), 0, "")
             yield from self._guessed(logged, contents, n_tokens)
         yield from self._from_stored(logged, n_tokens)
@@ -62,14 +64,14 @@ class SlotTexts:
     def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
         tokens are a lower bound of the common prefix."""
-        least = logged.cache_n or 0
+        least = logged.least("cache_n")
         for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
             if least <= lcp <= min(n_tokens, contents.size):
                 yield Choice(contents, lcp, f"{lcp} tokens in common with the slot")
 
     def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from conversations that left their slots, most recent first."""
-        least = logged.lcp if logged.loaded and logged.lcp is not None else logged.cache_n or 0
+        least = logged.lcp if logged.loaded and logged.lcp is not None else logged.least("cache_n")
         for text in reversed([*self.stored, *self.slots.values()]):
             if logged.loaded and logged.held not in (None, text.size):
                 continue

@@ -9,12 +9,20 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
 from cachesim.events import CkptCreate
-from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, early_lines, events_by_task
+from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths
+from cachesim.tools.server_logs.logged_requests import LoggedRequest, overlapping
+from cachesim.tools.server_logs.printed_numbers import (
+    Contradiction,
+    contradictions,
+    early_lines,
+    events_by_task,
+    printed_lines,
+)
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
-from cachesim.tools.server_logs.session import LoggedRequest, LogSession, overlapping
+from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
     BATCHES,
     MOST,
@@ -24,9 +32,8 @@ from cachesim.tools.server_logs.slot_contents import (
     prefixes_by_threshold,
     word_names,
 )
+from cachesim.tools.server_logs.tied_requests import BEGINS
 
-ENDS = "prompt length assumed: the last position in the log"
-GOES_ON = "prompt assumed to extend the longest prompt before it"
 AGAIN = 8                    # choices to try if each requires a run from the beginning
 FURTHER = 4                  # choices to try after one that agrees on the reused tokens but contradicts a line
 
@@ -42,6 +49,8 @@ class ScenarioBuilder(CandidateServer):
         self.marks: tuple[int, ...] = ()                # user messages of the last request that has some
         self.running: list[tuple[ReconstructedRequest, RunningPrompt]] = []
         n_swa = session.facts.get("n_swa")
+        self.started = not BEGINS.isdisjoint(session.kinds)
+        self.lengths = assumed_lengths(session.requests)
         self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0)
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
@@ -69,13 +78,15 @@ class ScenarioBuilder(CandidateServer):
     def _check_answers(self) -> None:
         """Compare the lines of the requests sent last with the events of the simulated server."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
-            request.contradicted = contradictions(request.logged.printed, found, _timed(sent))
+            lines = printed_lines(request.logged, self.started)
+            request.contradicted = contradictions(lines, found, _timed(sent))
         self.running = []
 
     def _check_prompts(self) -> None:
         """Like ``_check_answers``, for requests whose answers are not generated."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
-            request.contradicted = contradictions(early_lines(request.logged), found, _timed(sent))
+            lines = early_lines(printed_lines(request.logged, self.started), request.n_tokens or 0)
+            request.contradicted = contradictions(lines, found, _timed(sent))
 
     def _add_all(self, members: Sequence[LoggedRequest]) -> None:
         """Add requests that were active at the same time, in the order of their start. Most groups have a single
@@ -87,7 +98,7 @@ class ScenarioBuilder(CandidateServer):
         for logged in members:
             request = ReconstructedRequest(logged)
             self.out.requests.append(request)
-            if logged.n_tokens is None or logged.refused:
+            if not self._lengths_of(request) or logged.refused:
                 request.left_out = "refused by the server" if logged.refused else "no prompt length in the log"
                 continue
             if playing is None or not playing.texts:
@@ -97,7 +108,7 @@ class ScenarioBuilder(CandidateServer):
             for pair in over:
                 self.texts.keep(pair[0].slot, pair[1].held)
             kept = [pair for pair in kept if pair not in over]
-            found = self._best(logged, playing and playing.launched_after(self, over))
+            found = self._best(request, playing and playing.launched_after(self, over))
             if found is None:
                 request.left_out = "not possible with these options"
                 continue
@@ -108,10 +119,15 @@ class ScenarioBuilder(CandidateServer):
         for _, found in sorted(kept, key=lambda pair: pair[0].lines[1]):
             self.texts.keep(found.sent.slot, found.held)
 
-    def _best(self, logged: LoggedRequest, playing: _RequestGroup | None) -> _SentRequest | None:
+    def _lengths_of(self, request: ReconstructedRequest) -> Sequence[AssumedLength]:
+        """Return the possible lengths of the prompt of the request added last."""
+        return self.lengths[len(self.out.requests) - 1] if self.out.requests[-1] is request else ()
+
+    def _best(self, request: ReconstructedRequest, playing: _RequestGroup | None) -> _SentRequest | None:
         """Simulate a request with the first choice that agrees with the log, else the simplest, and leave the server in
         the state after it. When the budget is spent, only the simplest choice is tried."""
-        choices = list(dict.fromkeys(islice(self.texts.choices(logged), MOST)))
+        logged = request.logged
+        choices = list(dict.fromkeys(islice(self.texts.choices(logged, self._lengths_of(request)), MOST)))
         best: _SentRequest | None = None
         found, tries, agreeing, word = best, 0, 0, next(self.word_names)
         begin = None if playing else self._copy()
@@ -122,7 +138,7 @@ class ScenarioBuilder(CandidateServer):
                 self._reset(self._copy_of(begin))
             tries += 1
             found = self._try(logged, choice, word, playing, begin)
-            if found is not None and logged.cache_n in (None, found.sent.cache_n):
+            if found is not None and logged.may_be("cache_n", found.sent.cache_n) is not False:
                 if not found.contradicted:
                     return found
                 if best is None or not agreeing or (not choice.marks and found.is_nearer(best)):
@@ -145,7 +161,7 @@ class ScenarioBuilder(CandidateServer):
             return
         own = events_by_task(self.events)[-1:]
         made = {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
-        n_tokens, end = logged.n_tokens or 0, grammars()[self.session.engine].end
+        n_tokens, end = choice.length.n_tokens, grammars()[self.session.engine].end
         made |= {n_tokens - end - size for size in BATCHES}
         if missing := {at for at in {*logged.created} - made if 0 < at < n_tokens}:
             yield tuple(sorted(missing))
@@ -155,9 +171,9 @@ class ScenarioBuilder(CandidateServer):
         """Add a request and its words to the scenario."""
         request.step, request.text = len(self.lines), found.text
         request.simulated_n, request.slot, request.assumed = found.sent.cache_n, found.sent.slot, found.choice.why
-        if request.logged.guessed:
-            how = ENDS if request.logged.named else GOES_ON
-            request.assumed = "; ".join(filter(None, (how, request.assumed)))
+        length = found.choice.length
+        request.n_tokens, request.is_bounded = length.n_tokens, length.is_bounded
+        request.assumed = "; ".join(filter(None, (length.why, request.assumed)))
         if found.choice.marks:
             where = f"user messages begin at {', '.join(f'{at:,}' for at in found.choice.marks)}"
             request.assumed = "; ".join(filter(None, (request.assumed, f"{where}, where the log has checkpoints")))
@@ -172,8 +188,8 @@ class ScenarioBuilder(CandidateServer):
         """Fill a slot that was not empty when the log began: send earlier prompts of that length."""
         held = logged.held if logged.held is not None else held_by_shares(logged)
         shared = max(prefixes_by_threshold(logged, self.texts.n_swa), default=0)
-        common = max(logged.lcp or 0, logged.prefix_end or 0, shared, logged.restored or 0)
-        needed = max(held or 0, logged.seen, common, (logged.cache_n or 0) if not self.lines else 0)
+        common = max(logged.least("lcp"), shared, logged.restored or 0, logged.restored_end or 0)
+        needed = max(held or 0, logged.seen, common, logged.least("cache_n") if not self.lines else 0)
         if logged.loaded or logged.slot in self.texts.slots or not needed:
             return
         ends, answered = earlier_prompts(logged, needed, grammars()[self.session.engine].end)
@@ -200,9 +216,9 @@ class ScenarioBuilder(CandidateServer):
     ) -> _SentRequest | None:
         """Send a request with a choice to a server in the state ``begin``, and leave the server in the state after
         it. ``word``: name of its new text. None if the simulator refuses the request."""
-        n_tokens = logged.n_tokens or 0
+        n_tokens = choice.length.n_tokens
         kept = choice.base.prefix(choice.lcp)
-        for low, high in logged.chunks if choice.lcp == logged.lcp else ():
+        for low, high in logged.chunks if choice.lcp == logged.chunk_start else ():
             kept = kept.append_piece(choice.base, low, min(high, low + n_tokens - kept.size))
         prompt = kept.append_word(word, n_tokens - kept.size)
         size = logged.predicted_n or 1
@@ -210,6 +226,7 @@ class ScenarioBuilder(CandidateServer):
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
         text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}"
+        text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
         found, sent = self._sent(text, "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
             if playing is None:
@@ -220,7 +237,8 @@ class ScenarioBuilder(CandidateServer):
             return None
         held = prompt.append_word(word.lower(), size).prefix(n_tokens + size - 1)
         own = events_by_task(self.events)[-1:]
-        lines = contradictions(early_lines(logged), own[0], _timed(sent)) if own else []
+        early = early_lines(printed_lines(logged, self.started), n_tokens)
+        lines = contradictions(early, own[0], _timed(sent)) if own else []
         return _SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
                        SlotText(held.parts, n_tokens), lines)
 

@@ -7,19 +7,21 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.server_logs.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.printed_numbers import Contradiction
-from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText
 
 
 class Choice(NamedTuple):
     """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
-    log. ``marks``: tokens at which user messages begin, as far as known."""
+    log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt."""
 
     base: SlotText
     lcp: int
     why: str
     marks: tuple[int, ...] = ()
+    length: AssumedLength = AssumedLength(0)
 
 
 @dataclass(slots=True)
@@ -33,19 +35,25 @@ class ReconstructedRequest:
     slot: int | None = None                                  # slot in the simulation
     assumed: str = ""                                        # assumptions that are not in the log
     left_out: str = ""                                       # reason for leaving it out
+    n_tokens: int | None = None                              # length of its prompt in the simulation
+    is_bounded: bool = False                                 # the log determines or bounds that length
     lcp: int = 0                                             # common prefix with `before`
     before: SlotText = field(default_factory=SlotText)       # text that its prompt continues
     contradicted: list[Contradiction] = field(default_factory=list)      # lines that the simulation does not print
 
+    def __post_init__(self) -> None:
+        if self.logged.n_tokens is not None:
+            self.n_tokens, self.is_bounded = self.logged.n_tokens, True
+
     @property
     def agrees(self) -> bool | None:
         """True if the simulator reuses as many tokens as the log says; None if either number is unknown."""
-        return self.simulated_n == self.logged.cache_n if self.step >= 0 and logs_reuse(self.logged) else None
+        return self.logged.may_be("cache_n", self.simulated_n) if self.step >= 0 else None
 
 
 def logs_reuse(logged: LoggedRequest) -> bool:
     """Return whether the log contains the number of reused tokens, so that the simulation can be compared with it."""
-    return logged.cache_n is not None and (logged.named or not logged.guessed)
+    return logged.may_be("cache_n", 0) is not None
 
 
 @dataclass(slots=True)
@@ -61,6 +69,11 @@ class Reconstruction:
     untried_settings: list[str] = field(default_factory=list)        # settings not fully tried, in words
     candidates: int = 1                                      # candidates tried
     unmet: set[int] = field(default_factory=set)             # lines that every candidate contradicts
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the search tried all values."""
+        return not self.untried_settings and not self.untried_requests
 
     def agrees(self, number: int) -> bool | None:
         """Return whether simulator and log agree on the reused tokens of a request. None if either number is unknown,

@@ -122,7 +122,10 @@ def _causes(data: Data, everything: bool) -> Iterator[Text]:
 def _rejection(data: Data, everything: bool) -> Iterator[Text]:
     """Yield the printed numbers that the simulation contradicts."""
     tried = f"nearest of {data['candidates']} candidates" if data["candidates"] > 1 else "only candidate"
-    yield Text(f"Rejected: no simulated run meets all printed numbers ({tried}).", "yellow")
+    if data["complete"]:
+        yield Text(f"Not reproduced: no simulated run meets all printed numbers ({tried}).", "yellow")
+    else:
+        yield Text(f"Not reproduced yet: the search stopped early ({tried}).", "yellow")
     lines = data["contradicted"]
     if any(line["what"].startswith(NOT_SIMULATED) for line in lines):
         yield Text("  A log does not name adapters or images: the simulated requests have none.", "yellow")
@@ -165,7 +168,7 @@ def _agreement(data: Data, everything: bool) -> Iterator[Text]:
     yield Text(agreement if compared else "the log does not show how many tokens were reused", "dim")
     if wrong := [str(request["request"]) for request in data["requests"] if request["agrees"] is False]:
         where = ", ".join(wrong[:12]) + (", ..." if len(wrong) > 12 else "")
-        yield Text(f"log and simulation differ at {where}: the log is evidence, so the simulator or an assumption "
+        yield Text(f"simulation and log differ at {where}: the log is right, the simulation or an assumption of it "
                    "is wrong there", "yellow")  # fmt: skip
     for number, request in enumerate(request for request in data["requests"] if request["assumed"]):
         if number == FEW and not everything:

@@ -7,7 +7,7 @@ from itertools import count, pairwise
 from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.tools.server_logs.session import LoggedRequest
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
 ANSWER = 2048                # tokens of the answer before the log begins, at most
@@ -20,7 +20,7 @@ def earlier_prompts(logged: LoggedRequest, needed: int, end: int = END) -> tuple
     """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
     and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
     another a micro-batch before that."""
-    marks = sorted({hi + 1 for _, hi, _ in logged.checked} | ({logged.restored} if logged.restored else set()))
+    marks = sorted({hi + 1 for _, hi, _ in logged.checked} | ({logged.restored_end} if logged.restored_end else set()))
     ends = [mark + end for mark in marks if not {mark + size for size in BATCHES} & set(marks)][-MAX_EARLIER:]
     if not ends:
         return [needed], 1
@@ -36,6 +36,9 @@ def prefixes_by_threshold(logged: LoggedRequest, n_swa: int = 0) -> tuple[int, .
 
 def held_by_shares(logged: LoggedRequest) -> int | None:
     """Return the number of tokens in the slot: prompt length times f_sim / f_keep, within the rounding of both."""
+    known = logged.range_of("held")
+    if known is not None and known.high is not None:
+        return (known.low + known.high) // 2
     if not logged.f_keep or logged.f_sim is None or logged.n_tokens is None:
         return None
     return round(logged.f_sim * logged.n_tokens / logged.f_keep)
@@ -44,9 +47,11 @@ def held_by_shares(logged: LoggedRequest) -> int | None:
 def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:
     """Return the lengths of the common prefix that print as these shares, most likely first, each with its assumption
     ("" if a single length fits)."""
-    assert logged.f_keep is not None
     held = contents.size
     low, high = 0, min(held, n_tokens)
+    known = logged.range_of("lcp")
+    if known is not None and known.high is not None:
+        low, high = max(low, known.low), min(high, known.high)
     for share, whole in ((logged.f_keep, held), (logged.f_sim, n_tokens)):
         if share is not None:
             low, high = max(low, _least(share, whole)), min(high, _most(share, whole))

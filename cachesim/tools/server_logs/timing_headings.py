@@ -6,7 +6,10 @@ servers share the log: then the missing timings may follow any later heading.
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from cachesim.tools.server_logs.logical_lines import LogicalLine
+from cachesim.tools.server_logs.read_lines import ReadLine
 
 BELOW = 3                    # lines of timings below a heading
 TIMES = ("prompt_time", "eval_time", "total_time")
@@ -41,3 +44,14 @@ class TimingHeadings:
         self._awaits = self._awaits and read.line.ev != "prompt_time"
         near = read.slot is None and line.number - self._at <= BELOW
         return self.last if near and not self._untimed else None
+
+
+def are_whole_timings(lines: Sequence[ReadLine]) -> bool:
+    """Return whether three lines are the timings below a heading whose token counts add up, so that no line of another
+    request stands among them."""
+    if [line.kind for line in lines] != ["prompt_time", "eval_time", "total_time"]:
+        return False
+    first, second, third = lines
+    counts = first.number_of("prompt_n"), second.number_of("predicted_n"), third.number_of("total")
+    same = first.heading is not None and first.heading == second.heading == third.heading
+    return same and None not in counts and (counts[0] or 0) + (counts[1] or 0) == counts[2]

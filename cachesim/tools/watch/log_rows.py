@@ -6,7 +6,6 @@ An excerpt proves less than the whole log and nothing false, so that the memory 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Sequence
@@ -14,27 +13,25 @@ from typing import Any, Iterable, Iterator, Sequence
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
-from cachesim.tools.server_logs import log_reader  # noqa: F401 - registers the handlers of lines
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
-from cachesim.tools.server_logs.line_ties import TiedRequest, tie_lines
 from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, OFTEN, client_change
+from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
 from cachesim.tools.server_logs.logical_lines import LogicalLine, LogicalLineReader
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise
-from cachesim.tools.server_logs.session import LoggedRequest, LogSession, LogState
+from cachesim.tools.server_logs.session import SessionReader
 from cachesim.tools.server_logs.statements import Statement
+from cachesim.tools.server_logs.tied_requests import ENDS, TiedRequest
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
 from cachesim.tools.watch.listed_lines import ListedLines
 
 Row = dict[str, Any]
 EXCERPT = 1_200              # latest recognised lines of a run that conclusions are drawn from
-BEFORE = 60                  # recognised lines before a request that may be about it: the choice of its slot
 LATE = 12                    # lines after which a finished request gets no more lines
 RUNS, SOURCES = 8, 64        # latest server runs, and latest sources of lines, that are kept
 WAITING = 64                 # requests without a row, at most
-ENDS = frozenset({"release", "reused", "usage", "too_long"})
-"""Kinds of lines that end a request: by then enough lines are known to tell the engine."""
 
 
 @dataclass(slots=True)
@@ -42,11 +39,16 @@ class _Run:
     """A server run. ``slots``: prompt tokens and all tokens that the last request left in each slot."""
 
     number: int
-    state: LogState
-    waiting: list[LoggedRequest] = field(default_factory=list)
+    reader: SessionReader
     slots: dict[int, tuple[int, int]] = field(default_factory=dict)
     derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
     places: deque[int] = field(default_factory=lambda: deque(maxlen=64))     # where prompts left the slot's contents
+
+    def over(self) -> list[TiedRequest]:
+        """Return the requests without a row that the server has finished."""
+        latest = {one.slot: one for one in self.reader.ties.requests}
+        return [one for one in self.reader.ties.requests
+                if one.is_over or (one.slot is not None and latest[one.slot] is not one)]  # fmt: skip
 
 
 class LogRows:
@@ -71,7 +73,7 @@ class LogRows:
                     yield from self._read(self._reader, self.lines, line)
                 continue
             self._head.append(line)
-            if any(one.read.line.ev in ENDS for one in recognise(line)[:1]):
+            if any(one.read.line.ev in ENDS for one in recognise(line)[:1]):       # enough lines to tell the engine
                 yield from self._begin()
 
     def idle(self) -> Iterator[Row]:
@@ -82,12 +84,13 @@ class LogRows:
             for line in self._reader.flush():
                 yield from self._add(line)
         for run in self._runs.values():
-            yield from self._rows(run, [one for one in run.waiting if _is_over(run.state, one)])
+            run.reader.ties.flush()
+            yield from self._rows(run, run.over())
 
     def totals(self) -> list[str]:
         """Return what the last lines of the current run say about all of its requests, for servers that log no single
         request."""
-        lines = [line for run in list(self._runs.values())[-1:] for line in run.state.session.read_lines]
+        lines = [line for run in list(self._runs.values())[-1:] for line in run.reader.session.read_lines]
         numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
         return [total.says for total in self._grammar.totals(numbers)]
 
@@ -113,98 +116,75 @@ class LogRows:
         """Read a message, and yield the rows of requests that get no more lines."""
         run = self._runs.get(line.run)
         if run is None:
-            run = self._runs[line.run] = _Run(line.run, LogState(LogSession(self.engine), self._grammar))
+            run = self._runs[line.run] = _Run(line.run, SessionReader(self.engine, self._grammar))
             for old in list(self._runs)[:-RUNS]:
-                yield from self._rows(self._runs[old], self._runs.pop(old).waiting)
+                gone = self._runs.pop(old)
+                gone.reader.ties.flush()
+                yield from self._rows(gone, list(gone.reader.ties.requests))
         for source in list(self._headings)[:-SOURCES]:
             del self._headings[source]
-        session = run.state.session
-        run.state.read_line(line, self._headings[line.logged.source])
-        run.waiting += session.requests
-        session.requests.clear()
+        session, ties = run.reader.session, run.reader.ties
+        run.reader.read_line(line, self._headings[line.logged.source])
         if len(session.read_lines) > 2 * EXCERPT:
             del session.read_lines[:-EXCERPT]
-        over = [one for one in run.waiting if line.number - one.lines[1] > LATE and _is_over(run.state, one)]
-        yield from self._rows(run, over or run.waiting[: len(run.waiting) - WAITING])
+        over = [one for one in run.over() if line.number - one.lines[-1].number > LATE]
+        yield from self._rows(run, over or ties.requests[: len(ties.requests) - WAITING])
 
-    def _rows(self, run: _Run, over: Sequence[LoggedRequest]) -> Iterator[Row]:
+    def _rows(self, run: _Run, over: Sequence[TiedRequest]) -> Iterator[Row]:
         """Yield the rows of these requests, which then wait no longer."""
         if not over:
             return
-        run.waiting = [one for one in run.waiting if one not in over]
-        run.state.unnamed = [one for one in run.state.unnamed if one not in over]
-        known, sieve = run.state.session.read_lines, run.state.session.sieve
-        begin = bisect_left(known, min(one.lines[0] for one in over), key=lambda line: line.number)
-        tied = tie_lines(known[max(0, begin - BEFORE) :])
-        run.derived = [one for one in run.derived if _first(one) >= known[0].number] if known else []
+        run.reader.ties.forget(over)
+        known, sieve = run.reader.session.read_lines, run.reader.session.sieve
+        run.derived = [one for one in run.derived if one.request.span[0] >= known[0].number] if known else []
         for request in over:
-            request.settle()
-            own = next((one for one in reversed(tied) if _is_same(request, one)), None)
-            derived, found = None, list[Statement]()
-            if own is not None:
-                derived = numbers_of(own, self._grammar, sieve)
-                run.derived.append(derived)
-                found = [*cause_statements(derived, self._grammar)]
-                if any(line.kind in SEARCHES for line in own.lines):
-                    found += EarlierCauses(known, run.derived, self._grammar, sieve).of(derived)
-            yield self._row(run, request, derived, found)
+            run.reader.ties.check(request)
+            derived = numbers_of(request, self._grammar, sieve)
+            if request.slot is None and not derived.numbers:
+                continue                                         # lines that belong to no request
+            run.derived.append(derived)
+            found = [*cause_statements(derived, self._grammar)]
+            if any(line.kind in SEARCHES for line in request.lines):
+                found += EarlierCauses(known, run.derived, self._grammar, sieve).of(derived)
+            yield self._row(run, logged_request(derived), found)
 
-    def _row(self, run: _Run, request: LoggedRequest, own: Derived | None, found: Sequence[Statement]) -> Row:
+    def _row(self, run: _Run, request: LoggedRequest, found: Sequence[Statement]) -> Row:
         """Return the row of a request."""
-        numbers = {} if own is None else {name: value.data for name, value in own.numbers.items()}
-        prompt = numbers.get("n_tokens", None if request.guessed else request.n_tokens)
-        reused = numbers.get("cache_n", request.cache_n)
-        change = _change(run, request, numbers)
+        numbers = {name: value.data for name, value in request.numbers.items()}
+        prompt, reused = numbers.get("n_tokens"), numbers.get("cache_n")
+        change = _change(run, request)
         keys = [said.numbers["cause"] for said in found]
         flags = [flag for one in self._grammar.signatures if one.key in keys for flag in one.flags]
-        lost = numbers.get("lost", 0 if reused is not None and numbers.get("lcp") is not None else None)
+        lost = numbers.get("lost", 0 if reused is not None and "lcp" in numbers else None)
         if isinstance(prompt, int) and request.slot_known:
             run.slots[request.slot] = prompt, request.end or prompt
         return {
-            "source": "log", "run": run.number, "slot": request.slot if request.slot_known and request.named else None,
+            "source": "log", "run": run.number, "slot": request.slot if request.slot_known else None,
             "task": request.task, "lines": list(request.lines), "prompt": prompt, "reused": reused,
-            "evaluated": numbers.get("prompt_n", request.prompt_n), "again": lost,
-            "generated": numbers.get("predicted_n", request.predicted_n), "change": change,
-            "says": CLIENT_CHANGES.get(change, ""), "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
-                                                               for key, said in zip(keys, found, strict=True)],
+            "evaluated": numbers.get("prompt_n"), "again": lost, "generated": numbers.get("predicted_n"),
+            "change": change, "says": CLIENT_CHANGES.get(change, ""),
+            "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
+                       for key, said in zip(keys, found, strict=True)],
             "flags": list(dict.fromkeys(flags)), "advice": ADVICE.get(change, "") if change != "new" else "",
             "refused": request.refused,
         }  # fmt: skip
 
 
-def _is_over(state: LogState, request: LoggedRequest) -> bool:
-    """Return whether the server has finished a request, or has evaluated one of which it logs no end."""
-    if request.named:
-        return all(one is not request for one in state.open.values())
-    return request.n_tokens is not None or all(one is not request for one in state.unnamed)
-
-
-def _is_same(request: LoggedRequest, tied: TiedRequest) -> bool:
-    """Return whether two records are about the same request."""
-    if request.named and request.task is not None:
-        return (tied.slot, tied.task) == (request.slot, request.task)
-    return tied.task is None and request.lines[0] <= tied.lines[0].number <= request.lines[1]
-
-
-def _first(derived: Derived) -> int:
-    """Return the number of the first line that is about a request."""
-    return (derived.request.choice or derived.request.lines[0]).number
-
-
-def _change(run: _Run, request: LoggedRequest, numbers: dict[str, Any]) -> str:
+def _change(run: _Run, request: LoggedRequest) -> str:
     """Return the class of the client's change, a key of ``CLIENT_CHANGES``; "" if the log does not show it."""
-    lcp, held = _nearly(numbers.get("lcp", request.lcp)), _nearly(numbers.get("held", request.held))
+    lcp, held = (_nearly(request.numbers.get(name)) for name in ("lcp", "held"))
     prompt, size = run.slots.get(request.slot, (0, 0))
+    if request.n_tokens and request.may_be("lcp", request.n_tokens) and not request.loaded:
+        return "again"
     if request.loaded or lcp is None or held is None or (size and held != size):
         return ""
-    found = client_change(lcp, prompt or held, held)
+    found = client_change(lcp, prompt or held, held, request.n_tokens or lcp + 1)
     if found == "history":
         run.places.append(lcp // NEAR)
         found = "start" if Counter(run.places)[lcp // NEAR] >= OFTEN else found
     return found
 
 
-def _nearly(value: Any) -> int | None:
+def _nearly(value: ProvenRange | None) -> int | None:
     """Return a number that is known to a token, None for other values."""
-    low, high = value if isinstance(value, list) else (value, value)
-    return low if low is not None and high is not None and high - low <= 1 else None
+    return value.low if value is not None and value.high is not None and value.high - value.low <= 1 else None

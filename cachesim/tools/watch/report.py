@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Mapping, Protocol
 
 from cachesim.base.console import say, say_json, stdout_console
@@ -76,7 +77,9 @@ class LiveTable:
         """Leave the table on the terminal, and print the totals."""
         if self._live is not None:
             self._live.stop()
-        _flushed(lambda: say(totals_text(totals)))
+        width = self._console.width
+        lines = [fill(line, width, subsequent_indent="  ") for line in totals_text(totals).splitlines()]
+        _flushed(lambda: say("\n".join(lines)))
 
     def _table(self) -> Table:
         """Return the table of the latest rows that fit the terminal."""

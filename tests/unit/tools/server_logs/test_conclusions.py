@@ -143,7 +143,8 @@ def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
     assert numbers(LAUNCH, NEW, old.replace("116", "0"), NOISE, RELEASE)["cache_n"] == 0
     progress = slot("prompt processing progress, n_past = 150, n_tokens = 34, progress = 0.226667")
     assert numbers(LAUNCH, NEW, old, progress, RELEASE)["cache_n"] == 116
-    assert "cache_n" not in numbers(LAUNCH, NEW, old, progress.replace("34", "150"), RELEASE)
+    whole = progress.replace("34", "150").replace("0.226667", "1.000000")
+    assert numbers(LAUNCH, NEW, old, whole, RELEASE)["cache_n"] == 0
 
 
 def test_a_first_batch_from_position_0_reuses_nothing_whatever_follows():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.tools.server_logs import cures as module
 from cachesim.tools.server_logs.cures import cures
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
-from cachesim.tools.server_logs.session import LoggedRequest
 
 LINE = "S100.|U50>a10/S.|U[:25].|V20"              # the second prompt leaves the slot's contents within the history
 SERVER = {"parallel": 1, "batch_size": 64, "ubatch_size": 16}
@@ -47,7 +49,8 @@ def test_a_cure_is_about_a_request_of_the_simulation(statement):
 
 def test_a_simulation_that_contradicts_the_log_has_no_cure():
     case = rebuilt()
-    case.requests[0].simulated_n, case.requests[0].logged.cache_n = 5, 9
+    case.requests[0].simulated_n = 5
+    case.requests[0].logged = replace(case.requests[0].logged, cache_n=9)
     assert case.rejected and found(case, said()) == []
 
 

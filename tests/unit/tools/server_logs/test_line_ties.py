@@ -72,7 +72,17 @@ ONE = "INFO [ update_slots] we have to evaluate at least 1 token to generate log
 
 def test_the_prefix_of_ik_belongs_to_the_request_whose_last_token_is_evaluated_again():
     assert tied(IK_LAUNCH, PREFIX, ONE, engine="ik_llama") == [(0, 5, [1, 2, 3])]
-    assert (None, None, [2]) in tied(IK_LAUNCH, PREFIX.replace("prompt = 40", "prompt = 41"), ONE, engine="ik_llama")
+
+
+def test_the_prefix_of_ik_belongs_to_the_only_running_request_if_nothing_contradicts_it():
+    """Tokens of the prompt and of the slot may differ in number: their texts are compared."""
+    other = PREFIX.replace("prompt = 40", "prompt = 41")
+    for following in (ONE, BATCH):
+        assert tied(IK_LAUNCH, other, following, engine="ik_llama") == [(0, 5, [1, 2, 3])]
+    assert tied(PREFIX, BATCH, engine="ik_llama") == [(0, 5, [1, 2])]
+    second = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    assert (None, None, [3]) in tied(second, IK_LAUNCH, other, BATCH, engine="ik_llama")
+    assert (None, None, [3]) in tied(IK_LAUNCH, ONE, other, BATCH, engine="ik_llama")
 
 
 def doubtful(*lines):
@@ -129,8 +139,8 @@ def test_after_a_failure_requests_without_their_start_and_children_are_doubtful(
 
 @pytest.mark.parametrize("lines", [
     (IK_LAUNCH, PREFIX, BATCH.replace("p0=40", "p0=41")), (IK_LAUNCH, PREFIX, N_PAST.replace("= 60", "= 61")),
-    (IK_LAUNCH, PREFIX, BATCH.replace("id_task=5", "id_task=6")), (PREFIX, BATCH),
-    (IK_LAUNCH, PREFIX.replace("prompt = 40", "prompt = 41"), BATCH), (IK_LAUNCH, BATCH, PREFIX, BATCH),
+    (IK_LAUNCH, PREFIX, BATCH.replace("id_task=5", "id_task=6")), (PREFIX, BATCH.replace("p0=40", "p0=41")),
+    (IK_LAUNCH, BATCH, PREFIX, BATCH),
     ("slot print_timing: id  0 | task 5 | total time = 9 ms / 9 tokens", PREFIX, BATCH),
     (IK_LAUNCH, PREFIX, IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=6"), BATCH),
 ])  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, classify_requests, summary
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
-from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cachesim.tools.server_logs import log_scenario
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
-from cachesim.tools.server_logs.session import LoggedRequest, LogSession
+from cachesim.tools.server_logs.session import LogSession
 
 HEAD = "llama_cpp@b11549"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.session import LoggedRequest
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import (
     MAX_EARLIER,
     SlotText,
@@ -63,7 +63,7 @@ def test_logged_checkpoints_give_the_earlier_prompts():
     assert earlier_prompts(LoggedRequest(0), 300) == ([300], 1)
     one = LoggedRequest(0, checked=[(0, 95, 0), (0, 195, 0)])
     assert earlier_prompts(one, 300) == ([100, 200], 101) and earlier_prompts(one, 300, end=1) == ([97, 197], 104)
-    assert earlier_prompts(LoggedRequest(0, restored=96), 100) == ([100], 1)
+    assert earlier_prompts(LoggedRequest(0, restored_end=96), 100) == ([100], 1)
     assert earlier_prompts(one, 5_000) == ([100, 200, 5_000], 1)               # too long for an answer
     a_micro_batch_apart = LoggedRequest(0, checked=[(0, 95, 0), (0, 95 + 64, 0)])
     assert earlier_prompts(a_micro_batch_apart, 300) == ([164], 137)

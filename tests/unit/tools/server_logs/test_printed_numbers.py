@@ -11,7 +11,7 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, events_by_task
+from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, events_by_task, printed_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
 from tests.unit.tools.server_logs.simulated_log import PROFILE, dated_line, simulated_log
@@ -74,7 +74,7 @@ def imported(tmp_path, text):
 def test_a_simulated_log_is_not_rejected(tmp_path):
     found = imported(tmp_path, simulated_log(TURNS, verbosity=4))
     assert found.data["contradicted"] == [] and not found.data["rejected"] and found.data["summary"]["lost"] > 0
-    assert sum(len(request.logged.printed) for request in found.found.requests) > 40
+    assert sum(len(printed_lines(request.logged, True)) for request in found.found.requests) > 40
 
 
 PLANTED = {
@@ -122,10 +122,10 @@ def test_the_report_names_the_lines(tmp_path, capsys):
     out = tmp_path / "case.toml"
     main(["import", str(tmp_path / "server.log"), "-o", str(out)])
     said = " ".join(capsys.readouterr().out.split())
-    assert "Rejected: no simulated run meets all printed numbers" in said and "most likely" not in said
+    assert "Not reproduced: no simulated run meets all printed numbers" in said and "most likely" not in said
     assert f"line {number}: pc_state prompts = 7; simulated: prompts = " in said and "no candidate meets it" in said
     assert "re-evaluated" not in said and "would have saved" not in said and "Client:" not in said
-    assert f"Rejected: the simulation contradicts printed numbers ({number}" in out.read_text("utf-8")
+    assert f"Not reproduced: the simulation prints other numbers than the log ({number}" in out.read_text("utf-8")
 
 
 def test_user_messages_are_found_by_their_checkpoints(tmp_path):
@@ -149,5 +149,5 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     session = LogSession("llama_cpp", [request.logged for request in log.found.requests])
     space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
     found = solve(session, space, 10**7)
-    release = next(line.number for line in session.requests[0].printed if line.kind == "release")
+    release = next(line.number for line in printed_lines(session.requests[0], True) if line.kind == "release")
     assert found.rejected and found.unmet == {release} and found.server["ubatch_size"] == 64

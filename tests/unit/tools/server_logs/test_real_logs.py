@@ -25,9 +25,9 @@ EXPECTED: dict[str, Expected] = {
         {"slot": 0, "task": 6981, "chosen": "lcp", "f_sim": 0.937, "f_keep": 0.606, "n_tokens": 3664, "lcp": 3433,
          "held": 5663, "pos_min": 5662, "full": True, "cache_n": 0, "predicted_n": OPEN}]),
     "fork-posend-24035": (LLAMA, {}, [
-        {"slot": 0, "task": 986, "restored": 9676, "prefix_end": 11586, "cache_n": 9676, "n_tokens": OPEN}]),
+        {"slot": 0, "task": 986, "restored": 9676, "lcp": 11586, "cache_n": 9676, "n_tokens": OPEN}]),
     "ik-2026-06-mtp-1931": (IK, {}, [
-        {"slot": 0, "task": 11266, "lcp": 2528, "held": 39936, "pos_min": 39935, "full": True, "cache_n": 0,
+        {"slot": 0, "task": 11266, "lcp": 2528, "held": 39936, "pos_min": 39935, "full": True, "cache_n": OPEN,
          "n_tokens": OPEN}]),
     "ik-2026-07-restore-2088": (IK, {"max": 32}, [
         {"slot": 0, "task": 3817, "lcp": 50377, "held": 51124, "restored": 50376, "cache_n": 50376,
@@ -76,9 +76,7 @@ EXPECTED: dict[str, Expected] = {
             {"slot": 0, "task": 20, "checked": [(15, 15, 2)], "full": True, "cache_n": 0, "created": [13],
              "prompt_n": 17, "predicted_n": 47, "end": 63, "n_tokens": 63 - 47 + 1}]),
     "llamacpp-dsv4-restorefail-25452": (LLAMA, {}, [
-        {"slot": 0, "end": 8192, "n_tokens": OPEN, "cache_n": OPEN},
-        {"slot": 3, "end": 25550, "n_tokens": OPEN, "cache_n": OPEN},
-        {"slot": 3, "lcp": 25190, "held": 25550, "n_tokens": OPEN, "cache_n": OPEN}]),
+        {"slot": 0, "lcp": 25190, "held": 25550, "n_tokens": OPEN, "cache_n": OPEN}]),
     "llamacpp-fork-granite-prefillckpt-17428": (LLAMA, {"max": 256}, [
         {"slot": 0, "task": 487, "n_tokens": 17402, "created": [4096, 6144], "cache_n": OPEN}]),
     "llamacpp-mtp-dev-am17an-6": (LLAMA, {"max": 32}, [
@@ -90,7 +88,7 @@ EXPECTED: dict[str, Expected] = {
     "ollama-0.33-ramlimit-18072": (LLAMA, {"limit_mib": 8192}, []),
 }  # fmt: skip
 
-AGREE = {"buun-2026-05-hybrid-42": 1, "fork-posend-24035": 1, "ik-2026-06-mtp-1931": 1, "ik-2026-07-restore-2088": 1,
+AGREE = {"buun-2026-05-hybrid-42": 1, "fork-posend-24035": 1, "ik-2026-07-restore-2088": 1,
          "ik-2026-08-cap6-2226": 1, "llamacpp-2023-11-ctxshift-3969": 2, "llamacpp-2023-12-nocache-4288": 1,
          "llamacpp-2026-09-minstep-28302": 1, "llamacpp-22746-maintainer-0618": 1, "llamacpp-22929-corrm-0522": 1,
          "llamacpp-22929-corrm-0523": 2, "llamacpp-b10078-operator-27527": 1, "llamacpp-b4384-cachermi-10958": 1,
@@ -118,10 +116,12 @@ def test_a_log_is_read_as_by_hand(name):
     for one, expected in zip(session.requests, requests, strict=True):
         for field, value in expected.items():
             if value is OPEN:
-                assert getattr(one, field) is None or (field == "n_tokens" and one.guessed), field
+                assert getattr(one, field) is None, field
+            elif field in one.numbers and not one.numbers[field].exact:
+                assert one.may_be(field, value) and one.numbers[field].low + 1 == one.numbers[field].high, field
             else:
-                assert getattr(one, field) == value, field
-        assert one.guessed == (expected["n_tokens"] is OPEN)
+                found = getattr(one, field)
+                assert (list(found) if isinstance(value, list) else found) == value, field
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ def data(requests=(), summary=None, **more):
     return {"file": "a.log", "engine": "llama_cpp", "lines": 12, "recognised": 10, "log_requests": 7,
             "requests": list(requests), "turns": [], "profile": "llama_cpp@x", "profile_given": False, "model": "A",
             "statements": [], "agree": 0, "differ": 0, "undecided": 0, "missing": [], "line": "A9",
-            "rejected": False, "contradicted": [], "candidates": 1,
+            "rejected": False, "complete": True, "contradicted": [], "candidates": 1,
             "summary": nothing | (summary or {}), **more}  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_the_table_of_the_simulation_is_shown_only_with_v():
 
 @pytest.mark.parametrize("numbers, says", [
     ((5, 0, 0), "llama_cpp@x (most likely), model A:\n  5 of 5 requests reused as many tokens as in the log"),
-    ((5, 2, 0), "llama_cpp@x (best of those tried), model A:\n  Rejected: no simulated run meets all printed"),
+    ((5, 2, 0), "llama_cpp@x (best of those tried), model A:\n  Not reproduced: no simulated run meets all printed"),
     ((5, 2, 3), "5 of 10 requests reused as many tokens as in the log, 3 undecided: the search stopped early"),
     ((0, 0, 0), "model A:\n  the log does not show how many tokens were reused"),
 ])
@@ -95,7 +95,7 @@ def test_the_agreement_of_simulation_and_log(numbers, says):
 def test_differences_assumptions_and_gaps_are_listed():
     rows = [request(number, False, assumed=f"why {number}") for number in range(15)]
     text = rendered(data(rows, missing=["the log has no timings"]))
-    assert "differ at 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...: the log is evidence" in text
+    assert "differ at 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...: the log is right" in text
     assert "assumed at request 0: why 0" in text and "why 1" not in text and "more assumptions" in text
     assert "Not shown by this log:\n  the log has no timings" in text
     assert "why 14" in rendered(data(rows), everything=True)
@@ -107,9 +107,11 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
               "by_all": n == 1} for n in range(5)]  # fmt: skip
     rejected = data([request(0)], {"lost": 40}, rejected=True, contradicted=lines, candidates=3)
     text = rendered(rejected)
-    assert "Rejected: no simulated run meets all printed numbers (nearest of 3 candidates)." in text
+    assert "Not reproduced: no simulated run meets all printed numbers (nearest of 3 candidates)." in text
     assert "line 7: ckpt_create n = 0; simulated: no such event\n" in text and "re-evaluated" not in text
     assert "line 8: ckpt_create n = 1; simulated: n = 9; no candidate meets it" in text
+    early = rendered({**rejected, "complete": False})
+    assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
     adapters = data([request(0)], rejected=True, contradicted=[{**lines[0], "what": "lora_clear"}])

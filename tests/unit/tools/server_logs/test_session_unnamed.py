@@ -23,53 +23,53 @@ def reply(prompt, made, cached):
 
 def read(*lines):
     found = read_session("mlx_lm", grammars()["mlx_lm"], lines).requests
-    return [(one.n_tokens, one.cache_n, one.prompt_n, one.predicted_n, one.guessed) for one in found]
+    return [(one.n_tokens, one.cache_n, one.prompt_n, one.predicted_n) for one in found]
 
 
 def test_nothing_is_found_in_an_empty_cache():
-    assert read(info(FETCH, 0), info(PROGRESS, 59, 60), info(PROGRESS, 60, 60)) == [(60, 0, 60, None, False)]
+    assert read(info(FETCH, 0), info(PROGRESS, 59, 60), info(PROGRESS, 60, 60)) == [(60, 0, 60, None)]
 
 
-def test_reused_tokens_are_a_guess_if_only_progress_is_logged():
+def test_reused_tokens_are_unknown_if_only_progress_is_logged():
     lines = [info(FETCH, 0), info(PROGRESS, 60, 60), info(FETCH, 1), info(PROGRESS, 0, 7), info(PROGRESS, 7, 7)]
-    assert read(*lines) == [(60, 0, 60, None, False), (67, 60, 7, None, True)]
+    assert read(*lines) == [(60, 0, 60, None), (None, None, 7, None)]
 
 
 def test_an_answer_gives_the_reused_tokens():
     lines = [info(FETCH, 0), info(PROGRESS, 60, 60), *reply(60, 3, 0), info(FETCH, 1), info(PROGRESS, 1, 1)]
-    assert read(*lines, *reply(50, 2, 49)) == [(60, 0, 60, 3, False), (50, 49, 1, 2, False)]
+    assert read(*lines, *reply(50, 2, 49)) == [(60, 0, 60, 3), (50, 49, 1, 2)]
 
 
 def test_a_stream_does_not_take_the_answer_of_a_later_request():
     lines = [info(FETCH, 1), info(PROGRESS, 9, 9), info(FETCH, 2), info(PROGRESS, 9, 9), *reply(40, 2, 31)]
-    assert read(*lines)[1] == (40, 31, 9, 2, False)
+    assert read(*lines)[1] == (40, 31, 9, 2)
 
 
 def test_an_answer_ends_only_its_own_request():
     lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 592, 592), info(PROGRESS, 700, 700)]
     found = read(*lines, *reply(592, 3, 0), *reply(700, 4, 0))
-    assert found == [(592, 0, 592, 3, False), (700, 0, 700, 4, False)]
+    assert found == [(592, 0, 592, 3), (700, 0, 700, 4)]
 
 
 def test_concurrent_requests_are_distinguished_by_their_evaluated_tokens():
     lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 500, 592), info(PROGRESS, 2048, 12699),
              info(PROGRESS, 592, 592), info(PROGRESS, 12699, 12699)]  # fmt: skip
-    assert read(*lines) == [(592, 0, 592, None, False), (12699, 0, 12699, None, False)]
+    assert read(*lines) == [(592, 0, 592, None), (12699, 0, 12699, None)]
 
 
 def test_progress_may_be_ambiguous():
     """A request found an empty cache, but the log does not show which."""
     found = read(info(FETCH, 0), info(FETCH, 3), info(PROGRESS, 8, 8), info(PROGRESS, 20, 20))
-    assert [one[2] for one in found] == [8, 20] and all(one[4] for one in found)
+    assert [one[:3] for one in found] == [(None, None, 8), (None, None, 20)]
 
 
 def test_numbers_of_a_request_body_are_not_those_of_an_answer():
     sent = [STAMP.format("DEBUG", "Incoming Request Body: {"), '\t"prompt_tokens": 7,', '\t"cached_tokens": 3', "}"]
-    assert read(*sent, info(FETCH, 0), info(PROGRESS, 4, 4)) == [(4, 0, 4, None, False)]
+    assert read(*sent, info(FETCH, 0), info(PROGRESS, 4, 4)) == [(4, 0, 4, None)]
 
 
 def test_a_log_that_begins_in_the_middle_has_the_answer():
-    assert read(*reply(50, 2, 49)) == [(50, 49, 1, 2, False)]
+    assert read(*reply(50, 2, 49)) == [(50, 49, 1, 2)]
 
 
 def test_guesses_do_not_count_as_agreement_and_the_log_level_is_suggested(tmp_path):
@@ -88,5 +88,5 @@ def test_an_entry_after_a_dash_is_known():
 
 def test_lines_of_lm_studio_are_known():
     text = "[coordinator][INFO]: Prompt cache restore: cached_tokens=5 uncached_tokens=30 lifetime_efficiency=14.0%"
-    assert read(text) == [(35, 5, 30, None, False)]
+    assert read(text) == [(35, 5, 30, None)]
     assert recognise("[cache_store][INFO]: VLM prompt cache disk usage: used_mib=16.0 cap_mib=30720.0 x=1")

@@ -68,7 +68,6 @@ def test_a_short_excerpt_proves_less_and_nothing_else(monkeypatch):
     lines = lines_of("verbosity_4.log")
     _, whole = rows_of(lines)
     monkeypatch.setattr(log_rows, "EXCERPT", 12)
-    monkeypatch.setattr(log_rows, "BEFORE", 4)
     _, short = rows_of(lines)
     for row, longer in zip(short, whole, strict=True):
         assert all(row[name] in (None, longer[name]) for name in ("prompt", "evaluated"))
@@ -80,8 +79,8 @@ def test_memory_is_bounded(monkeypatch):
     block = [line for line in lines_of("verbosity_4.log") if "slot" in line or "srv" in line]
     watched, _ = rows_of(block * 20)
     for run in watched._runs.values():
-        assert len(run.state.session.read_lines) <= 200 and len(run.derived) <= 200
-        assert len(run.waiting) <= log_rows.WAITING and not run.state.session.requests
+        assert len(run.reader.session.read_lines) <= 200 and len(run.derived) <= 200
+        assert len(run.reader.ties.requests) <= log_rows.WAITING
     assert len(watched._runs) <= log_rows.RUNS
 
 

@@ -1,9 +1,10 @@
-"""Handlers of log lines: values that each line adds to a request, and values that it must not add."""
+"""Values that each kind of line adds to a request, and values that it must not add."""
 
 from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.server_logs.assumed_lengths import assumed_lengths
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 
@@ -43,7 +44,7 @@ def test_a_batch_is_ignored_if_the_request_began_before_the_log():
 def test_the_length_follows_from_the_printed_share_if_it_is_unique(share, n_tokens):
     done = 64 if share == "0.640000" else 1_000_000
     one = only(PROGRESS.format(done, share))
-    assert (None if one.guessed else one.n_tokens) == n_tokens
+    assert one.n_tokens == n_tokens
 
 
 def test_garbage_in_place_of_a_number_is_ignored():
@@ -56,13 +57,13 @@ def test_lengths_reused_and_evaluated_tokens_follow_from_each_other():
     assert (one.n_tokens, one.prompt_n, one.cache_n, one.predicted_n, one.end) == (100, 30, 70, 5, 104)
     one = only(TIME.format(30), MADE.format(5), RELEASE.format(104, 0))
     assert (one.n_tokens, one.cache_n) == (100, 70)          # the last generated token is not in the slot
-    assert only(TIME.format(30), RELEASE.format(104, 0)).guessed
+    assert only(TIME.format(30), RELEASE.format(104, 0)).n_tokens is None
 
 
 def test_tokens_discarded_by_a_context_shift_count_as_prompt():
     shift = "slot context shift, n_keep = 0, n_left = 99, n_discard = 40"
     one = only(shift, shift, TIME.format(100), MADE.format(5), RELEASE.format(24, 1))
-    assert (one.shifts, one.truncated, one.n_tokens) == ([(0, 40), (0, 40)], True, 100)
+    assert (one.shifts, one.truncated, one.n_tokens) == (((0, 40), (0, 40)), True, 100)
     cut = only(TIME.format(100), MADE.format(5), RELEASE.format(24, 1))
     assert cut.truncated and cut.n_tokens != 20
 
@@ -73,15 +74,9 @@ def test_a_prompt_that_is_too_long_is_refused_and_leaves_its_slot():
     assert (first.refused, first.n_tokens, second.refused, second.task) == (True, 9000, False, 8)
 
 
-def test_the_slot_is_left_with_what_its_last_request_held():
-    end = RELEASE.format(104, 0)
-    _, second = session(LAUNCH.format(0, 7), SLOT.format(end), LAUNCH.format(0, 8)).requests
-    assert second.held == 104
-
-
 def test_restored_checkpoints_and_full_evaluations_give_the_reused_tokens():
     one = only("restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, size = 1.0 MiB)")
-    assert (one.restored, one.cache_n) == (64, 64)
+    assert (one.restored, one.cache_n) == (64, None)                       # the prompt may end there
     one = only(NEW.format(100), "restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, "
                "size = 1.0 MiB)")  # fmt: skip
     assert (one.cache_n, one.prompt_n) == (64, 36)
@@ -91,25 +86,26 @@ def test_restored_checkpoints_and_full_evaluations_give_the_reused_tokens():
 
 
 def test_the_first_value_of_a_server_fact_is_kept():
-    found = session(LAUNCH.format(0, 7), SLOT.format(NEW.format(9)), SLOT.format(NEW.format(8).replace("2048", "64")))
+    second = SLOT.format(NEW.format(8).replace("2048", "64")).replace("task 7", "task 8")
+    found = session(LAUNCH.format(0, 7), SLOT.format(NEW.format(9)), second)
     assert found.facts["n_ctx_slot"] == 2048 and found.requests[0].n_tokens == 9
     assert (found.lines, found.recognised, found.kinds) == (3, 3, {"launch": 1, "new_prompt": 2})
 
 
-def test_a_prompt_with_only_evaluated_tokens_extends_the_longest_prompt_before_it():
+def test_a_prompt_with_only_evaluated_tokens_is_assumed_to_extend_the_longest_prompt_before_it():
     stamp = "2026-11-21 13:50:16,140 - INFO - {}"
     lines = [stamp.format(text) for text in (
         "Prompt Cache: 3 sequences, 0.00 GB", "Prompt processing progress: 5/5", "Prompt Cache: 4 sequences, 0.00 GB",
         "Prompt processing progress: 9/9")]  # fmt: skip
-    one, two = session(*lines, engine="mlx_lm").requests
-    assert (one.cache_n, one.n_tokens, one.guessed) == (0, 5, True)
-    assert (two.cache_n, two.n_tokens, two.guessed) == (5, 14, True)
+    found = session(*lines, engine="mlx_lm").requests
+    assert [(one.prompt_n, one.n_tokens) for one in found] == [(5, None), (9, None)]
+    assert [[length.n_tokens for length in lengths] for lengths in assumed_lengths(found)] == [[5], [14]]
 
 
-def test_a_request_without_a_length_does_not_count_as_an_earlier_prompt():
+def test_a_request_without_a_length_has_none_that_the_log_bounds():
     """The log begins while two slots are active: for the first request it contains only the timings of the answer."""
     made, evaluated = (f"slot print_timing: id  {slot} | task {slot + 5} | {text}"
                        for slot, text in enumerate((MADE.format(5), TIME.format(30))))  # fmt: skip
-    one, two = session(made, evaluated).requests
-    assert (one.n_tokens, one.predicted_n) == (None, 5)
-    assert (two.cache_n, two.n_tokens, two.guessed) == (0, 30, True)
+    found = session(made, evaluated).requests
+    assert [(one.n_tokens, one.prompt_n, one.predicted_n) for one in found] == [(None, None, 5), (None, 30, None)]
+    assert not any(length.is_bounded for lengths in assumed_lengths(found) for length in lengths)

@@ -1,0 +1,75 @@
+"""Lengths of prompts that a simulation assumes: a log may bound a length, or not even that.
+
+An assumed length is a candidate of the reconstruction and is printed with its result. It is not a number of the report.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+
+ENDS = "prompt length assumed: the last position in the log"
+GOES_ON = "prompt assumed to extend the longest prompt before it"
+
+
+class AssumedLength(NamedTuple):
+    """Length of a prompt [tokens]. ``why``: the assumption, "" = known from the log. ``is_bounded``: the log bounds it
+    from above."""
+
+    n_tokens: int
+    why: str = ""
+    is_bounded: bool = True
+
+
+def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLength, ...]]:
+    """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it."""
+    found: list[tuple[AssumedLength, ...]] = []
+    longest = 0
+    following = _following(requests)
+    for number, request in enumerate(requests):
+        lengths = _lengths(request, longest, following[number])
+        longest = max([longest, *(length.n_tokens for length in lengths[:1])])
+        found.append(lengths)
+    return found
+
+
+def has_length(request: LoggedRequest) -> bool:
+    """Return whether the log determines or bounds the length of a prompt."""
+    return request.n_tokens is not None or request.range_of("n_tokens") is not None
+
+
+def _following(requests: Sequence[LoggedRequest]) -> list[LoggedRequest | None]:
+    """Return for each request the next request of its slot."""
+    found: list[LoggedRequest | None] = []
+    latest: dict[int, LoggedRequest] = {}
+    for request in reversed(requests):
+        found.append(latest.get(request.slot) if request.named else None)
+        latest[request.slot] = request
+    return found[::-1]
+
+
+def _lengths(request: LoggedRequest, longest: int, after: LoggedRequest | None) -> tuple[AssumedLength, ...]:
+    if request.n_tokens is not None:
+        return (AssumedLength(request.n_tokens),)
+    known = request.range_of("n_tokens")
+    if known is not None and known.high is not None:
+        middle = (known.low + known.high) // 2
+        why = f"prompt length assumed: {{:,}}, the log shows {known}"
+        return tuple(AssumedLength(size, why.format(size)) for size in dict.fromkeys((middle, known.low, known.high)))
+    if not request.named:
+        evaluated = request.prompt_n
+        return () if evaluated is None else (AssumedLength(longest + evaluated, GOES_ON, is_bounded=False),)
+    least = _least(request)
+    if least and after is not None:
+        least = max(least, after.least("cache_n"))              # the next request reused so many tokens
+    return (AssumedLength(least, ENDS, is_bounded=False),) if least else ()
+
+
+def _least(request: LoggedRequest) -> int:
+    """Return the minimum length of a prompt that fits its lines; 0 = unknown."""
+    if request.end is not None and request.predicted_n is None and not request.truncated:
+        return max(1, request.end, request.least("n_tokens"))
+    seen = max([*request.created, request.least("cache_n"), request.restored or 0, request.least("lcp"),
+                *(thold for _, _, thold in request.checked)])  # fmt: skip
+    return max(seen + 1 if seen or request.whole or request.full else 0, request.least("n_tokens"))
