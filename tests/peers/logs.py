@@ -123,7 +123,7 @@ def compare(lines, truth, level, several):
 
 def _numbers(entry):
     """Return prompt, reused, evaluated and generated tokens; None where the log does not show a number."""
-    said = (None, None) if entry.guessed else (entry.n_tokens, entry.cache_n)
+    said = (entry.n_tokens, entry.cache_n)
     return (*said, entry.prompt_n, entry.predicted_n)
 
 

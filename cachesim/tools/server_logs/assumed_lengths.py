@@ -26,7 +26,7 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
     """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it."""
     found: list[tuple[AssumedLength, ...]] = []
     longest = 0
-    following = _following(requests)
+    following = following_requests(requests)
     for number, request in enumerate(requests):
         lengths = _lengths(request, longest, following[number])
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
@@ -39,7 +39,7 @@ def has_length(request: LoggedRequest) -> bool:
     return request.n_tokens is not None or request.range_of("n_tokens") is not None
 
 
-def _following(requests: Sequence[LoggedRequest]) -> list[LoggedRequest | None]:
+def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest | None]:
     """Return for each request the next request of its slot."""
     found: list[LoggedRequest | None] = []
     latest: dict[int, LoggedRequest] = {}

@@ -9,10 +9,9 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
 from cachesim.events import CkptCreate
-from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths
+from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths, following_requests
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, overlapping
 from cachesim.tools.server_logs.printed_numbers import (
-    Contradiction,
     contradictions,
     early_lines,
     events_by_task,
@@ -20,7 +19,7 @@ from cachesim.tools.server_logs.printed_numbers import (
 )
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction, SentRequest
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
@@ -35,6 +34,7 @@ from cachesim.tools.server_logs.slot_contents import (
 from cachesim.tools.server_logs.tied_requests import BEGINS
 
 AGAIN = 8                    # choices to try if each requires a run from the beginning
+LATER = 8                    # later requests of a slot that may resume within a prompt
 FURTHER = 4                  # choices to try after one that agrees on the reused tokens but contradicts a line
 
 
@@ -51,6 +51,7 @@ class ScenarioBuilder(CandidateServer):
         n_swa = session.facts.get("n_swa")
         self.started = not BEGINS.isdisjoint(session.kinds)
         self.lengths = assumed_lengths(session.requests)
+        self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
         self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0)
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
@@ -79,14 +80,14 @@ class ScenarioBuilder(CandidateServer):
         """Compare the lines of the requests sent last with the events of the simulated server."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
             lines = printed_lines(request.logged, self.started)
-            request.contradicted = contradictions(lines, found, _timed(sent))
+            request.contradicted = contradictions(lines, found, sent.printed)
         self.running = []
 
     def _check_prompts(self) -> None:
         """Like ``_check_answers``, for requests whose answers are not generated."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
             lines = early_lines(printed_lines(request.logged, self.started), request.n_tokens or 0)
-            request.contradicted = contradictions(lines, found, _timed(sent))
+            request.contradicted = contradictions(lines, found, sent.printed)
 
     def _add_all(self, members: Sequence[LoggedRequest]) -> None:
         """Add requests that were active at the same time, in the order of their start. Most groups have a single
@@ -94,7 +95,7 @@ class ScenarioBuilder(CandidateServer):
         self._finish_answers()
         self.running = []
         playing = _RequestGroup([], self._copy()) if len(members) > 1 else None
-        kept: list[tuple[LoggedRequest, _SentRequest]] = []
+        kept: list[tuple[LoggedRequest, SentRequest]] = []
         for logged in members:
             request = ReconstructedRequest(logged)
             self.out.requests.append(request)
@@ -123,12 +124,13 @@ class ScenarioBuilder(CandidateServer):
         """Return the possible lengths of the prompt of the request added last."""
         return self.lengths[len(self.out.requests) - 1] if self.out.requests[-1] is request else ()
 
-    def _best(self, request: ReconstructedRequest, playing: _RequestGroup | None) -> _SentRequest | None:
+    def _best(self, request: ReconstructedRequest, playing: _RequestGroup | None) -> SentRequest | None:
         """Simulate a request with the first choice that agrees with the log, else the simplest, and leave the server in
         the state after it. When the budget is spent, only the simplest choice is tried."""
         logged = request.logged
         choices = list(dict.fromkeys(islice(self.texts.choices(logged, self._lengths_of(request)), MOST)))
-        best: _SentRequest | None = None
+        choices[:0] = self._resumed_later(logged, choices[:1])
+        best: SentRequest | None = None
         found, tries, agreeing, word = best, 0, 0, next(self.word_names)
         begin = None if playing else self._copy()
         most = AGAIN if begin is None and playing is None else MOST
@@ -139,7 +141,7 @@ class ScenarioBuilder(CandidateServer):
             tries += 1
             found = self._try(logged, choice, word, playing, begin)
             if found is not None and logged.may_be("cache_n", found.sent.cache_n) is not False:
-                if not found.contradicted:
+                if not found.contradicted and (logged.created or {*choice.marks} <= self._created()):
                     return found
                 if best is None or not agreeing or (not choice.marks and found.is_nearer(best)):
                     best = found
@@ -154,20 +156,46 @@ class ScenarioBuilder(CandidateServer):
             self._reset(self._copy_of(begin))
         return self._try(logged, best.choice, word, playing, begin)
 
+    def _created(self) -> set[int]:
+        """Return the tokens of the checkpoints that the simulated server created for the request sent last."""
+        own = events_by_task(self.events)[-1:]
+        return {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
+
+    def _resumed_later(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+        """Return these choices with a user message where a later request of the slot resumes, before the end of what it
+        shares: a server creates a checkpoint where the last user message begins."""
+        takes = "user_starts" in ENGINES[self.blank.engine].manual.takes and not logged.created
+        end = grammars()[self.session.engine].end
+        at = self._resumption(logged) if takes else 0
+        return [choice._replace(marks=(at,)) for choice in choices if 0 < at < choice.length.n_tokens - end]
+
+    def _resumption(self, logged: LoggedRequest) -> int:
+        """Return the tokens after which the first later request of a slot resumes that did so within this request's
+        evaluated tokens, 0 if none did. The requests between them kept these tokens."""
+        after, kept, begun = self.next_of.get(id(logged)), 0, logged.least("cache_n")
+        for _ in range(LATER):
+            shared = None if after is None else after.range_of("lcp")
+            if after is None or after.cache_n is None:
+                return 0
+            if begun < after.cache_n and shared is not None and after.cache_n < shared.low:
+                return after.cache_n if not kept or after.cache_n <= kept else 0
+            kept = min(kept or after.cache_n, after.cache_n)
+            after = self.next_of.get(id(after))
+        return 0
+
     def _user_messages(self, logged: LoggedRequest, choice: Choice) -> Iterator[tuple[int, ...]]:
         """Yield tokens at which user messages may begin: checkpoints of the log that the simulated server does not
         create for the request sent last, except a micro-batch before the end; then also those of the request before."""
         if choice.marks or "user_starts" not in ENGINES[self.blank.engine].manual.takes:
             return
-        own = events_by_task(self.events)[-1:]
-        made = {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
+        made = self._created()
         n_tokens, end = choice.length.n_tokens, grammars()[self.session.engine].end
         made |= {n_tokens - end - size for size in BATCHES}
         if missing := {at for at in {*logged.created} - made if 0 < at < n_tokens}:
             yield tuple(sorted(missing))
             yield tuple(sorted(missing | {*self.marks}))
 
-    def _take(self, request: ReconstructedRequest, found: _SentRequest) -> None:
+    def _take(self, request: ReconstructedRequest, found: SentRequest) -> None:
         """Add a request and its words to the scenario."""
         request.step, request.text = len(self.lines), found.text
         request.simulated_n, request.slot, request.assumed = found.sent.cache_n, found.sent.slot, found.choice.why
@@ -175,8 +203,9 @@ class ScenarioBuilder(CandidateServer):
         request.n_tokens, request.is_bounded = length.n_tokens, length.is_bounded
         request.assumed = "; ".join(filter(None, (length.why, request.assumed)))
         if found.choice.marks:
+            restored = "the log has checkpoints" if request.logged.created else "a later request resumes"
             where = f"user messages begin at {', '.join(f'{at:,}' for at in found.choice.marks)}"
-            request.assumed = "; ".join(filter(None, (request.assumed, f"{where}, where the log has checkpoints")))
+            request.assumed = "; ".join(filter(None, (request.assumed, f"{where}, where {restored}")))
         request.lcp, request.before = found.choice.lcp, found.choice.base
         self.marks = found.choice.marks or self.marks
         self.running.append((request, found.sent))
@@ -213,7 +242,7 @@ class ScenarioBuilder(CandidateServer):
 
     def _try(
         self, logged: LoggedRequest, choice: Choice, word: str, playing: _RequestGroup | None, begin: Server | None
-    ) -> _SentRequest | None:
+    ) -> SentRequest | None:
         """Send a request with a choice to a server in the state ``begin``, and leave the server in the state after
         it. ``word``: name of its new text. None if the simulator refuses the request."""
         n_tokens = choice.length.n_tokens
@@ -238,8 +267,8 @@ class ScenarioBuilder(CandidateServer):
         held = prompt.append_word(word.lower(), size).prefix(n_tokens + size - 1)
         own = events_by_task(self.events)[-1:]
         early = early_lines(printed_lines(logged, self.started), n_tokens)
-        lines = contradictions(early, own[0], _timed(sent)) if own else []
-        return _SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
+        lines = contradictions(early, own[0], sent.printed) if own else []
+        return SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
                        SlotText(held.parts, n_tokens), lines)
 
     def _sent(self, text: str, where: str, playing: _RequestGroup | None) -> tuple[str, RunningPrompt | None]:
@@ -261,30 +290,8 @@ class _RequestGroup(NamedTuple):
     after: int = 0             # server loop iterations between the last of them and the next
 
     def launched_after(
-        self, builder: ScenarioBuilder, over: Sequence[tuple[LoggedRequest, _SentRequest]]
+        self, builder: ScenarioBuilder, over: Sequence[tuple[LoggedRequest, SentRequest]]
     ) -> _RequestGroup:
         """Return the group for the next request, which the server launched when the requests of ``over`` had ended."""
         texts = [played.text for _, played in over]
         return self._replace(after=builder.rounds(self.base, self.texts, texts) if over else 0)
-
-
-class _SentRequest(NamedTuple):
-    """Request that was sent: its notation, the tokens that it reused, and the slot contents that it leaves."""
-
-    text: str                  # its notation
-    sent: RunningPrompt
-    choice: Choice             # beginning of its prompt
-    word: str                  # word for the new part of its prompt
-    new: int                   # tokens of the new part
-    content: SlotText          # its answer
-    held: SlotText             # slot contents after it
-    contradicted: Sequence[Contradiction]      # lines of its prompt that the simulated server does not print
-
-    def is_nearer(self, prompt: _SentRequest) -> bool:
-        """True if this prompt contradicts fewer lines than another."""
-        return len(self.contradicted) < len(prompt.contradicted)
-
-
-def _timed(sent: RunningPrompt) -> dict[str, int]:
-    """Return the numbers of an answer as servers print them."""
-    return {"n_past": sent.cache_n, "prompt_n": sent.prompt_n}

@@ -10,6 +10,7 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.printed_numbers import Contradiction
+from cachesim.tools.server_logs.replay_candidates import RunningPrompt
 from cachesim.tools.server_logs.slot_contents import SlotText
 
 
@@ -22,6 +23,23 @@ class Choice(NamedTuple):
     why: str
     marks: tuple[int, ...] = ()
     length: AssumedLength = AssumedLength(0)
+
+
+class SentRequest(NamedTuple):
+    """Request that was sent: its notation, the tokens that it reused, and the slot contents that it leaves."""
+
+    text: str                  # its notation
+    sent: RunningPrompt
+    choice: Choice             # beginning of its prompt
+    word: str                  # word for the new part of its prompt
+    new: int                   # tokens of the new part
+    content: SlotText          # its answer
+    held: SlotText             # slot contents after it
+    contradicted: Sequence[Contradiction]      # lines of its prompt that the simulated server does not print
+
+    def is_nearer(self, prompt: SentRequest) -> bool:
+        """True if this prompt contradicts fewer lines than another."""
+        return len(self.contradicted) < len(prompt.contradicted)
 
 
 @dataclass(slots=True)

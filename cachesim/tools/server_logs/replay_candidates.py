@@ -26,6 +26,11 @@ class RunningPrompt(NamedTuple):
     cache_n: int
     prompt_n: int = 0
 
+    @property
+    def printed(self) -> dict[str, int]:
+        """Numbers of the answer as servers print them."""
+        return {"n_past": self.cache_n, "prompt_n": self.prompt_n}
+
 
 class CandidateServer:
     """Simulated server on which the reconstruction of a log tries requests: a candidate that reproduces the log is

@@ -94,7 +94,7 @@ def compare(found, truth):
             break
         answer, events = real
         for name, key in NAMES.items():
-            number = None if one.guessed and name == "n_tokens" else getattr(one, name)
+            number = getattr(one, name)
             known = number is not None and key in answer
             counts[f"{name} {'not known' if not known else 'right' if number == answer[key] else 'WRONG'}"] += 1
             wrong += [(one.lines, name, number, answer[key])] if known and number != answer[key] else []
@@ -109,7 +109,7 @@ def decisions(events):
     restored = [event["n_past"] for event in events if event["ev"] == "ckpt_restore"]
     return {"restored": restored[-1] if restored else None,
             "full": any(event["ev"] == "full_reprocess" for event in events),
-            "created": [one["n_tokens"] for one in events if one["ev"] == "ckpt_create"]}  # fmt: skip
+            "created": tuple(one["n_tokens"] for one in events if one["ev"] == "ckpt_create")}  # fmt: skip
 
 
 if __name__ == "__main__":
