@@ -117,6 +117,14 @@ def test_no_statement_about_a_slow_log_is_false(name, last):
     assert found.false == [] and (found.stated == found.total or last)
 
 
+@needs_slow
+@pytest.mark.parametrize("name", ["qwen35-restore-default", "qwen35-edit-default", "llama-cancel-default",
+                                  "llama-strip-default", "gemma3-subagent-default"])  # fmt: skip
+def test_a_slow_log_is_reproduced(name):
+    data, _ = import_log(SLOW / f"{name}.log")
+    assert data["agree"] == len(data["requests"]) and not data["rejected"]
+
+
 @pytest.mark.parametrize("line, numbers", [
     ("[09:59:50] CtxLimit:290/16384, Init:0.15s, Processed:240 in 34.03s (7.05T/s), Generated:50/64 in 2.10s "
      "(23.81T/s), Total:36.13s", {"prompt_n": 240, "predicted_n": 50}),

@@ -50,6 +50,9 @@ def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest 
 
 
 def _lengths(request: LoggedRequest, longest: int, after: LoggedRequest | None) -> tuple[AssumedLength, ...]:
+    if request.cancelled and request.end:
+        why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
+        return (AssumedLength(request.end, why, is_bounded=False),)
     if request.n_tokens is not None:
         return (AssumedLength(request.n_tokens),)
     known = request.range_of("n_tokens")

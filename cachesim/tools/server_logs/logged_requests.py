@@ -41,6 +41,7 @@ class LoggedRequest:
     restored_end: int | None = None                              # tokens of that checkpoint
     full: bool = False                                           # the server reports a full evaluation
     refused: bool = False                                        # the server refused it
+    cancelled: bool = False                                      # the client hung up within the prompt
     loaded: bool = False                                         # an entry of the prompt cache was loaded for it
     created: Sequence[int] = ()                                  # tokens of the checkpoints made during it
     checked: Sequence[tuple[int, int, int]] = ()                 # checkpoints checked: pos_min, pos_max, threshold
@@ -99,6 +100,7 @@ def logged_request(derived: Derived) -> LoggedRequest:
         restored_end=next(_ends(tied, "ckpt_restore"), None),
         full=bool(tied.of("full_reprocess", "trim_failed")),
         refused=bool(tied.of("too_long")),
+        cancelled=_is_cancelled(derived),
         loaded=bool(tied.of_cache("pc_load")),
         created=tuple(_ends(tied, "ckpt_create")),
         checked=_checked(tied),
@@ -118,6 +120,15 @@ def _lines(tied: TiedRequest) -> tuple[int, int]:
     """Return the number of a request's first line, and that of its last line until its release."""
     end = next((line.number for line in tied.of("release")), max(line.number for line in tied.lines))
     return min(line.number for line in tied.lines), end
+
+
+def _is_cancelled(derived: Derived) -> bool:
+    """Return whether the client hung up, and the slot then held less than the prompt, or maybe less."""
+    end, length = derived.numbers.get("end"), derived.numbers.get("n_tokens")
+    if end is None or end.high is None or derived.request.of("prompt_time", "eval_time", "ctx_shift"):
+        return False
+    is_less = length is not None and end.high < length.low
+    return is_less or (derived.request.is_cancelled and (length is None or not length.exact))
 
 
 def _n_keep(tied: TiedRequest) -> int:

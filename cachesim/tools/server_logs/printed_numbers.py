@@ -30,6 +30,8 @@ _EARLIER = frozenset({
     "ckpt_evict", "ckpt_invalidate",
 })  # fmt: skip
 """Lines whose numbers depend on requests since the start of the server."""
+_OF_WHOLE_PROMPT = frozenset({"slot_by_lcp", "slot_sim", "new_prompt", "pc_search", "pc_cand", "pc_load", "need_one"})
+"""Lines with the length of a prompt, or a share of it: of a cancelled prompt only a part is simulated."""
 _LATE = frozenset({"release", "prompt_time", "ctx_shift"})
 _PART_OF = "n_past was set to"
 """Second line about the last token of a prompt; the first has the event's numbers."""
@@ -50,6 +52,7 @@ def printed_lines(request: LoggedRequest, started: bool) -> list[ReadLine]:
     """Return the lines of a request whose numbers a simulation can contradict. ``started``: the start of the server is
     in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
     kinds, one = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER, request.tied
+    kinds -= _OF_WHOLE_PROMPT if request.cancelled else frozenset()
     if one is None or one.doubtful or one.slot is None:
         return []
     lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]

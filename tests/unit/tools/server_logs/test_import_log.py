@@ -270,3 +270,14 @@ def test_a_number_that_no_server_accepts_leaves_the_rest_of_the_report(tmp_path,
     assert "not simulated: server flag 'parallel' must be -1 or 1 to 64, not 4294967297" in data["missing"]
     assert main(["import", str(path), "-p", "llama_cpp@b11549", "--set", "parallel=100"]) == 2
     assert "'parallel' must be -1 or 1 to 64, not 100" in capsys.readouterr().err
+
+
+def test_the_date_of_a_line_chooses_the_rule_set_if_its_spelling_does_not(tmp_path):
+    stamp = "2026-02-07T10:54:35+01:00 host.server[14]: slot"
+    lines = [f"{stamp} launch_slot_: id  2 | task 37 | processing task, is_child = 0",
+             f"{stamp} update_slots: id  2 | task 37 | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 40",
+             f"{stamp} print_timing: id  2 | task 37 | prompt eval time = 9.00 ms / 40 tokens"]  # fmt: skip
+    (file := tmp_path / "a.log").write_text("\n".join(lines))
+    assert import_log(file)[0]["profile"] == "llama_cpp@2026-02-07"
+    file.write_text("\n".join(line.partition(": ")[2] for line in lines))
+    assert import_log(file)[0]["profile"] == "llama_cpp@b11549"

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, classify_requests, summary
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
@@ -26,6 +27,19 @@ def test_the_position_of_the_difference_gives_the_class(lcp, how):
     slot."""
     [one] = classify_requests([request(lcp, 150, 150 - lcp)])
     assert one.how == how and (one.lcp, one.n_tokens, one.evaluated) == (lcp, 150, 150 - lcp)
+
+
+@pytest.mark.parametrize("lcp, n_tokens", [(100, 100), (110, 110), (60, 60)])
+def test_a_prompt_that_the_slot_holds_is_the_same_prompt_again_and_never_reasoning_removed(lcp, n_tokens):
+    [one] = classify_requests([request(lcp, n_tokens, 1)])
+    assert one.how == "again" and "reasoning" not in CLIENT_CHANGES["again"]
+
+
+def test_a_similarity_of_one_is_the_same_prompt_again():
+    """f_sim = 1.000: the common prefix may be the whole prompt or a token less."""
+    numbers = {"lcp": ProvenRange(97, 100)}
+    [one] = classify_requests([request(98, 100, 4, numbers=numbers)])
+    assert one.how == "again"
 
 
 def test_an_empty_slot_means_a_new_conversation():
