@@ -129,7 +129,9 @@ class LineTies:
         if any(line.kind not in STARTS for line in before) or any(line.kind in STARTS for line in after):
             return
         if after and not _contradicts(prefix, after[0]):
-            request.lines = [*before, prefix, *after]
+            request.lines = []
+            for line in (*before, prefix, *after):
+                request.add(line)
             self.requests.remove(blocks[0])
 
     def check(self, request: TiedRequest) -> None:
@@ -152,8 +154,7 @@ class LineTies:
 
     def _take(self, line: ReadLine) -> None:
         """Tie a line; the next lines are ahead."""
-        following = [line, *self._ahead[: _AHEAD - 1]]
-        if are_whole_timings(following):
+        if line.kind == TIMES[0] and are_whole_timings(following := [line, *self._ahead[: _AHEAD - 1]]):
             self._timed = {one.number for one in following}
         headed = line.heading is not None and (line.number in self._timed or self._waits_for(line.heading, line))
         where = line.heading if line.heading is not None and headed else (line.slot, line.task)

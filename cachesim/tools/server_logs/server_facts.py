@@ -20,10 +20,13 @@ _COUNTS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Counts in lines of requests that are facts about the server."""
 _THRESHOLDS = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id", "slot_sim"})
+_KINDS = _WHOLE | _THRESHOLDS | frozenset(_CONSTANT) | frozenset(_COUNTS)
 
 
 def add_facts(facts: Facts, line: ReadLine) -> None:
     """Add the facts that a line prints to those known before."""
+    if line.kind not in _KINDS:
+        return
     if line.kind in _WHOLE:
         for name, value in line.read.numbers.items():
             facts.setdefault(name, value)

@@ -13,6 +13,8 @@ WHOLE = frozenset({"reused", "too_long", "ollama_slot", "ollama_prefix", "kobold
 """Kinds of lines that have all numbers of a request, most of them of other software."""
 ENDS = frozenset({"release", "usage", *WHOLE})
 """Kinds of lines that end a request."""
+_REPEATED = frozenset({"generating", "spec_step", "spec_ckpt", "spec_restore"})
+MOST_REPEATED = 64           # lines of a request's generation that are kept
 BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
 """Lines that a server prints when it starts."""
 _SPELLED = frozenset({"slot_by_lcp", "launch", "new_prompt", "batch", "pc_search", "pc_load"})
@@ -38,15 +40,24 @@ class TiedRequest:
     doubtful: bool = False
     is_uncached: bool = False
     is_over: bool = False
+    repeated: int = 0                                    # lines printed while the server generates
+    kinds: set[str] = field(default_factory=set)         # kinds of its lines
+
+    def __post_init__(self) -> None:
+        self.kinds |= {line.kind for line in self.lines}
 
     def add(self, line: ReadLine) -> None:
-        """Add a line."""
-        self.lines.append(line)
+        """Add a line. Of lines that a server prints while it generates, only the first are kept."""
         self.is_over |= line.kind in ENDS
+        if line.kind in _REPEATED:
+            self.repeated += 1
+        if line.kind not in _REPEATED or self.repeated <= MOST_REPEATED:
+            self.lines.append(line)
+            self.kinds.add(line.kind)
 
     def of(self, *kinds: str) -> list[ReadLine]:
         """Return the lines of these kinds."""
-        return [line for line in self.lines if line.kind in kinds]
+        return [] if self.kinds.isdisjoint(kinds) else [line for line in self.lines if line.kind in kinds]
 
     def of_cache(self, kind: str) -> list[ReadLine]:
         """Return the lines of this kind between the choice and the launch."""
@@ -55,12 +66,12 @@ class TiedRequest:
     @property
     def start(self) -> ReadLine | None:
         """Line with which the request starts, None if it is not in the excerpt."""
-        return next((line for line in self.lines if line.kind in STARTS), None)
+        return next(iter(self.of(*STARTS)), None)
 
     @property
     def is_cancelled(self) -> bool:
         """Whether a line reports that its client hung up."""
-        return any(line.kind == "cancel" for line in self.lines)
+        return "cancel" in self.kinds
 
     @property
     def span(self) -> tuple[int, int]:
