@@ -64,17 +64,23 @@ class SlotTexts:
     def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
         tokens are a lower bound of the common prefix."""
-        least = logged.least("cache_n")
+        least = _least_reused(logged, n_tokens)
         for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
             if least <= lcp <= min(n_tokens, contents.size):
                 yield Choice(contents, lcp, f"{lcp} tokens in common with the slot")
 
     def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from conversations that left their slots, most recent first."""
-        least = logged.lcp if logged.loaded and logged.lcp is not None else logged.least("cache_n")
+        least = logged.lcp if logged.loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
         for text in reversed([*self.stored, *self.slots.values()]):
             if logged.loaded and logged.held not in (None, text.size):
                 continue
             for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
                 if least <= lcp <= min(n_tokens, text.size) and lcp:
                     yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
+
+
+def _least_reused(logged: LoggedRequest, n_tokens: int) -> int:
+    """Return the fewest tokens that a request with a prompt of this length can have reused."""
+    rest = 0 if logged.prompt_n is None else n_tokens - logged.prompt_n
+    return max(rest, logged.least("cache_n"))

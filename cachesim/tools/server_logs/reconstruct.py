@@ -140,7 +140,7 @@ class ScenarioBuilder(CandidateServer):
                 self._reset(self._copy_of(begin))
             tries += 1
             found = self._try(logged, choice, word, playing, begin)
-            if found is not None and logged.may_be("cache_n", found.sent.cache_n) is not False:
+            if found is not None and found.agrees_with(logged):
                 if not found.contradicted and (logged.created or {*choice.marks} <= self._created()):
                     return found
                 if best is None or not agreeing or (not choice.marks and found.is_nearer(best)):

@@ -37,6 +37,12 @@ class SentRequest(NamedTuple):
     held: SlotText             # slot contents after it
     contradicted: Sequence[Contradiction]      # lines of its prompt that the simulated server does not print
 
+    def agrees_with(self, logged: LoggedRequest) -> bool:
+        """True if the log does not contradict the reused and the evaluated tokens."""
+        evaluated = None if logged.cache_n is not None else self.sent.prompt_n
+        found = logged.may_be("cache_n", self.sent.cache_n), logged.may_be("prompt_n", evaluated)
+        return False not in found
+
     def is_nearer(self, prompt: SentRequest) -> bool:
         """True if this prompt contradicts fewer lines than another."""
         return len(self.contradicted) < len(prompt.contradicted)

@@ -47,7 +47,7 @@ class TiedRequest:
         self.kinds |= {line.kind for line in self.lines}
 
     def add(self, line: ReadLine) -> None:
-        """Add a line. Of lines that a server prints while it generates, only the first are kept."""
+        """Add a line; drop lines that a server prints while it generates, except the first ones."""
         self.is_over |= line.kind in ENDS
         if line.kind in _REPEATED:
             self.repeated += 1
