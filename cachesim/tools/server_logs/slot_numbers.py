@@ -19,8 +19,7 @@ def add_threshold(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar
     more. The window is that printed with the erased checkpoints."""
     checks = [line for line in request.of("ckpt_check") if line.number_of("thold")]
     windows = [line for line in request.of("ckpt_invalidate") if line.number_of("n_swa") is not None]
-    known = found.get("lcp")
-    if (known is not None and known.exact) or not checks or not windows or request.of(*MOVED):
+    if found.get("lcp") is not None or not checks or not windows or request.of(*MOVED):
         return
     if request.start is None or may_hide(grammar, sieve, checks[0].head, MOVED):
         return

@@ -11,6 +11,7 @@ from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 KINDS = frozenset({"fetch", "progress_of", "reply", "usage"})
+_USAGE = 4                   # lines from the tokens of the prompt to the cached ones in an answer
 WAITING = 64                 # active requests without an answer, at most
 
 
@@ -59,8 +60,8 @@ class UnnamedTies:
         numbers = {name: value for line in found for name in ("n_tokens", "cache_n")
                    if (value := line.number_of(name)) is not None}  # fmt: skip
         evaluated = numbers.get("n_tokens", -1) - numbers["cache_n"]
-        if evaluated < 0:
-            return None
+        if evaluated < 0 or found[-1].number - found[0].number != _USAGE:
+            return None                                          # lines are missing, or those of another server
         fits = [one for one in self.active if _total(one) is None]
         fits += [one for one in self.active if _total(one) == evaluated]
         request = fits[-1] if fits else TiedRequest(None, None)
