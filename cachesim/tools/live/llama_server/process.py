@@ -60,8 +60,13 @@ exec 3<&0 </dev/null
 server=$!
 (read line <&3; kill -9 $server) 2>/dev/null &
 guard=$!
+trap 'kill -TERM $server 2>/dev/null' TERM
 wait $server 2>/dev/null
 code=$?
+while kill -0 $server 2>/dev/null; do
+wait $server 2>/dev/null
+code=$?
+done
 kill $guard 2>/dev/null
 wait $guard 2>/dev/null
 exit $code
@@ -136,6 +141,13 @@ class Process(StoppedAtEnd):
     def died(self) -> Died:
         """Return how the process ended. For a process that still runs the return code is 0."""
         return Died(self.returncode or 0, fatal_lines(self.log))
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the server and wait until it has ended by itself, so that its log is complete; then stop."""
+        self._popen.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(END_WITHIN)
+        self.stop()
 
     def stop(self) -> None:
         """End the whole process group and wait for it. May be called again."""

@@ -1,0 +1,42 @@
+"""Launcher of the llama-server in the wheel xllamacpp: an executable file that takes llama-server's flags.
+
+``run_server``, ``ServerStart`` and the recorder take it as any binary of llama.cpp. The wheel has its own environment:
+`make xllama` installs it in `.venv-xllama`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server import wheel_program
+
+IMPORT_WITHIN = 60.0        # seconds
+
+
+def write_launcher(python: Path, folder: Path) -> Path:
+    """Write the launcher for the wheel of an environment into a folder; return its path. ``python``: the interpreter of
+    that environment. Raises BadInput if the environment lacks the wheel."""
+    _require_wheel(python)
+    words = [str(python.absolute()), "-I", str(Path(wheel_program.__file__).absolute())]
+    launcher = folder / "llama-server"
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    launcher.chmod(0o755)
+    return launcher
+
+
+def _require_wheel(python: Path) -> None:
+    """Raise BadInput unless the interpreter runs and imports the wheel."""
+    if not os.access(python, os.X_OK):
+        raise BadInput("not an executable file", file=str(python), hint="`make xllama` makes the environment")
+    words = [str(python), "-I", "-c", f"import {wheel_program.WHEEL}"]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=IMPORT_WITHIN, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"cannot be run: {error}", file=str(python)) from None
+    if done.returncode:
+        raise BadInput(f"this Python has no {wheel_program.WHEEL}", file=str(python),
+                       hint=f"install it with: {python} -m pip install {wheel_program.WHEEL}")  # fmt: skip
