@@ -36,7 +36,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "llama": ("A " * 8, "attention"),
     "gemma3": ("W512 W512 A " * 4, "sliding window 512 + attention"),
     "qwen35": ("qwen35-" + "G G G A " * 4, "recurrent + attention"),
-    "mamba2": ("S " * 40, "recurrent"),
+    "mamba2": ("S " * 64, "recurrent"),
 }
 """Notation and kind of memory of each model."""
 
