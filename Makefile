@@ -7,6 +7,9 @@ PEERS_VLLM := .venv-peers-vllm
 PEERS_SGLANG := .venv-peers-sglang
 VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
 LIVE   := .venv-live
+XLLAMA := .venv-xllama
+XLLAMA_WHEEL := xllamacpp==2026.10.11549
+SLOW   ?= build/slow
 ADAPTERS ?= .venv-adapters
 DIST   := .venv-dist
 BROWSER := .venv-browser
@@ -30,7 +33,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live workloads agents upstream optimized browser dist release targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live slow workloads agents upstream optimized browser dist release targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -62,6 +65,7 @@ help:
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo '              with adapters: KIT=llama_cpp-adapters; with images: KIT=llama_cpp-images'
 	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
+	@echo 'make slow     record slow prompts, compare import  make slow N=60 SLOW=../slow'
 	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'
 	@echo 'make dist     build and check sdist and wheel       make dist'
@@ -238,6 +242,20 @@ $(LIVE)/.made: pyproject.toml
 	@$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[live]' cmake ninja
 	@touch $@
 
+# Logs of agents' conversations whose prompts take seconds, on the llama-server in the wheel of b11549, and the comparison of
+# `import` with the truth. Resumes; N logs take about N minutes on one thread.
+slow: $(VENV)/.dev $(XLLAMA)/.made
+	@$(BIN)/python -m tests.logs.slow_logs.record --server $(XLLAMA)/bin/llama-server --out $(SLOW) --number $(N)
+	$(BIN)/python -m tests.logs.slow_logs --logs $(SLOW) -j $(JOBS) $(ARGS)
+
+# The wheel has its own environment, so that nothing else can depend on it; its launcher takes llama-server's flags.
+$(XLLAMA)/.made: $(VENV)/.run
+	@echo 'creating $(XLLAMA)' >&2
+	@$(PYTHON) -m venv $(XLLAMA)
+	@$(XLLAMA)/bin/python -m pip --disable-pip-version-check --quiet install --only-binary :all: $(XLLAMA_WHEEL)
+	@$(BIN)/python -m cachesim.tools.live.llama_server.wheel_server $(XLLAMA)/bin/python $(XLLAMA)/bin
+	@touch $@
+
 # Recorded agent sessions under rule sets, kinds of model and settings: scenarios/WORKLOADS.md and its pictures. Resumes
 # after an interruption; AGREE names a folder of sessions with sub-agents.
 workloads: $(VENV)/.dev
@@ -276,7 +294,7 @@ targets:
 	@$(PYTHON) .ci/targets.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) $(PEERS_SGLANG) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(PEERS) $(PEERS_VLLM) $(PEERS_SGLANG) .venv-adapters $(LIVE) $(XLLAMA) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 # Stamps: the environment is created once and updated when pyproject.toml changes.
 $(VENV)/.made:

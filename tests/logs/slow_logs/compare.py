@@ -9,7 +9,13 @@ from typing import Iterator, Mapping, Sequence
 from tests.logs.slow_logs.determined import Determined, Range
 from tests.logs.slow_logs.recorded_log import RecordedLog, Truth
 from tests.logs.slow_logs.report_claims import Claim, Headline, Report, read_headline
-from tests.logs.slow_logs.true_causes import UNJUDGED, compared_prefixes, losses, why_cause_is_false, why_change_is_false
+from tests.logs.slow_logs.true_causes import (
+    UNJUDGED,
+    compared_prefixes,
+    losses,
+    why_cause_is_false,
+    why_change_is_false,
+)
 
 COUNTS = ("reused", "evaluated")
 NUMBERS = {"prompt": "prompt", "reused": "reused", "evaluated": "evaluated", "generated": "generated", "end": "end"}
@@ -106,10 +112,10 @@ def _why_option_is_false(log: RecordedLog, claim: Claim) -> str:
     if claim.name not in log.options:
         return UNJUDGED
     true = log.options[claim.name]
-    if claim.name == "checkpoint_min_step" and true < 0 or claim.name == "parallel" and true < 0:
+    if (claim.name == "checkpoint_min_step" and true < 0) or (claim.name == "parallel" and true < 0):
         return UNJUDGED                         # the server chose it
-    same = claim.value == true or isinstance(claim.value, tuple) and not isinstance(true, str) and _contains(
-        claim.value, true)  # fmt: skip
+    same = claim.value == true or (isinstance(claim.value, tuple) and not isinstance(true, str) and _contains(
+        claim.value, true))  # fmt: skip
     return "" if same else f"{claim.name} is {true}"
 
 
@@ -225,6 +231,8 @@ def _count(log: RecordedLog, report: Report, found: Mapping[int, Determined], re
     exact = {(claim.task, claim.name): claim for claim in report.claims if claim.part == "table" and claim.is_exact}
     ranges = {(claim.task, claim.name): claim for claim in report.claims if claim.part == "table"}
     causes = {claim.task for claim in report.claims if claim.part == "cause" and not _why_false(log, claim)}
+    lost = {claim.task for claim in report.claims if claim.part in ("table", "cause") and claim.low
+            and (claim.name == "lost" or claim.part == "cause")}  # fmt: skip
     for truth in log.completed:
         task = truth["task"]
         request = found.get(task)
@@ -240,11 +248,12 @@ def _count(log: RecordedLog, report: Report, found: Mapping[int, Determined], re
                     result.missed.append(f"task {task}: {name} = {span.low} is determined, stated "
                                          f"{_stated(ranges[task, name]) if (task, name) in ranges else 'nothing'}")  # fmt: skip
             result.shares["counts stated in all"] += (task, name) in exact
-        if request is not None and request.causes:
+        if request is not None and request.cause:
             result.shares["causes determined"] += 1
             result.shares["causes stated"] += task in causes
             if task not in causes:
-                result.missed.append(f"task {task}: cause {', '.join(request.causes)} is determined")
+                result.missed.append(f"task {task}: cause {request.cause} is determined")
+        if request is not None and request.is_loss:
+            result.shares["losses determined"] += 1
+            result.shares["losses stated"] += task in lost
         result.has_lengths |= request is not None and request.prompt.is_exact and request.reused.is_exact
-        lost = request is not None and truth["reused"] is not None and max(losses(log, truth)) > 0
-        result.shares["losses"] += lost

@@ -7,7 +7,7 @@ from typing import Callable, Mapping
 from tests.logs.slow_logs.recorded_server import RecordedServer
 
 SLOW = 5.0              # seconds of a slow prompt
-LONG = 4.0              # seconds of a slow part of a prompt
+LONG = 4.5              # seconds of a slow part of a prompt
 SHORT = 0.4             # seconds of a message of a user
 Conversation = Callable[[RecordedServer], None]
 
@@ -18,7 +18,7 @@ def _predict(server: RecordedServer) -> int:
 
 def _next_seconds(server: RecordedServer) -> float:
     """Return the length of the next message [seconds]: usually a long tool result."""
-    return LONG if server.rng.chance(65) else SHORT
+    return LONG if server.rng.chance(72) else SHORT
 
 
 def _drifted(server: RecordedServer, answer: list[int]) -> list[int]:

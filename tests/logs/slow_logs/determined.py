@@ -1,13 +1,14 @@
 """Numbers and causes of requests that the lines of an excerpt determine.
 
-The rules are written from llama.cpp's source (b11549, tools/server) and do not use the importer. Each number is a range,
-which every rule narrows; a range of one value is an exact count. ``RULES`` has a sentence for each rule.
+The rules are written from llama.cpp's source (b11549, tools/server) and do not use the importer. Each number is a
+range, which every rule narrows; a range of one value is an exact count. Each rule states its meaning in a sentence.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Callable, Mapping, Sequence
 
 from tests.logs.slow_logs.kept_lines import KeptLine, kept_lines
@@ -67,14 +68,20 @@ class Determined:
         return bool(self.of("prompt_time", "eval_time", "total_time"))
 
     @property
-    def causes(self) -> frozenset[str]:
-        """Keys of causes that a line states, or {"any"} if the numbers prove a loss whose cause no line states."""
+    def is_loss(self) -> bool:
+        """True if the numbers prove that tokens of the common prefix were evaluated again."""
+        return self.is_complete and min(self.common.low, self.prompt.low - 1) > self.reused.high
+
+    @property
+    def cause(self) -> str:
+        """Key of the cause that the lines determine, "" if they determine none. A loss alone has no cause: a memory
+        that cannot be cut and a request without reuse look the same, unless the prompt differs from the slot."""
         if self.of("forced"):
-            return frozenset({"no-checkpoint"})
+            return "no-checkpoint"
         if self.of("need_one"):
-            return frozenset({"identical-prompt"})
-        is_lost = min(self.common.low, self.prompt.low - 1) > self.reused.high
-        return frozenset({"any"} if is_lost and self.is_complete else ())
+            return "identical-prompt"
+        differs = self.common.high < min(self.prompt.low, self.held.low)
+        return "edited-prompt" if self.is_loss and differs else ""
 
 
 Rule = Callable[[Determined], bool]
@@ -82,7 +89,7 @@ Rule = Callable[[Determined], bool]
 
 
 def first_request(found: Determined) -> bool:
-    """The first task of a server finds an empty slot and an empty prompt cache: reused = 0 (server_queue::get_new_id)."""
+    """The first task finds an empty slot and an empty prompt cache: reused = 0 (server-queue.cpp get_new_id)."""
     return found.task == FIRST_TASK and found.reused.narrow(high=0)
 
 
@@ -106,7 +113,7 @@ def total_of_counts(found: Determined) -> bool:
 
 
 def printed_prompt(found: Determined) -> bool:
-    """These lines print the tokens of the prompt (server-context.cpp update_slots, init_sampler, get_available_slot)."""
+    """These lines print the tokens of the prompt (update_slots, init_sampler, get_available_slot)."""
     lines = found.of("new_prompt", "sampler", "need_one", "similarity")
     return any([found.prompt.narrow(line.numbers["prompt"], line.numbers["prompt"]) for line in lines])
 
@@ -137,7 +144,7 @@ def tokens_at_end(found: Determined) -> bool:
 
 
 def progress_shares(found: Determined) -> bool:
-    """progress = (reused + done) / prompt with two decimals; done of the evaluated tokens are done (print_timings_pp)."""
+    """progress = (reused + done) / prompt with two decimals, after done evaluated tokens (print_timings_pp)."""
     prompt, reused, evaluated, changed = found.prompt, found.reused, found.evaluated, []
     lines = found.of("progress")
     for line in lines:
@@ -150,7 +157,7 @@ def progress_shares(found: Determined) -> bool:
         if found.is_complete and evaluated.is_exact:
             rest = evaluated.low - done             # prompt = reused + evaluated, so rest / prompt = 1 - progress
             changed.append(prompt.narrow(rest / (1 - low), rest / (1 - high) if high < 1 else LARGEST))
-    for one, two in zip(lines, lines[1:], strict=False):
+    for one, two in pairwise(lines):
         more = two.numbers["done"] - one.numbers["done"]
         step = float(two.shares["share"]) - float(one.shares["share"])
         least, most = step - 2 * HALF_PERCENT, step + 2 * HALF_PERCENT

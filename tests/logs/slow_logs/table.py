@@ -87,6 +87,8 @@ def report(tally: Tally, shown: int) -> str:
     out = [_row("cut", "files", "false", "determined of counts", "stated of those", "causes stated", "simulated")]
     cuts = [*sorted(tally.files, key=lambda cut: (cut != "whole", cut)), ALL]
     out += [_cells(tally, cut) for cut in cuts]
+    determined = share(tally.sum_of("losses stated"), tally.sum_of("losses determined"))
+    out += ["", f"losses that the numbers prove, stated: {determined}"]
     out += ["", "outcomes of logs with known lengths:"]
     names = sorted({name for _, name in tally.outcomes})
     out += [f"  {name:<16} whole {share(tally.outcome(name, 'whole'), tally.outcome(ALL, 'whole'))}, "

@@ -1,7 +1,7 @@
 """Program that takes llama-server's flags and runs the server inside the wheel xllamacpp. Standard library only.
 
-The environment of the wheel runs this file as a script, so it imports no other module of the package. It answers HTTP as
-the build at the end of the wheel's version, and logs to its standard output and error. SIGTERM and SIGINT end it.
+The environment of the wheel runs this file as a script, so it imports no other module of the package. It answers HTTP
+as the build at the end of the wheel's version, and logs to its standard output and error. SIGTERM and SIGINT end it.
 Source: llama.cpp common/arg.cpp, tools/server/server.cpp llama_server (b11549).
 """
 
@@ -24,8 +24,8 @@ Read = Callable[[Library, str], Any]
 
 
 class WheelFlag(NamedTuple):
-    """A flag of llama-server: attribute of CommonParams with dots, and reader of its value. A switch has a value instead
-    of a reader."""
+    """A flag of llama-server: attribute of CommonParams with dots, and reader of its value. A switch has a value
+    instead of a reader."""
 
     attribute: str
     read: Read | None = None
@@ -107,9 +107,10 @@ TABLE: Mapping[str, WheelFlag] = {
     "--keep": WheelFlag("n_keep", _integer),
     "-kvu --kv-unified": WheelFlag("kv_unified", value=True),
     "-no-kvu --no-kv-unified": WheelFlag("kv_unified", value=False),
+    "--kv-unified-per-slot": WheelFlag("kv_unified_per_slot", _integer),
     "--swa-full": WheelFlag("swa_full", value=True),
     "-ctxcp --ctx-checkpoints --swa-checkpoints": WheelFlag("n_ctx_checkpoints", _integer),
-    "-cms --checkpoint-min-step": WheelFlag("checkpoint_min_step", _integer),
+    "-cms --checkpoint-min-step --checkpoint-min-spacing": WheelFlag("checkpoint_min_step", _integer),
     "-cram --cache-ram": WheelFlag("cache_ram_mib", _integer),
     "-sps --slot-prompt-similarity": WheelFlag("slot_prompt_similarity", _number),
     "--cache-idle-slots": WheelFlag("cache_idle_slots", value=True),
@@ -186,9 +187,13 @@ def parameters(words: Sequence[str], library: Library) -> Any:
         for part in owners:
             owner = getattr(owner, part)
         setattr(owner, name, value)
+    if params.embedding:
+        params.n_batch = min(params.n_batch, params.n_ubatch)       # a prompt must fit a micro-batch
     if params.n_parallel < 0:
         params.n_parallel = AUTOMATIC_SLOTS
         params.kv_unified = True
+    if params.kv_unified_per_slot > 0 and params.n_ctx == 0:
+        params.n_ctx = params.n_parallel * params.kv_unified_per_slot
     return params
 
 

@@ -1,7 +1,9 @@
 """Launcher of the llama-server in the wheel xllamacpp: an executable file that takes llama-server's flags.
 
-``run_server``, ``ServerStart`` and the recorder take it as any binary of llama.cpp. The wheel has its own environment:
-`make xllama` installs it in `.venv-xllama`.
+    python -m cachesim.tools.live.llama_server.wheel_server PYTHON FOLDER
+
+``run_server``, ``ServerStart`` and the recorder take it as any binary of llama.cpp. PYTHON is the interpreter of the
+environment with the wheel, which `make slow` installs in `.venv-xllama`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
@@ -31,7 +34,7 @@ def write_launcher(python: Path, folder: Path) -> Path:
 def _require_wheel(python: Path) -> None:
     """Raise BadInput unless the interpreter runs and imports the wheel."""
     if not os.access(python, os.X_OK):
-        raise BadInput("not an executable file", file=str(python), hint="`make xllama` makes the environment")
+        raise BadInput("not an executable file", file=str(python), hint="expected the interpreter of an environment")
     words = [str(python), "-I", "-c", f"import {wheel_program.WHEEL}"]
     try:
         done = subprocess.run(words, capture_output=True, timeout=IMPORT_WITHIN, check=False)
@@ -40,3 +43,12 @@ def _require_wheel(python: Path) -> None:
     if done.returncode:
         raise BadInput(f"this Python has no {wheel_program.WHEEL}", file=str(python),
                        hint=f"install it with: {python} -m pip install {wheel_program.WHEEL}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    try:
+        print(write_launcher(Path(sys.argv[1]), Path(sys.argv[2])))
+    except IndexError:
+        sys.exit("python -m cachesim.tools.live.llama_server.wheel_server PYTHON FOLDER")
+    except BadInput as bad:
+        sys.exit(str(bad))

@@ -1,0 +1,208 @@
+"""Tests of the launcher of the wheel's server, with a stand-in for the wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.llama_cpp.flags import FLAGS as SIMULATED
+from cachesim.engines.llama_cpp.flags import READ_OVER
+from cachesim.tools.live.llama_server.process import Process
+from cachesim.tools.live.llama_server.server import BASE, ServerStart
+from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, main, parameters, settings_of
+from cachesim.tools.live.llama_server.wheel_server import write_launcher
+
+WHEEL = textwrap.dedent("""
+    import os, threading, time
+
+    class Part:
+        def __getattr__(self, name):
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return self.__dict__.setdefault(name, Part())
+
+    class CommonParams(Part):
+        embedding, kv_unified_per_slot = False, 0
+
+    llama_flash_attn_type = ggml_type = Part()
+
+    class Server:
+        def __init__(self, params):
+            print(f"listening on {params.hostnames[0]}:{params.port}", flush=True)
+            self.stopped = threading.Event()
+            threading.Thread(target=self.stopped.wait, daemon=True).start()
+
+        def __del__(self):
+            print("cleaning up before exit", flush=True)
+            self.stopped.set()
+""")
+
+
+@pytest.fixture
+def python(tmp_path):
+    """An interpreter that imports a stand-in for the wheel, also with -I."""
+    (folder := tmp_path / "site").mkdir()
+    (folder / "xllamacpp.py").write_text(WHEEL)
+    (folder / "xllamacpp-2026.10.11549.dist-info").mkdir()
+    (folder / "xllamacpp-2026.10.11549.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: xllamacpp\nVersion: 2026.10.11549\n"
+    )
+    script = tmp_path / "python"
+    code = f"import sys, runpy; sys.path.insert(0, {str(folder)!r}); sys.argv = sys.argv[1:]; "
+    code += "runpy.run_path(sys.argv[0], run_name='__main__') if sys.argv[0] != '-c' else exec(sys.argv[1])"
+    script.write_text(f"#!/bin/sh\nshift\nexec {sys.executable} -I -c \"{code}\" \"$@\"\n")
+    script.chmod(0o755)
+    return script
+
+
+class Library:
+    """A library whose enumerations have the names that are asked for."""
+
+    class Names:
+        def __getattr__(self, name):
+            return name
+
+    llama_flash_attn_type = ggml_type = llama_pooling_type = common_speculative_type = Names()
+
+    class CommonAdapterLoraInfo:
+        def __init__(self, path, scale):
+            self.pair = path, scale
+
+    class CommonParams:
+        def __init__(self):
+            self.n_parallel, self.kv_unified, self.port = 1, False, 0
+            self.n_ctx, self.kv_unified_per_slot, self.embedding, self.n_batch, self.n_ubatch = 0, 0, False, 2048, 512
+            self.model = self.cpuparams = self.cpuparams_batch = type("Part", (), {})()
+
+
+def started(python, tmp_path):
+    launcher = write_launcher(python, tmp_path)
+    log = tmp_path / "log"
+    start = ServerStart(launcher, tmp_path / "tiny.gguf", ("-np", "1"), "b11549")
+    process = Process(lambda port: start.command(port, tmp_path), log)
+    process.wait(lambda: "listening" in log.read_text(), 60, "starting")
+    return process, log
+
+
+def children(group):
+    """Return the processes of a process group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == group and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def test_the_launcher_runs_the_wheel_with_the_flags_of_a_server_start(python, tmp_path):
+    process, log = started(python, tmp_path)
+    with process:
+        assert log.read_text() == f"listening on 127.0.0.1:{process.port}\n"
+
+
+def test_sigterm_ends_the_server_with_a_complete_log_and_no_process_remains(python, tmp_path):
+    process, log = started(python, tmp_path)
+    process.terminate()
+    assert process.returncode == 0
+    assert log.read_text().endswith("cleaning up before exit\n")
+    assert children(process.group) == []
+
+
+def test_stop_leaves_no_process(python, tmp_path):
+    process, _ = started(python, tmp_path)
+    process.stop()
+    assert children(process.group) == []
+
+
+def test_the_launcher_reports_the_build_of_the_wheel(python, tmp_path):
+    launcher = write_launcher(python, tmp_path)
+    done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == "version: 11549 (xllamacpp 2026.10.11549)\n"
+
+
+def test_an_unknown_flag_is_refused_in_a_line(python, tmp_path):
+    launcher = write_launcher(python, tmp_path)
+    done = subprocess.run([launcher, "--no-such-flag"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: unknown flag: '--no-such-flag'\n")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("", "not an executable file"), ("#!/bin/sh\nexit 1\n", "has no xllamacpp"),
+])  # fmt: skip
+def test_an_environment_without_the_wheel_is_refused(tmp_path, text, words):
+    python = tmp_path / "python"
+    if text:
+        python.write_text(text)
+        python.chmod(0o755)
+    with pytest.raises(BadInput, match=words):
+        write_launcher(python, tmp_path)
+
+
+def test_every_flag_that_the_simulator_knows_is_mapped():
+    known = {word for flag in SIMULATED for word in (*flag.spellings, *flag.off)} | set(READ_OVER)
+    assert known - set(FLAGS) == set()
+
+
+def test_base_flags_are_mapped_to_parameters():
+    assert dict(settings_of(BASE, Library())) == {
+        "cpuparams.n_threads": 1, "cpuparams_batch.n_threads": 1, "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
+        "cache_type_k": "GGML_TYPE_F32", "cache_type_v": "GGML_TYPE_F32", "warmup": False, "fit_params": False,
+        "verbosity": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "attribute", "value"), [
+    (["-np", "2"], "n_parallel", 2),
+    (["-sps", "0.5"], "slot_prompt_similarity", 0.5),
+    (["--no-cache-prompt"], "cache_prompt", False),
+    (["--alias", "one"], "model_alias", {"one"}),
+    (["--spec-type", "draft-mtp,ngram-simple"], "speculative.types",
+     ["COMMON_SPECULATIVE_TYPE_DRAFT_MTP", "COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE"]),
+])  # fmt: skip
+def test_a_flag_sets_an_attribute(words, attribute, value):
+    assert settings_of(words, Library()) == [(attribute, value)]
+
+
+def test_adapters_have_their_scales():
+    [(name, adapters)] = settings_of(["--lora-scaled", "/a:b.gguf:0.5,/c.gguf:1"], Library())
+    assert name == "lora_adapters"
+    assert [adapter.pair for adapter in adapters] == [("/a:b.gguf", 0.5), ("/c.gguf", 1.0)]
+
+
+def test_without_a_number_of_slots_there_are_four_with_one_kv_cache():
+    params = parameters(["-m", "x.gguf"], Library())
+    assert (params.n_parallel, params.kv_unified, params.port) == (4, True, 8080)
+
+
+def test_the_kv_cache_has_its_share_of_tokens_for_every_slot():
+    params = parameters(["-np", "3", "--kv-unified-per-slot", "100"], Library())
+    assert params.n_ctx == 300
+
+
+def test_an_embedding_server_has_batches_of_a_micro_batch():
+    assert parameters(["--embeddings"], Library()).n_batch == 512
+
+
+def test_a_number_of_slots_leaves_the_kv_cache_divided():
+    params = parameters(["-np", "2"], Library())
+    assert (params.n_parallel, params.kv_unified) == (2, False)
+
+
+@pytest.mark.parametrize("words", [["-np"], ["-np", "two"], ["-fa", "perhaps"], ["-fit", "1"], ["--lora-scaled", "x"]])
+def test_a_missing_or_wrong_value_is_refused(words):
+    with pytest.raises(BadCommand):
+        settings_of(words, Library())
+
+
+def test_the_program_needs_the_wheel_to_serve():
+    with pytest.raises(ImportError):
+        main(["-np", "1"])
