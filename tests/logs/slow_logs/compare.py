@@ -55,7 +55,11 @@ class Result:
 def compare(log: RecordedLog, lines: Sequence[str], report: Report, found: Mapping[int, Determined]) -> Result:
     """Compare a report with the truth. ``found``: what the lines determine."""
     result = Result(outcome=report.outcome)
+    seen: set[tuple[int | None, str]] = set()
     for claim in dict.fromkeys(_comparable(claim) for claim in report.claims):
+        if claim.part == "contradiction" and (claim.task, claim.name) in seen:
+            continue                            # counted once for each number of a request
+        seen |= {(claim.task, claim.name)} if claim.part == "contradiction" else set()
         why = _why_false(log, claim)
         if why == UNJUDGED:
             result.unjudged[f"{claim.part} {claim.name}"] += 1
@@ -245,8 +249,8 @@ def _count(log: RecordedLog, report: Report, found: Mapping[int, Determined], re
                 result.shares["counts determined"] += 1
                 result.shares["counts stated"] += (task, name) in exact
                 if (task, name) not in exact:
-                    result.missed.append(f"task {task}: {name} = {span.low} is determined, stated "
-                                         f"{_stated(ranges[task, name]) if (task, name) in ranges else 'nothing'}")  # fmt: skip
+                    stated = _stated(ranges[task, name]) if (task, name) in ranges else "nothing"
+                    result.missed.append(f"task {task}: {name} = {span.low} is determined, stated: {stated}")
             result.shares["counts stated in all"] += (task, name) in exact
         if request is not None and request.cause:
             result.shares["causes determined"] += 1

@@ -1,7 +1,7 @@
 """Facts in the lines of an excerpt, one reader for each kind of line that b11549 logs.
 
-The comparison must not depend on the importer, so the kinds of lines are written here a second time, from the source. Each
-kind has its meaning in a sentence, with its place in llama.cpp (b11549, tools/server).
+The comparison must not depend on the importer, so the kinds of lines are written here a second time, from the source.
+Each kind has its meaning in a sentence, with its place in llama.cpp (b11549, tools/server).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS: Sequence[LineKind] = (
     LineKind("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, task.n_tokens = {prompt}",
              "prompt = task.n_tokens (server-context.cpp update_slots)."),
     LineKind("first_batch", "cached n_tokens = {kept}, memory_seq_rm [{p0}, end)",
-             "Tokens in the slot before a batch; the first such line of a task has reused tokens only (update_slots)."),
+             "Tokens in the slot before a batch; before the first batch they are the reused tokens (update_slots)."),
     LineKind("progress", "prompt processing, n_tokens = {done}, progress = {share:share}, t = {t:share} s",
              "done of evaluated tokens are done, and (reused + done) / prompt rounds to share (print_timings_pp)."),
     LineKind("prompt_time", "prompt eval time = {ms:share} ms / {evaluated} tokens (",
@@ -41,15 +41,17 @@ KINDS: Sequence[LineKind] = (
              "end = tokens in the slot; a complete answer leaves prompt + generated - 1 (server_slot::release)."),
     LineKind("sampler", "init sampler, took {ms:share} ms, tokens: text = {text}, total = {prompt}",
              "The whole prompt is in the slot: prompt = total (server_slot::init_sampler)."),
-    LineKind("restored", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, n_tokens = {n_tokens}, "
-             "n_past = {n_past}, size", "The request continues after n_past tokens (update_slots)."),
+    LineKind("restored", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
+             "n_tokens = {n_tokens}, n_past = {n_past}, size",
+             "The request continues after n_past tokens (update_slots)."),
     LineKind("forced", "forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid",
              "n_past was above 0 and becomes 0: reused = 0, and at least a token is evaluated again (update_slots)."),
     LineKind("need_one", "need to evaluate at least 1 token for each active slot (n_past = {n_past}, "
              "task.n_tokens() = {prompt})", "n_past = prompt, so reused = prompt - 1 (update_slots)."),
     LineKind("by_lcp", "selected slot by LCP similarity, f_sim_best = {f_sim:share} (> {thold:share} thold), "
              "f_keep = {f_keep:share}", "f_sim = common / prompt, f_keep = common / held (get_available_slot)."),
-    LineKind("by_lru", "selected slot by LRU, t_last = ", "The slot was chosen without similarity (get_available_slot)."),
+    LineKind("by_lru", "selected slot by LRU, t_last = ",
+             "The slot was chosen without similarity (get_available_slot)."),
     LineKind("similarity", " - checking sim = {f_sim:share} ({common}/{prompt}) > {thold:share}",
              "common = tokens that this slot shares with a prompt of so many tokens (get_available_slot)."),
     LineKind("found_entry", " - found better prompt with f_keep = {f_keep:share}, f_sim = {f_sim:share}",
@@ -78,7 +80,7 @@ COLOUR = re.compile(r"\x1b?\[\d+m")
 
 @dataclass(frozen=True, slots=True)
 class KeptLine:
-    """A known line of an excerpt. ``at``: index in the excerpt; ``numbers``: integers; ``shares``: decimals as printed."""
+    """A known line of an excerpt. ``at``: index in it; ``numbers``: integers; ``shares``: decimals as printed."""
 
     at: int
     kind: str

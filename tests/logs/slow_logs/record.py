@@ -1,7 +1,7 @@
 """Recorder of logs of slow prompts: a plan of servers and conversations, each recorded once.
 
-Run: python -m tests.logs.slow_logs.record --server LLAMA_SERVER --out FOLDER [--number 60] [--seed 0]. A server runs with
-one thread and a model of random weights that is deep enough to take seconds. Logs that exist are kept.
+Run: python -m tests.logs.slow_logs.record --server LLAMA_SERVER --out FOLDER [--number 60] [--seed 0]. A server has one
+thread, and a model of random weights that is deep enough to take seconds. Logs that exist are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A llama-server that a recording asks, and what the recording notes about each request.
 
-Prompts are lists of tokens, so the recording knows every token of all slots. Prompts are sized in seconds by the speed of
-the last reply.
+Prompts are lists of tokens, so the recording knows every token of all slots. The speed of the last reply determines how
+many tokens take some seconds.
 """
 
 from __future__ import annotations

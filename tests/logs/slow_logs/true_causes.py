@@ -11,7 +11,7 @@ UNJUDGED = "unjudged"
 FEW = 10                    # a prompt shares a beginning only if it is less than one in so many tokens
 NEAR_END = 16               # tokens that a template puts at the end of a prompt
 NO_LOAD = 0.5               # the prompt cache is not asked if a prompt keeps more than this share of the slot
-NOT_LOADED = "attention"
+CUT_ANYWHERE = "attention"
 
 
 def may_load(log: RecordedLog, truth: Truth) -> bool:
@@ -22,8 +22,8 @@ def may_load(log: RecordedLog, truth: Truth) -> bool:
 
 
 def compared_prefixes(log: RecordedLog, truth: Truth) -> set[tuple[int, int]]:
-    """Return common prefix and tokens of everything that the request may have been compared with: the slot, and an entry
-    of the prompt cache that was loaded into it."""
+    """Return common prefix and tokens of everything that the request may have been compared with: the slot, and an
+    entry of the prompt cache that was loaded into it."""
     pairs = {(truth["common_slot"], truth["slot_held"] or 0)}
     if may_load(log, truth):
         earlier = {one["request"]: one for one in log.requests.values()}
@@ -86,13 +86,16 @@ def _lost_beginning(log: RecordedLog, truth: Truth) -> bool:
 
 
 def _without_checkpoint(log: RecordedLog, truth: Truth) -> bool:
-    return _logs(log, truth, "forcing full prompt") if log.has_trace else log.memory != NOT_LOADED and not truth["reused"]
+    if log.has_trace:
+        return _logs(log, truth, "forcing full prompt")
+    return log.memory != CUT_ANYWHERE and not truth["reused"] and max(losses(log, truth)) > 0
 
 
 def _restored_too_early(log: RecordedLog, truth: Truth) -> bool:
     if log.has_trace:
         return _logs(log, truth, "restored context checkpoint")
-    return log.memory != NOT_LOADED and any(0 < truth["reused"] < common for common, _ in compared_prefixes(log, truth))
+    is_restored = any(0 < truth["reused"] < common for common, _ in compared_prefixes(log, truth))
+    return log.memory != CUT_ANYWHERE and is_restored
 
 
 def _logs(log: RecordedLog, truth: Truth, words: str) -> bool:
