@@ -224,9 +224,9 @@ def _contradictions(report: Report) -> Iterator[str]:
         yield f"headline: {headline.tokens} prompt tokens, table: {sum(exact[task, 'prompt'] for task in tasks)}"
 
 
-def _overlap(one: Claim, two: Claim) -> bool:
-    low = max(one.low or 0, two.low or 0)
-    highs = [claim.high for claim in (one, two) if claim.high is not None]
+def _overlap(claim: Claim, further: Claim) -> bool:
+    low = max(claim.low or 0, further.low or 0)
+    highs = [one.high for one in (claim, further) if one.high is not None]
     return not highs or low <= min(highs)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
+from cachesim.base.tokens import common_prefix
 from tests.logs.slow_logs.recorded_server import Asked
 
 LAUNCH = re.compile(r"id +(\d+) \| task +(\d+) \| processing task, is_child")
@@ -136,8 +137,3 @@ def _tokens_at_end(asked: Asked, task: LoggedTask) -> list[int]:
     """Return the tokens of the slot when it was released; an unknown token is negative."""
     known = [*asked.prompt, *asked.answer][: task.end]
     return [*known, *range(-1, len(known) - task.end - 1, -1)]
-
-
-def common_prefix(one: Sequence[int], two: Sequence[int]) -> int:
-    """Return the number of tokens that both lists share from the start."""
-    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))

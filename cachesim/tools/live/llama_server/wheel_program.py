@@ -210,14 +210,14 @@ def main(words: Sequence[str]) -> int:
     """Run the program; return the exit code."""
     if list(words) == ["--version"]:
         wheel = version(WHEEL)
-        print(f"version: {wheel.rpartition('.')[2]} ({WHEEL} {wheel})")
+        sys.stdout.write(f"version: {wheel.rpartition('.')[2]} ({WHEEL} {wheel})\n")
         return 0
     import xllamacpp  # type: ignore[import-not-found]  # only the wheel's own environment has it
 
     try:
         serve(words, xllamacpp)
     except BadCommand as bad:
-        print(f"error: {bad}", file=sys.stderr)
+        sys.stderr.write(f"error: {bad}\n")
         return BAD_COMMAND
     return 0
 

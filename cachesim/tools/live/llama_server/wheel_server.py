@@ -9,12 +9,12 @@ environment with the wheel, which `make slow` installs in `.venv-xllama`.
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_word
 from cachesim.tools.live.llama_server import wheel_program
 
 IMPORT_WITHIN = 60.0        # seconds
@@ -26,7 +26,8 @@ def write_launcher(python: Path, folder: Path) -> Path:
     _require_wheel(python)
     words = [str(python.absolute()), "-I", str(Path(wheel_program.__file__).absolute())]
     launcher = folder / "llama-server"
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    command = " ".join(map(shell_word, words))
+    launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     launcher.chmod(0o755)
     return launcher
 
@@ -47,7 +48,7 @@ def _require_wheel(python: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        print(write_launcher(Path(sys.argv[1]), Path(sys.argv[2])))
+        write_launcher(Path(sys.argv[1]), Path(sys.argv[2]))
     except IndexError:
         sys.exit("python -m cachesim.tools.live.llama_server.wheel_server PYTHON FOLDER")
     except BadInput as bad:
