@@ -65,7 +65,7 @@ def compare(log: RecordedLog, lines: Sequence[str], report: Report, found: Mappi
             result.unjudged[f"{claim.part} {claim.name}"] += 1
         elif why:
             result.false.append(FalseClaim(claim.part, claim.task, claim.text or _stated(claim), why))
-    result.false += _false_requests(log, lines, report)
+    result.false += _false_sentences(log, lines, report, found)
     result.inner += _contradictions(report)
     _count(log, report, found, result)
     return result
@@ -167,23 +167,25 @@ def _why_cancelled_is_false(truth: Truth, claim: Claim) -> str:
     return "" if is_possible else f"{claim.name} is {bounds.low} to {bounds.high} (cancelled)"
 
 
-def _false_requests(log: RecordedLog, lines: Sequence[str], report: Report) -> Iterator[FalseClaim]:
-    """Yield false statements of the headline, and requests for lines that the log has."""
+def _false_sentences(
+    log: RecordedLog, lines: Sequence[str], report: Report, found: Mapping[int, Determined]
+) -> Iterator[FalseClaim]:
+    """Yield false statements of the headline, and advice to log lines that the log has."""
     headline = read_headline(report.headline)
     if headline is None:
         yield FalseClaim("headline", None, report.headline, "this form is unknown to the comparison")
     else:
-        yield from _false_headline(log, lines, headline, report.headline)
+        yield from _false_headline(log, headline, report.headline, found)
     for sentence in report.missing:
         if TRACE_FLAG in sentence and any(kind in line for line in lines for kind in TRACE_LINES):
             yield FalseClaim("missing", None, sentence, f"the log has lines of {TRACE_FLAG}")
 
 
 def _false_headline(
-    log: RecordedLog, lines: Sequence[str], headline: Headline, text: str
+    log: RecordedLog, headline: Headline, text: str, found: Mapping[int, Determined]
 ) -> Iterator[FalseClaim]:
-    present = [truth for truth in log.completed if any(f"task {truth['task']} |" in line for line in lines)]
-    prompts = sum(truth["prompt"] for truth in log.completed)
+    present = [truth for truth in log.completed if truth["task"] in found and found[truth["task"]].is_complete]
+    prompts = sum(truth["prompt"] for truth in log.requests.values())
     if headline.tokens is not None and headline.tokens > prompts:
         yield FalseClaim("headline", None, text, f"the prompts have {prompts} tokens")
     if headline.again is None:

@@ -6,8 +6,8 @@ from typing import Callable, Mapping
 
 from tests.logs.slow_logs.recorded_server import RecordedServer
 
-SLOW = 5.0              # seconds of a slow prompt
-LONG = 4.5              # seconds of a slow part of a prompt
+SLOW = 4.2              # seconds of a slow prompt
+LONG = 3.7              # seconds of a slow part of a prompt
 SHORT = 0.4             # seconds of a message of a user
 Conversation = Callable[[RecordedServer], None]
 
@@ -55,7 +55,7 @@ def strip_reasoning(server: RecordedServer) -> None:
     history = server.text_for(SLOW)
     for number in range(7):
         what = "answer stripped of its beginning" if number else "first"
-        answer = server.ask("a", what, history, 40 + server.rng.below(20))
+        answer = server.ask("a", what, history, 24 + server.rng.below(16))
         history = [*history, *answer[len(answer) * 2 // 3 :], *server.text_for(_next_seconds(server))]
 
 
