@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
 
+from cachesim.model.hash_mixing import Rng
+from cachesim.tools.live.llama_server.server import ServerStart
 from tests.logs.slow_logs.compare import Result, compare
 from tests.logs.slow_logs.conversations import CONVERSATIONS
 from tests.logs.slow_logs.determined import Determined, determine
 from tests.logs.slow_logs.people_cuts import PEOPLE_CUTS, people_cuts
-from tests.logs.slow_logs.record import MODELS, plan_of
+from tests.logs.slow_logs.record import MODELS, Plan, plan_of, record
 from tests.logs.slow_logs.recorded_log import RecordedLog, read_folder, read_recorded
 from tests.logs.slow_logs.recorded_server import Asked
 from tests.logs.slow_logs.report_claims import Claim, Report, read_headline
@@ -41,7 +44,7 @@ def test_determined_ranges_of_the_shared_logs_contain_the_truth():
 
 def wrong_ranges(log: RecordedLog):
     """Yield the ranges of a log and its cuts that do not contain the true value."""
-    for cut, lines in [("whole", log.lines), *((name, people_cuts_by_name(log, name)) for name in PEOPLE_CUTS)]:
+    for cut, lines in [("whole", log.lines), *cuts_of_every_kind(log)]:
         for task, found in determine(lines).items():
             for name, key in NUMBERS.items():
                 true = log.requests[task][key]
@@ -49,9 +52,15 @@ def wrong_ranges(log: RecordedLog):
                     yield f"{log.name} ({cut}) task {task}: {name} is {true}, not {getattr(found, name)}"
 
 
-def people_cuts_by_name(log: RecordedLog, name: str) -> list[str]:
-    """Return the excerpt of one cut."""
-    return next(lines for cut, lines in [*people_cuts(log, 60)] if cut == name)
+def cuts_of_every_kind(log: RecordedLog) -> list[tuple[str, list[str]]]:
+    """Return an excerpt of each kind of cut, with its name."""
+    return [(name, cut(Rng(1, log.name), log)) for name, cut in PEOPLE_CUTS.items()]
+
+
+def test_the_cuts_of_a_log_are_the_same_each_time():
+    log = read_recorded(STRIP)
+    assert people_cuts(log, 4) == people_cuts(log, 4)
+    assert [name for name, _ in people_cuts(log, 4)][:3] == ["one kind", "last lines", "one request"]
 
 
 def test_the_whole_sample_determines_all_counts():
@@ -334,6 +343,66 @@ def test_the_plan_has_every_conversation_and_model():
     assert {plan.conversation for plan in plans} == set(CONVERSATIONS)
     assert {plan.model for plan in plans} == set(MODELS)
     assert len({plan.name for plan in plans}) == 60
+
+
+STAND_IN = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+words = dict(zip(sys.argv[1:], [*sys.argv[2:], ""]))
+held, tasks = [], iter(range(0, 1000, 7))
+
+def say(text):
+    print("0.00.000.001 I slot " + text, file=sys.stderr, flush=True)
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def reply(self, body):
+        data = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.reply({"model_alias": words["--alias"]})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt, task = body["prompt"], next(tasks)
+        differ = [i for i, pair in enumerate(zip(held, prompt)) if pair[0] != pair[1]]
+        common = min([*differ, len(held), len(prompt)])
+        reused = min(common, len(prompt) - 1)
+        tokens = [(sum(prompt) + i) % 90 for i in range(body["n_predict"])]
+        timings = {"cache_n": reused, "prompt_n": len(prompt) - reused, "predicted_n": len(tokens),
+                   "prompt_ms": float(len(prompt) - reused), "predicted_ms": 1.0}
+        held[:] = prompt + tokens[:-1]
+        say(f"launch_slot_: id  0 | task {task} | processing task, is_child = 0")
+        say(f"     release: id  0 | task {task} | stop processing: n_tokens = {len(held)}, truncated = 0")
+        self.reply({"tokens": tokens, "timings": timings, "truncated": False})
+
+print("loading model '" + words["-m"] + "'", flush=True)
+ThreadingHTTPServer(("127.0.0.1", int(words["--port"])), Handler).serve_forever()
+"""
+
+
+def test_a_recording_has_the_truth_of_all_requests_of_a_conversation(tmp_path):
+    (program := tmp_path / "server.py").write_text(STAND_IN)
+    (server := tmp_path / "llama-server").write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
+    server.chmod(0o755)
+    plan = Plan(0, "llama", "regenerate", ("-np", "1"), True, 5)
+    record(plan, ServerStart(server, tmp_path / "slow-llama.gguf", plan.flags, "b11549", ()), tmp_path, {})
+    log = read_recorded(tmp_path / f"{plan.name}.json")
+    found = list(log.requests.values())
+    assert [truth["what"] for truth in found][:3] == ["first", "the same prompt again", "append"]
+    assert [truth["reused"] - min(truth["common_slot"], truth["prompt"] - 1) for truth in found] == [0] * len(found)
+    assert [truth["end"] for truth in found] == [truth["prompt"] + truth["generated"] - 1 for truth in found]
+    assert all(line.startswith("Nov 26 09:") for line in log.lines)
+    assert "loading model '/models/slow-llama.gguf'" in log.lines[0]
 
 
 @pytest.mark.parametrize("file", sorted(SAMPLE.glob("*.json")), ids=lambda file: file.stem)

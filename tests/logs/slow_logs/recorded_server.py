@@ -22,7 +22,7 @@ FEWEST, MOST = 200, 3500        # tokens of a text that is sized in seconds
 REPLY_WITHIN = 300.0            # seconds
 RELEASED = "stop processing: n_tokens"
 LAUNCHED = "processing task, is_child"
-POLL = 0.02                     # seconds
+APART = 0.2                     # seconds between requests that are sent at once
 FIRST_SPEED = 2.0               # assumed milliseconds per token before the first reply
 
 
@@ -72,8 +72,8 @@ class RecordedServer:
         with ThreadPoolExecutor(len(group)) as pool:
             futures = []
             for asked, (*_, predict) in zip(group, calls, strict=True):
+                time.sleep(APART if futures else 0)
                 futures.append(pool.submit(self._complete, asked, predict, fields))
-                time.sleep(0.2)
             for future in futures:
                 future.result()
         self._wait_until_released()
