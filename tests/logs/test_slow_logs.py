@@ -212,6 +212,9 @@ def planted(name: str) -> Report:
         "wrong option": Claim("option", "parallel", value=9),
         "wrong client change": Claim("client change", "extends", task=last),
         "wrong sum": Claim("sum", "tokens", 5, 5, value=(list(log.requests), False)),
+        "wrong number of a line": Claim("read", "release", value=((1,), (987_654.0,))),
+        "line after the end": Claim("read", "release", value=((9_999,), ())),
+        "loss without a loss": Claim("loss", "again", task=first, value=False),
         "wrong simulated length": Claim("simulated", "prompt", 5, 5, last),
     }
     if name in more:
@@ -230,6 +233,7 @@ def planted(name: str) -> Report:
 PLANTED = ("reused off by one", "evaluated off by one", "range beside the truth", "wrong common prefix",
            "wrong tokens in the slot", "wrong cause", "cause without a loss", "wrong loss", "unknown task",
            "contradiction", "wrong build", "wrong option", "wrong client change", "wrong sum", "wrong simulated length",
+           "wrong number of a line", "line after the end", "loss without a loss",
            "wrong headline sum", "too many requests", "nothing again", "more prompt tokens than sent",
            "unknown headline")  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from tests.logs.slow_logs.true_causes import (
 COUNTS = ("reused", "evaluated")
 NUMBERS = {"prompt": "prompt", "reused": "reused", "evaluated": "evaluated", "generated": "generated", "end": "end"}
 BUILD = 11549
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 TRACE_FLAG = "-lv 4"
 TRACE_LINES = ("memory_seq_rm", "created context checkpoint", "checking sim", "cache state:")
 
@@ -60,7 +62,7 @@ def compare(log: RecordedLog, lines: Sequence[str], report: Report, found: Mappi
         if claim.part == "contradiction" and (claim.task, claim.name) in seen:
             continue                            # counted once for each number of a request
         seen |= {(claim.task, claim.name)} if claim.part == "contradiction" else set()
-        why = _why_false(log, claim)
+        why = _why_misread(lines, claim) if claim.part == "read" else _why_false(log, claim)
         if why == UNJUDGED:
             result.unjudged[f"{claim.part} {claim.name}"] += 1
         elif why:
@@ -100,9 +102,22 @@ def _why_false(log: RecordedLog, claim: Claim) -> str:
         return why_cause_is_false(log, truth, claim)
     if truth is None:
         return f"the log has no task {claim.task}" if claim.task is not None else UNJUDGED
+    if claim.part == "loss":
+        return _why_loss_is_false(log, truth, claim)
     if claim.part == "client change":
         return why_change_is_false(log, truth, claim.name)
     return _why_number_is_false(log, truth, claim)
+
+
+def _why_misread(lines: Sequence[str], claim: Claim) -> str:
+    """Return why a read statement is false: its numbers must stand in its lines."""
+    numbers, printed = claim.value
+    if not all(0 < number <= len(lines) for number in numbers):
+        return f"the excerpt has {len(lines)} lines"
+    text = " ".join(lines[number - 1] for number in numbers)
+    found = {float(word) for word in NUMBER.findall(text)}
+    missing = [value for value in printed if value not in found]
+    return f"not in the line: {', '.join(map(str, missing))}" if missing else ""
 
 
 def _contains(value: object, true: int) -> bool:
@@ -136,6 +151,15 @@ def _why_sum_is_false(log: RecordedLog, claim: Claim) -> str:
     else:
         low = high = sum(truth["prompt" if claim.name == "tokens" else "evaluated"] for truth in truths)
     return "" if claim.low is not None and low <= claim.low <= high else f"the sum is {low} to {high}"
+
+
+def _why_loss_is_false(log: RecordedLog, truth: Truth, claim: Claim) -> str:
+    """Return why a request does not belong to those that evaluated tokens again, or from position 0."""
+    if claim.value or truth["reused"] is None:
+        return UNJUDGED
+    if max(losses(log, truth)) == 0:
+        return "no token was evaluated again"
+    return f"reused is {truth['reused']}" if claim.name != "again" and truth["reused"] else ""
 
 
 def _why_number_is_false(log: RecordedLog, truth: Truth, claim: Claim) -> str:

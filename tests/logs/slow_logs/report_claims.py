@@ -75,6 +75,8 @@ def report_of(data: Mapping[str, Any]) -> Report:
 def _statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
     for said in statements:
         if said["kind"] == "read":
+            yield Claim("read", said["what"], task=said["task"], text=said["says"],
+                        value=(tuple(said["lines"]), _printed(said["numbers"])))  # fmt: skip
             continue
         if said["what"] == "request":
             yield from _numbers("table", said["task"], said["numbers"], said["says"])
@@ -86,6 +88,12 @@ def _statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
         else:
             for name, value in said["numbers"].items():
                 yield Claim(said["what"], name, task=said["task"], value=value, text=said["says"])
+
+
+def _printed(numbers: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the numbers that a read statement takes from its line."""
+    return tuple(float(value) for value in numbers.values()
+                 if isinstance(value, int | float) and not isinstance(value, bool))  # fmt: skip
 
 
 def _numbers(part: str, task: int | None, numbers: Mapping[str, Any], text: str = "") -> Iterator[Claim]:
@@ -125,6 +133,10 @@ def _sums(data: Mapping[str, Any]) -> Iterator[Claim]:
         rows = [row for row in data["requests"] if row["step"] >= 0]
         is_assumed = any(row["assumed"] or row["task"] is None for row in rows)
         tasks = [row["task"] for row in rows]
+        by_step = {row["step"]: row["task"] for row in rows}
+        for kind in ("again", "from_nothing", "forced"):
+            for step in summary[kind]:
+                yield Claim("loss", kind, task=by_step.get(step), value=is_assumed, text=f"{kind}: request {step}")
         for name in ("tokens", "evaluated", "lost"):
             yield Claim("sum", name, summary[name], summary[name], value=(tasks, is_assumed), text=f"sum of {name}")
 
