@@ -6,8 +6,8 @@ from typing import Callable, Mapping
 
 from tests.logs.slow_logs.recorded_server import RecordedServer
 
-SLOW = 4.2              # seconds of a slow prompt
-LONG = 3.7              # seconds of a slow part of a prompt
+SLOW = 6.0              # seconds of a slow prompt
+LONG = 5.0              # seconds of a slow part of a prompt
 SHORT = 0.4             # seconds of a message of a user
 Conversation = Callable[[RecordedServer], None]
 
@@ -18,7 +18,7 @@ def _predict(server: RecordedServer) -> int:
 
 def _next_seconds(server: RecordedServer) -> float:
     """Return the length of the next message [seconds]: usually a long tool result."""
-    return LONG if server.rng.chance(72) else SHORT
+    return LONG if server.rng.chance(85) else SHORT
 
 
 def _drifted(server: RecordedServer, answer: list[int]) -> list[int]:

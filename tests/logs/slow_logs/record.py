@@ -33,7 +33,7 @@ OTHERS: Sequence[Sequence[str]] = ((),) * 7 + (("--no-cache-prompt",), ("-kvu",)
 VERBOSITIES: Sequence[Sequence[str]] = ((), (), ("-lv", "4"))
 CONTEXT = 24_576                # tokens of each slot
 MODELS: Mapping[str, tuple[str, str]] = {
-    "llama": ("A " * 8, "attention"),
+    "llama": ("A " * 5, "attention"),
     "gemma3": ("W512 W512 A " * 4, "sliding window 512 + attention"),
     "qwen35": ("qwen35-" + "G G G A " * 4, "recurrent + attention"),
     "mamba2": ("S " * 64, "recurrent"),

@@ -18,7 +18,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.server import LlamaServer, ServerStart, run_server
 
 PLAIN = 90                      # ids below are text
-FEWEST, MOST = 200, 3500        # tokens of a text that is sized in seconds
+FEWEST, MOST = 200, 6000        # tokens of a text that is sized in seconds
 REPLY_WITHIN = 300.0            # seconds
 RELEASED = "stop processing: n_tokens"
 LAUNCHED = "processing task, is_child"
