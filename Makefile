@@ -248,7 +248,8 @@ slow: $(VENV)/.dev $(XLLAMA)/.made
 	@$(BIN)/python -m tests.logs.slow_logs.record --server $(XLLAMA)/bin/llama-server --out $(SLOW) --number $(N)
 	$(BIN)/python -m tests.logs.slow_logs --logs $(SLOW) -j $(JOBS) $(ARGS)
 
-# The wheel has its own environment, so that nothing else can depend on it; its launcher takes llama-server's flags.
+# The wheel has its own environment, so that nothing else can depend on it. Its launcher takes llama-server's flags:
+# `make live LLAMA_SERVER=$PWD/.venv-xllama/bin/llama-server` needs no compiler.
 $(XLLAMA)/.made: $(VENV)/.run
 	@echo 'creating $(XLLAMA)' >&2
 	@$(PYTHON) -m venv $(XLLAMA)
