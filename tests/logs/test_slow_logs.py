@@ -252,6 +252,18 @@ def test_numbers_of_a_cancelled_request_are_bounded_by_the_slot():
     assert list(map(len, false)) == [1, 0]
 
 
+ENTRY = "srv          load:  - found better prompt with f_keep = 1.000, f_sim = 0.900"
+
+
+@pytest.mark.parametrize(("lines", "loaded"), [
+    ([ENTRY, LAUNCH.format(task=7)], {7}),
+    ([LAUNCH.format(task=7), ENTRY, LAUNCH.format(task=9), LAUNCH.format(task=11)], {9}),
+    ([LAUNCH.format(task=7)], set()),
+])  # fmt: skip
+def test_an_entry_is_loaded_for_the_next_task_that_starts(lines, loaded):
+    assert RecordedLog("a", lines, "attention", ("-lv", "4"), {}).loaded == loaded
+
+
 def test_two_numbers_of_a_report_that_exclude_each_other_are_a_contradiction():
     stated = true_report(read_recorded(STRIP))
     task = stated.claims[0].task

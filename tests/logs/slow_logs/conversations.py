@@ -151,7 +151,7 @@ def no_cache(server: RecordedServer) -> None:
         refused = number in (2, 4)
         what = "cache_prompt = false" if refused else "append" if number else "first"
         answer = server.ask("a", what, prompt, _predict(server), cache_prompt=not refused)
-        prompt = [*prompt, *answer, *server.text_for(SHORT)]
+        prompt = [*prompt, *answer, *server.text_for(_next_seconds(server))]
 
 
 CONVERSATIONS: Mapping[str, Conversation] = {

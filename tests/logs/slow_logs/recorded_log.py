@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -11,11 +13,13 @@ from cachesim.engines.llama_cpp.flags import Options, read_flags
 
 TRACE_LEVEL = 4
 NOT_OPTIONS = ("--no-log-timestamps",)
+LOADED = "found better prompt with"
+LAUNCH = re.compile(r"task +(\d+) \| processing task")
 Truth = Mapping[str, Any]
 """Truth of a request; the README of the logs names its keys."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedLog:
     """A log with its truth. ``requests``: truths by task."""
 
@@ -36,6 +40,17 @@ class RecordedLog:
     def has_trace(self) -> bool:
         """True if the server logged the events of its caches."""
         return "-lv" in self.flags and int(self.flags[list(self.flags).index("-lv") + 1]) >= TRACE_LEVEL
+
+    @cached_property
+    def loaded(self) -> frozenset[int]:
+        """Tasks whose slot got an entry of the prompt cache before they started, if the log has the events."""
+        found, is_loaded = set(), False
+        for line in self.lines:
+            launch = LAUNCH.search(line)
+            if launch and is_loaded:
+                found.add(int(launch[1]))
+            is_loaded = LOADED in line or (is_loaded and not launch)
+        return frozenset(found)
 
     @property
     def completed(self) -> Iterator[Truth]:

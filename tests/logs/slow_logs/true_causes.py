@@ -15,7 +15,10 @@ CUT_ANYWHERE = "attention"
 
 
 def may_load(log: RecordedLog, truth: Truth) -> bool:
-    """Return whether the server may have loaded an entry of the prompt cache for a request."""
+    """Return whether the server may have loaded an entry of the prompt cache for a request. Only a log with the events
+    of the caches shows it."""
+    if log.has_trace:
+        return truth["task"] in log.loaded
     held, common = truth["slot_held"], truth["common_slot"]
     keeps = held and common / held >= NO_LOAD and common / truth["prompt"] > log.options["slot_prompt_similarity"]
     return bool(log.options["cache_ram"]) and not keeps
