@@ -147,6 +147,10 @@ def _extends(_: RecordedLog, truth: Truth, common: int, held: int) -> bool:
     return common == held and truth["prompt"] > held
 
 
+def _same_prompt(_: RecordedLog, truth: Truth, common: int, __: int) -> bool:
+    return bool(common == truth["prompt"])
+
+
 def _is_new(_: RecordedLog, truth: Truth, common: int, held: int) -> bool:
     return common * FEW < min(truth["prompt"], held) or not held
 
@@ -165,6 +169,6 @@ def _changed_history(log: RecordedLog, truth: Truth, common: int, held: int) -> 
 
 
 CHANGES: Mapping[str, Callable[[RecordedLog, Truth, int, int], bool]] = {
-    "extends": _extends, "new": _is_new, "answer": _changed_answer, "turn end": _at_turn_end,
+    "extends": _extends, "again": _same_prompt, "new": _is_new, "answer": _changed_answer, "turn end": _at_turn_end,
     "history": _changed_history, "start": _changed_history,
 }  # fmt: skip
