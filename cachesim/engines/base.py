@@ -35,6 +35,15 @@ class ImmutableItems(dict[K, V]):
         return type(self)(self)
 
 
+class FixedTokens(tuple[int, ...]):
+    """Tokens that are never changed. A deep copy is the object itself: it does not copy them one by one."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 AS_MANY_AS_ALLOWED = -1      # draft length: the longest that the server's limits allow
 
 

@@ -27,7 +27,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     room = srv.settings.n_batch - len(batch)
     tolerance = srv.settings.flags.ctx_checkpoints_tolerance if slot.marks else -1
     stop, due = srv.decide(srv.rules.ckpt_break(start, length, room, tolerance), slot)
-    if task.has_images:
+    if srv.settings.projector and task.has_images:
         text = srv.rules.media.text_end(task.prompt, start, stop, due)
         stop, due = text.value if text.value[0] == stop else srv.decide(text, slot)
     slot.due = slot.due or due                 # only the next request resets it

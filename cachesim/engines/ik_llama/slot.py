@@ -10,7 +10,7 @@ from enum import Enum
 
 from cachesim.base.media_items import FIRST
 from cachesim.base.tokens import TokenList
-from cachesim.engines.base import Answer, Immutable, Request
+from cachesim.engines.base import Answer, FixedTokens, Immutable, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, States
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
@@ -104,13 +104,13 @@ class Slot(SlotBase):
     truncated: bool = False        # a shift discarded tokens
     source: str = "slot"           # source of the reused tokens: slot, checkpoint or entry
     parser: bool = False           # answers are parsed with the parser of a chat
-    last_prompt: list[int] = field(default_factory=list)    # prompt of the current or previous task
+    last_prompt: FixedTokens = field(default_factory=FixedTokens)    # prompt of the current or previous task
     child: bool = False            # always False: this server does not support several completions
 
     def begin(self, task: Task, last_checkpoint: int) -> None:
         """Assign a task. Attributes that are not set here keep the values of the previous task."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
-        self.last_task, self.last_prompt = task.id, task.prompt
+        self.last_task, self.last_prompt = task.id, FixedTokens(task.prompt)
         self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
         self.after_image = False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False

@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from cachesim.engines.base import ImmutableItems
+from cachesim.engines.base import FixedTokens, ImmutableItems
 from cachesim.engines.contract import copy_server
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.scenarios.from_notation import from_line
@@ -67,3 +67,10 @@ def test_a_copy_goes_its_own_way(profile):
         stage.send(first, group)
     assert [tuple(x.tokens) for x in stage.server.slots] == [tuple(x.tokens) for x in whole.server.slots]
     assert [tuple(x.tokens) for x in other.slots] == [tuple(x.tokens) for x in behind(profile, 2)[0].server.slots]
+
+
+def test_a_copy_of_a_server_shares_the_last_prompt_of_a_slot():
+    stage, _ = behind("ik_llama@main")
+    slot = stage.server.slots[0]
+    assert type(slot.last_prompt) is FixedTokens and slot.last_prompt
+    assert copy_server(stage.server).slots[0].last_prompt is slot.last_prompt
