@@ -187,6 +187,7 @@ CASE = ("scenario file or id, or requests in notation such as 'S40.|U60>a80/S.|U
         "words (with their length in tokens at the first use), | precedes a user message, > the answer, [30:] is a "
         "slice")  # fmt: skip
 LONG = 2_000           # prompts and answers [tokens] above which a scenario runs in provenance mode by default
+LONG_FILE = 7_000      # the same of a scenario from a file, for `run`: its exact arithmetic fits the limit of a run
 
 
 def add_case(parser: ArgumentParser) -> None:
@@ -267,17 +268,18 @@ def add_arithmetic(
     both.add_argument("--exact", action="store_true", help=exact)
 
 
-def modes(args: Namespace, scenarios: Sequence[Scenario], exact_files: bool = False) -> list[str]:
+def modes(args: Namespace, scenarios: Sequence[Scenario], long_file: int = LONG) -> list[str]:
     """Return the mode of each scenario, "provenance" or "exact": as requested, else "provenance" if its prompts and
-    answers exceed ``LONG`` tokens in all. Prints a note on stderr if they are too long for "exact". ``exact_files``:
-    scenarios from files are never too long."""
+    answers exceed ``LONG`` tokens in all, ``long_file`` tokens for a scenario from a file. Prints a note on stderr if
+    they are too long for "exact"."""
     if args.exact or args.provenance:
         return ["exact" if args.exact else "provenance"] * len(scenarios)
-    sizes = [0 if exact_files and scenario.file else
-             sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
+    sizes = [sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
              for scenario in scenarios]  # fmt: skip
-    long = [size for size in sizes if size > LONG]
+    most = [long_file if scenario.file else LONG for scenario in scenarios]
+    long = [pair for pair in zip(sizes, most, strict=True) if pair[0] > pair[1]]
     if long:
-        what = f"{max(long):,} tokens" if len(sizes) == 1 else f"{len(long)} scenarios are long"
-        note(f"{what}, more than {LONG:,}: provenance without arithmetic (--exact enables arithmetic)")
-    return ["provenance" if size > LONG else "exact" for size in sizes]
+        what = f"{max(long)[0]:,} tokens" if len(sizes) == 1 else f"{len(long)} scenarios are long"
+        limit = f"{min(pair[1] for pair in long):,}"
+        note(f"{what}, more than {limit}: provenance without arithmetic (--exact enables arithmetic)")
+    return ["provenance" if size > limit else "exact" for size, limit in zip(sizes, most, strict=True)]

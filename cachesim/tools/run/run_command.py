@@ -13,6 +13,7 @@ from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, 
 from cachesim.tools.run.arguments import (
     CASE,
     LONG,
+    LONG_FILE,
     add_arithmetic,
     add_json,
     add_model,
@@ -33,7 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser)
     add_model(parser)
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
-    add_arithmetic(parser, exact=f"exact arithmetic for lines of any length (default up to {LONG:,} tokens)")
+    add_arithmetic(parser, exact=f"exact arithmetic for any length (default up to {LONG:,} tokens "
+                   f"in a line, {LONG_FILE:,} in a file)")  # fmt: skip
     parser.add_argument("--as-expected", action="store_true",
                         help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
     add_settings(parser, "overrides the files: ")
@@ -50,7 +52,7 @@ def run(args: Namespace) -> int:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
     scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
-    for scenario, mode in zip(scenarios, modes(args, scenarios, exact_files=True), strict=True):
+    for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
         except BadInput as wrong:

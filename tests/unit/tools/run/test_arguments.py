@@ -1,0 +1,36 @@
+"""Choice between exact arithmetic and provenance."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+
+import pytest
+
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.run.arguments import LONG, LONG_FILE, modes
+
+ANY = Namespace(exact=False, provenance=False)
+
+
+def scenario(tokens, file=""):
+    """Return a scenario of so many tokens of prompts and answers, from a file or from a line."""
+    return replace(from_line(f"A{tokens - 1}>a1", model="A"), file=file)
+
+
+@pytest.mark.parametrize(("file", "most"), [("", LONG), ("case.toml", LONG_FILE)])
+def test_a_scenario_above_the_limit_runs_without_arithmetic(file, most, capsys):
+    assert modes(ANY, [scenario(most, file)], LONG_FILE) == ["exact"]
+    assert capsys.readouterr().err == ""
+    assert modes(ANY, [scenario(most + 1, file)], LONG_FILE) == ["provenance"]
+    reason = f"{most + 1:,} tokens, more than {most:,}: provenance without arithmetic (--exact enables arithmetic)"
+    assert capsys.readouterr().err == f"cachesim: {reason}\n"
+
+
+def test_a_file_has_the_limit_of_a_line_unless_a_command_gives_another():
+    assert modes(ANY, [scenario(LONG + 1, "case.toml")]) == ["provenance"]
+
+
+def test_a_requested_mode_is_used():
+    assert modes(Namespace(exact=True, provenance=False), [scenario(LONG + 1)]) == ["exact"]
+    assert modes(Namespace(exact=False, provenance=True), [scenario(2)]) == ["provenance"]
