@@ -67,11 +67,12 @@ class WholeTable(Table):
         return widest if column.no_wrap else min(widest, NARROWEST)
 
     def _pairs(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield the lines of each row: as many pairs of heading and value on a line as fit."""
+        """Yield the lines of each row: its first cell, then as many pairs of heading and value on a line as fit."""
         for number, row in enumerate(self.rows):
             cells = [list(column.cells)[number] for column in self.columns]
-            pairs = [_pair(column.header if self.show_header else "", cell)
-                     for column, cell in zip(self.columns, cells, strict=True) if str(cell) not in EMPTY]  # fmt: skip
+            pairs = [_pair(column.header if self.show_header and place else "", cell)
+                     for place, (column, cell) in enumerate(zip(self.columns, cells, strict=True))
+                     if str(cell) not in EMPTY]  # fmt: skip
             lines: list[Text] = []
             for pair in pairs:
                 if lines and lines[-1].cell_len + 2 + pair.cell_len <= options.max_width:

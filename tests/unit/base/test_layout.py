@@ -56,9 +56,9 @@ def test_a_table_that_fits_has_a_line_for_each_row():
 def test_a_table_that_does_not_fit_has_pairs_of_heading_and_value():
     row = ["5,650", "4,546-4,553", "4,546-4,553", "4,548", "1,102", "-", "5,689"]
     assert printed(number_table([row]), 50).splitlines() == [
-        "request slot 0, task 4  count 0 5,650",
-        "  count 1 4,546-4,553  count 2 4,546-4,553",
-        "  count 3 4,548  count 4 1,102  count 6 5,689",
+        "slot 0, task 4  count 0 5,650  count 1 4,546-4,553",
+        "  count 2 4,546-4,553  count 3 4,548",
+        "  count 4 1,102  count 6 5,689",
     ]
 
 
