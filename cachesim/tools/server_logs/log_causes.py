@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import AbstractSet, Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import comment_line
 from cachesim.tools.server_logs.line_prefixes import plain
@@ -105,7 +105,7 @@ class LogTurn(NamedTuple):
     """Classified request of a log."""
 
     number: int              # of the request in the scenario
-    how: str                 # class of the client's change, a key of HOWS
+    how: str                 # class of the client's change, a key of CLIENT_CHANGES; "" = the log does not prove it
     lcp: int                 # tokens in common with the slot
     evaluated: int           # prompt tokens evaluated
     lost: int                # evaluated tokens of the common prefix
@@ -125,6 +125,8 @@ CLIENT_CHANGES = {
 }
 """Descriptions of the client's changes."""
 
+WITH_PROMPT = frozenset({"answer", "turn end", "history"})
+"""Classes that compare with the length of the previous prompt."""
 ADVICE = {
     "answer": "send answers back exactly as generated: keep the reasoning in the history",
     "turn end": "keep the reasoning in the history, or use a chat template that renders past turns unchanged",
@@ -136,23 +138,45 @@ ADVICE = {
 
 
 def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
-    """Return the classified requests: those that are simulated and whose length is known."""
-    found = [_turn(one.step, one) for one in requests if one.step >= 0 and one.n_tokens and one.is_bounded]
+    """Return the classified requests: those that are simulated and whose length the log determines."""
+    found: list[LogTurn] = []
+    prompts: dict[int, set[int]] = {}                     # slot -> lengths of the prompts that the log shows in it
+    for request in requests:
+        known = prompts.setdefault(request.logged.slot, set())
+        if request.step >= 0 and request.logged.n_tokens:
+            found.append(_turn(request, known))
+        known |= {request.logged.n_tokens or 0}
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
     often = {where for where, times in same.items() if times >= OFTEN}
     return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
 
 
-def _turn(number: int, request: ReconstructedRequest) -> LogTurn:
-    """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
-    logged, before = request.logged, request.before
-    n_tokens = request.n_tokens or 0
+def _turn(request: ReconstructedRequest, prompts: AbstractSet[int]) -> LogTurn:
+    """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix. ``prompts``:
+    lengths of earlier prompts of its slot."""
+    logged = request.logged
+    n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    lcp = n_tokens if logged.may_be("lcp", n_tokens) else request.lcp
-    change = client_change(lcp, before.prompt, before.size, n_tokens)
-    return LogTurn(number, change, request.lcp, evaluated, lost, n_tokens,
-                logged.full and not request.lcp)
+    how = _proven_change(request, prompts)
+    return LogTurn(request.step, how, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)
+
+
+def _proven_change(request: ReconstructedRequest, prompts: AbstractSet[int]) -> str:
+    """Return the class of the client's change, "" if the log does not prove it: its numbers allow several classes, or
+    the previous prompt of the slot is assumed."""
+    logged, before = request.logged, request.before
+    common, n_tokens = logged.range_of("lcp"), logged.n_tokens or 0
+    if common is None or common.high is None:
+        return ""
+    low = common.low if logged.chunks else max(common.low, min(logged.least("cache_n"), common.high))
+    if low >= n_tokens - 1:
+        return "again"
+    classes = {client_change(lcp, before.prompt, before.size, n_tokens) for lcp in (low, common.high)}
+    if len(classes) > 1:
+        return ""
+    (change,) = classes
+    return "" if change in WITH_PROMPT and before.prompt not in prompts else change
 
 
 def client_change(lcp: int, prompt: int, size: int, n_tokens: int) -> str:

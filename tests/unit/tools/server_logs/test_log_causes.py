@@ -13,9 +13,15 @@ from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
 def request(lcp, n_tokens, evaluated, prompt=100, size=110, step=0, **more):
     """Return a request after a slot that holds a prompt and its answer, ``size`` tokens in all."""
-    logged = LoggedRequest(0, n_tokens=n_tokens, prompt_n=evaluated, **more)
+    numbers = more.pop("numbers", {"lcp": ProvenRange(lcp, lcp)})
+    logged = LoggedRequest(0, n_tokens=n_tokens, prompt_n=evaluated, numbers=numbers, **more)
     before = SlotText((WordRange("A", size, size),) if size else (), prompt)
     return ReconstructedRequest(logged, step=step, lcp=lcp, before=before)
+
+
+def classified(*requests):
+    """Return the classified requests of a slot whose first prompt, of 100 tokens, is not simulated."""
+    return classify_requests([request(0, 100, 100, step=-1), *requests])
 
 
 @pytest.mark.parametrize("lcp, how", [
@@ -25,21 +31,32 @@ def request(lcp, n_tokens, evaluated, prompt=100, size=110, step=0, **more):
 def test_the_position_of_the_difference_gives_the_class(lcp, how):
     """The last generated token may be missing in the slot, so a prompt that contains all other tokens extends the
     slot."""
-    [one] = classify_requests([request(lcp, 150, 150 - lcp)])
+    [one] = classified(request(lcp, 150, 150 - lcp))
     assert one.how == how and (one.lcp, one.n_tokens, one.evaluated) == (lcp, 150, 150 - lcp)
 
 
 @pytest.mark.parametrize("lcp, n_tokens", [(100, 100), (110, 110), (60, 60)])
 def test_a_prompt_that_the_slot_holds_is_the_same_prompt_again_and_never_reasoning_removed(lcp, n_tokens):
-    [one] = classify_requests([request(lcp, n_tokens, 1)])
+    [one] = classified(request(lcp, n_tokens, 1))
     assert one.how == "again" and "reasoning" not in CLIENT_CHANGES["again"]
 
 
-def test_a_similarity_of_one_is_the_same_prompt_again():
-    """f_sim = 1.000: the common prefix may be the whole prompt or a token less."""
-    numbers = {"lcp": ProvenRange(97, 100)}
-    [one] = classify_requests([request(98, 100, 4, numbers=numbers)])
-    assert one.how == "again"
+def test_a_similarity_of_one_is_the_same_prompt_again_if_all_other_tokens_were_reused():
+    """f_sim = 1.000: the common prefix may be shorter than the prompt, but not shorter than the reused tokens."""
+    numbers = {"lcp": ProvenRange(97, 100), "cache_n": ProvenRange(99, 99)}
+    assert [one.how for one in classified(request(98, 100, 1, numbers=numbers))] == ["again"]
+    assert [one.how for one in classified(request(98, 100, 4, numbers={"lcp": ProvenRange(97, 100)}))] == [""]
+
+
+@pytest.mark.parametrize("numbers", [{}, {"lcp": ProvenRange(80, 90)}, {"lcp": ProvenRange(90, 105)}])
+def test_a_change_that_the_numbers_do_not_determine_has_no_class(numbers):
+    found = classified(request(90, 150, 60, numbers=numbers))
+    assert [one.how for one in found] == [""] and summary(found)["causes"] == []
+
+
+def test_a_previous_prompt_that_the_log_does_not_show_gives_no_class():
+    assert [one.how for one in classify_requests([request(50, 150, 100)])] == [""]
+    assert [one.how for one in classify_requests([request(0, 150, 150), request(110, 150, 40)])] == ["new", "extends"]
 
 
 def test_an_empty_slot_means_a_new_conversation():
@@ -72,9 +89,9 @@ def test_only_simulated_requests_with_a_length_count():
 
 def test_three_differences_at_the_same_token_are_a_changing_start():
     at = NEAR * 2
-    assert [one.how for one in classify_requests([request(at, 150, 50)] * 2)] == ["history"] * 2
-    found = classify_requests([request(at, 150, 50), request(at + 1, 150, 50), request(at + NEAR - 1, 150, 50),
-                   request(at + NEAR, 150, 50), request(110, 150, 50)])  # fmt: skip
+    assert [one.how for one in classified(*[request(at, 150, 50)] * 2)] == ["history"] * 2
+    lengths = (at, at + 1, at + NEAR - 1, at + NEAR, 110)
+    found = classified(*(request(lcp, 150, 50) for lcp in lengths))
     assert [one.how for one in found] == ["start", "start", "start", "history", "extends"]
 
 
@@ -84,10 +101,10 @@ def test_a_full_evaluation_without_a_logged_prefix_is_forced():
 
 
 def test_the_summary_adds_up_and_names_the_most_expensive_cause_first():
-    found = summary(classify_requests([
+    found = summary(classified(
         request(100, 150, 150), request(110, 200, 200, step=1), request(110, 200, 90, step=2),
         request(0, 50, 50, step=3, full=True),
-    ]))  # fmt: skip
+    ))  # fmt: skip
     assert (found["requests"], found["tokens"], found["evaluated"], found["lost"]) == (4, 600, 490, 210)
     assert (found["forced"], found["from_nothing"], found["again"]) == ([3], [0, 1], [0, 1])
     assert [(one["cause"], one["requests"], one["lost"]) for one in found["causes"]] == [
