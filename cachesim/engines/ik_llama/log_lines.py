@@ -69,7 +69,7 @@ LINES = (
     Line("window", "--swa-compress cannot rewind to position {p0}: the compacted window starts at {pos_min}{}"),
     Line("spec_ckpt", "spec checkpoint saved (mode={}), n_past_pre_spec={n_past}"),
     Line("ctx_shift", "slot context shift{}"),
-    Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
+    Line("prompt_time", "prompt eval time = {prompt_ms} ms / {prompt_n} tokens{}"),
     Line("eval_time", "generation eval time = {} ms / {predicted_n} runs{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
     Line("total_time", "total time = {} ms / {total} tokens{}"),

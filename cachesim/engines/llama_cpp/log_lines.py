@@ -135,8 +135,8 @@ LINES = (
     Line("idle_save", "init: idle slots will be saved to prompt cache and cleared upon starting a new task"),
     Line("idle_save", "idle slots will be saved to prompt cache and cleared upon starting a new task"),
     # Timings and errors of a request.
-    Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
-    Line("prompt_time", "print_timings: prompt eval time = {} ms / {prompt_n} tokens{}"),
+    Line("prompt_time", "prompt eval time = {prompt_ms} ms / {prompt_n} tokens{}"),
+    Line("prompt_time", "print_timings: prompt eval time = {prompt_ms} ms / {prompt_n} tokens{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} runs{}"),
     Line("eval_time", "print_timings: eval time = {} ms / {predicted_n} runs{}"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
 
 MODEL = "GGGA"
+SCHEMA = 2                   # version of the JSON form of `import`
 
 
 def add_body_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +56,7 @@ def run_bodies(args: Namespace) -> int:
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:
-        say_json({"logs": [], "bodies": {**data, "toml": text}})
+        say_json({"schema": SCHEMA, "logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))

@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
 from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
-from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
+from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
 from cachesim.tools.run.work_arguments import add_limits
 
@@ -38,13 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.base.console import say_json, show
-    from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.body_files import are_bodies
-    from cachesim.tools.server_logs.assumed_history import repair_case
-    from cachesim.tools.server_logs.cures import cures
-    from cachesim.tools.server_logs.import_log import rebuild_log
     from cachesim.tools.server_logs.report import import_report
 
     if are_bodies(args.files):
@@ -56,26 +51,38 @@ def run(args: Namespace) -> int:
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(args.settings, engine) if args.settings else {}
-    results, logs, stem = [], len(args.files), Path(args.out).stem
-    for name in args.files:
-        made = rebuild_log(argument_path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
-        data, text, found, refused = made
-        case = None if found is None or args.quiet else repair_case(found)
-        data["saved"] = case and saved_tokens(case)
-        data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])
-        if args.out:
-            if not text:
-                raise BadInput(refused or "the log contains no complete request to simulate", file=name)
-            write_whole(Path(args.out), text.encode())
-        results.append((data, text))
+    results = [_imported(args, name, server) for name in args.files]
     if args.json:
-        say_json({"logs": [{**data, "toml": text} for data, text in results]})
+        say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
     else:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
     if wanted(args):
         _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
+
+
+def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the report on a log as data, and its scenario file, which is also written if the user asked for it."""
+    from cachesim.base.files import write_whole
+    from cachesim.tools.advise.saved_tokens import saved_tokens
+    from cachesim.tools.server_logs.assumed_history import repair_case
+    from cachesim.tools.server_logs.cures import cures
+    from cachesim.tools.server_logs.first_lines import first_lines
+    from cachesim.tools.server_logs.import_log import rebuild_log
+
+    path, stem = argument_path(name), Path(args.out).stem
+    made = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, len(args.files))
+    data, text, found, refused = made
+    case = None if found is None or args.quiet else repair_case(found)
+    data["saved"] = case and saved_tokens(case)
+    data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])
+    data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
+    if args.out:
+        if not text:
+            raise BadInput(refused or "the log contains no complete request to simulate", file=name)
+        write_whole(Path(args.out), text.encode())
+    return data, text
 
 
 def _check_out(args: Namespace) -> None:

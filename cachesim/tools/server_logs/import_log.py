@@ -77,11 +77,19 @@ def rebuild_log(
             raise
         refused = f"not simulated: {error.cause}"
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
+    data["assumed_options"] = {} if found is None else _assumed_options(engine, found, options)
     data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
     return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused)
+
+
+def _assumed_options(engine: Engine, found: Reconstruction, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the simulated server that neither the log nor the user gave and that are not defaults."""
+    defaults = {name: flag.default for name in found.server if (flag := engine.manual.flag(name)) is not None}
+    return {name: value for name, value in found.server.items()
+            if name not in known and value != defaults.get(name)}  # fmt: skip
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
@@ -189,6 +197,7 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, co
     found = played or Reconstruction("", "", {})
     happened = [] if found.rejected else classify_requests(found.requests)
     return {
+        "cures": [], "first_lines": [],                       # the command adds them
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
         "recognised": sum(run.recognised for run in (session, *session.others)),
@@ -219,6 +228,11 @@ def _request(found: Reconstruction, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+TRACED = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "pc_state", "pc_search", "pc_cand",
+                    "pc_save", "pc_load", "n_past", "new_prompt", "batch", "slot_sim"})  # fmt: skip
+"""Kinds of lines that newer servers print at a raised verbosity only; their presence shows that it was raised."""
+
+
 def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]:
     """Yield notes on what the report lacks: requests not simulated, values not in the log and the server flag that logs
     them, and candidates not tried because the search stopped early."""
@@ -232,8 +246,8 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     slots = [request for request in session.requests if request.named]
     if any(request.cache_n is None and not request.named for request in session.requests):
         yield "the log lacks the number of reused tokens: start the server with --log-level DEBUG"
-    if slots and not {"ckpt_create", "ckpt_check", "pc_state", "n_past"} & set(kinds):
-        yield "the log lacks checkpoints and the prompt cache: start the server with -lv 4"
+    if slots and TRACED.isdisjoint(kinds):
+        yield "no line is about checkpoints or the prompt cache: a server started with -lv 4 logs them"
     if slots and "prompt_time" not in kinds:
         yield "the log has no timings: evaluated tokens are known only from batches or checkpoints"
     if any(not request.whole for request in session.requests):

@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.escaping import shell_word
 from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
@@ -32,7 +31,7 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     parts: list[RenderableType] = [
-        Text.assemble((data["file"], "bold"), head), headline(said),
+        Text.assemble((data["file"], "bold"), head), headline(said), *map(_first, data["first_lines"]),
         *saved_report(data.get("saved"), out or data["file"]), *causes(said, everything),
     ]  # fmt: skip
     for heading, rows in (
@@ -41,7 +40,12 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     ):  # fmt: skip
         if shown := [Padding(row, (0, 0, 0, 2), expand=False) for row in rows]:
             parts += ["", Text(f"{heading}:", "bold"), *shown]
-    return Group(*parts, *_next(data, out))
+    return Group(*parts)
+
+
+def _first(line: Mapping[str, Any]) -> Text:
+    """Return a first line of the report."""
+    return Text(line["says"], "dim" if line["what"] == "next" else "bold" if line["what"] == "cure" else "")
 
 
 def _read(data: Data, everything: bool) -> Iterator[Text]:
@@ -74,8 +78,8 @@ def _simulated(data: Data, everything: bool) -> Iterator[RenderableType]:
         return
     yield from _result(data)
     yield from _causes(data, everything)
-    for cure in data.get("cures", ()):
-        yield Text.assemble(("Cure: ", "bold"), f"{cure['change']}: request {cure['request']} evaluates "
+    for cure in data["cures"][1:]:
+        yield Text.assemble(("Another cure: ", "bold"), f"{cure['change']}: request {cure['request']} evaluates "
                             f"{cure['evaluated']:,} instead of {cure['before']:,} tokens.")  # fmt: skip
     if everything and data["requests"]:
         yield _table(data)
@@ -89,7 +93,9 @@ def _result(data: Data) -> Iterator[Text]:
         return
     nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
-    of = f"{share} of {short(found['tokens'])} prompt tokens evaluated"
+    simulated = sum(row["step"] >= 0 for row in data["requests"])
+    known = "" if total >= simulated else f" in {total} of {counted(simulated, 'request')}, whose lengths the log shows"
+    of = f"{share} of {short(found['tokens'])} prompt tokens evaluated{known}"
     again = f"{of}, {short(lost)} of them re-evaluated"
     if nothing:
         which = "The request was" if total == 1 else f"{nothing} of {total} requests were"
@@ -175,17 +181,3 @@ def _agreement(data: Data, everything: bool) -> Iterator[Text]:
             yield Text("... more assumptions with -v, in the scenario file and in --json", "dim")
             break
         yield Text(f"assumed at request {request['request']}: {request['assumed']}", "dim")
-
-
-def _next(data: Data, out: str) -> Iterator[Text]:
-    """Yield the commands to try next, after an empty line."""
-    if not data["line"]:
-        return
-    yield Text()
-    worst = max(data["turns"], key=lambda turn: turn["lost"], default=None)
-    if not out:
-        yield Text(f"next: cachesim import {shell_word(data['file'])} -o case.toml", "dim")
-    elif worst is not None:
-        yield Text(f"next: cachesim why {shell_word(out)} {worst['number']}", "dim")
-    if data["summary"]["lost"]:
-        yield Text(f"next: cachesim advise {shell_word(out or data['file'])}", "dim")

@@ -34,22 +34,23 @@ def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
     first: dict[Any, int] = {}
     for said in statements:
         if said["kind"] == "follows" and (said["what"] == "request" or "lost" in said["numbers"]):
-            key = _key(said)
+            key = request_key(said)
             first[key] = min(first.get(key, said["lines"][0]), said["lines"][0])
             found = numbers.setdefault(key, {})
             for name, value in said["numbers"].items():
                 if said["what"] == "request" or (name == "lost" and name not in found):
                     found[name] = value
-    return [ShownRequest(_name(key), first[key], found) for key, found in sorted(
+    return [ShownRequest(request_name(key), first[key], found) for key, found in sorted(
         numbers.items(), key=lambda pair: first[pair[0]])]  # fmt: skip
 
 
-def _key(said: Said) -> tuple[Any, Any, Any, int]:
+def request_key(said: Said) -> tuple[Any, Any, Any, int]:
     """Return what identifies a request: server run, slot and task, else its first line."""
     return said["run"], said["slot"], said["task"], said["lines"][0] if said["task"] is None else -1
 
 
-def _name(key: tuple[Any, Any, Any, int]) -> str:
+def request_name(key: tuple[Any, Any, Any, int]) -> str:
+    """Return the name of a request in reports."""
     run, slot, task, line = key
     return f"{f'run {run + 1}, ' if run else ''}slot {slot}, task {task}" if task is not None else f"line {line}"
 
@@ -70,14 +71,30 @@ def headline(statements: Sequence[Said]) -> Text:
         again = f"{'' if exact else 'at least '}{total:,} token{'s' * (total != 1)}"
         return Text(f"{counted(len(lost), 'request')} evaluated {again} of a common prefix again{share}.",
                     "bold red")  # fmt: skip
-    known = [one for one in requests if all(name in one.numbers for name in ("lcp", "cache_n"))]
-    if requests and len(known) == len(requests):
-        return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
+    most = [_most_again(one.numbers) for one in requests]
+    if requests and None not in most:
+        total = sum(again for again in most if again is not None)
+        again = f"At most {total:,} token{'s' * (total != 1)}" if total else "No tokens"
+        verb = "was" if total == 1 else "were"
+        return Text(f"{again} of a common prefix {verb} evaluated again{share}.", "bold green")
     if not requests:
         totals = (printable_line(said["says"]) for said in statements if said["what"] == TOTAL)
         first = next(totals, "the log shows no lengths of a request")
         return Text(f"{first[0].upper()}{first[1:]}.", "bold yellow")
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
+
+
+def _most_again(numbers: Mapping[str, Any]) -> int | None:
+    """Return the most tokens of the common prefix that a request can have evaluated again, None if the log sets no
+    limit. Every request evaluates the last token of its prompt."""
+    if "lcp" not in numbers or "cache_n" not in numbers:
+        return None
+    common, reused = _span(numbers["lcp"])[1], _span(numbers["cache_n"])[0]
+    prompt = _span(numbers["n_tokens"])[1] if "n_tokens" in numbers else None
+    if common is None:
+        return None
+    usable = common if prompt is None else min(common, prompt - 1)
+    return max(0, usable - reused)
 
 
 def _span(value: Any) -> tuple[int, int | None]:
@@ -89,7 +106,7 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
     requests: dict[Any, list[Said]] = {}
     for said in statements:
         if said["kind"] == "follows" and said["what"] == "cause":
-            requests.setdefault(_key(said), []).append(said)
+            requests.setdefault(request_key(said), []).append(said)
     groups: dict[frozenset[str], list[list[Said]]] = {}
     for found in sorted(requests.values(), key=_most_lost, reverse=True):
         groups.setdefault(frozenset(said["numbers"]["cause"] for said in found), []).append(found)
@@ -102,7 +119,7 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
             says = "; ".join(printable_line(said["says"]) for said in found)
             lines = _lines(sorted({line for said in found for line in said["lines"]}), everything)
             label = "Cause: " if any("lost" in said["numbers"] for said in found) else "Warning: "
-            yield Text.assemble((label, "bold"), f"{_name(_key(found[0]))}: {says}, {lines}{also}.")
+            yield Text.assemble((label, "bold"), f"{request_name(request_key(found[0]))}: {says}, {lines}{also}.")
 
 
 def _most_lost(causes: Sequence[Said]) -> int:
@@ -151,7 +168,7 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
     found = [said for said in statements if said["kind"] == "follows"]
     if everything:
         for said in found:
-            where = f"{_name(_key(said))}: " if said["what"] in ("request", "cause") else ""
+            where = f"{request_name(request_key(said))}: " if said["what"] in ("request", "cause") else ""
             yield Text(f"{where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
         return
     facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option", TOTAL)]

@@ -212,10 +212,12 @@ def _false_headline(
     prompts = sum(truth["prompt"] for truth in log.requests.values())
     if headline.tokens is not None and headline.tokens > prompts:
         yield FalseClaim("headline", None, text, f"the prompts have {prompts} tokens")
+    least = sum(min(losses(log, truth)) for truth in present)
+    if headline.most is not None and least > headline.most:
+        yield FalseClaim("headline", None, text, f"{least} tokens were evaluated again")
     if headline.again is None:
         return
     most = sum(max(losses(log, truth)) for truth in log.completed)
-    least = sum(min(losses(log, truth)) for truth in present)
     if headline.again > most:
         yield FalseClaim("headline", None, text, f"{most} tokens were evaluated again")
     if headline.again == 0 and least:
@@ -244,6 +246,9 @@ def _contradictions(report: Report) -> Iterator[str]:
     sums = {claim.name: claim for claim in report.claims if claim.part == "sum"}
     if report.outcome == "accepted" and headline.again == 0 and "lost" in sums and (sums["lost"].low or 0) > 0:
         yield f"headline: no tokens again, simulated: {sums['lost'].low}"
+    simulated = sums["lost"].low or 0 if "lost" in sums and report.outcome == "accepted" else 0
+    if headline.most is not None and simulated > headline.most:
+        yield f"headline: at most {headline.most} tokens again, simulated: {simulated}"
     exact = {(claim.task, claim.name): claim.low or 0 for claim in table if claim.is_exact}
     tasks = [task for task, name in exact if name == "prompt" and (task, "evaluated") in exact]
     if headline.tokens is not None and headline.tokens != sum(exact[task, "prompt"] for task in tasks):

@@ -122,15 +122,16 @@ def _client_changes(data: Mapping[str, Any]) -> Iterator[Claim]:
     tasks = {row["step"]: row for row in data["requests"]}
     for turn in data["turns"]:
         row = tasks.get(turn["number"])
-        if row is not None and row["task"] is not None:
+        if turn["how"] and row is not None and row["task"] is not None:
             yield Claim("client change", turn["how"], task=row["task"], text=f"client: {turn['how']}")
 
 
 def _sums(data: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield the sums over all simulated requests; the value names their tasks, and those with an assumption."""
+    """Yield the sums over the simulated requests with known lengths; the value names their tasks, and whether one of
+    them rests on an assumption."""
     summary = data["summary"]
     if summary["requests"]:
-        rows = [row for row in data["requests"] if row["step"] >= 0]
+        rows = [row for row in data["requests"] if row["step"] >= 0 and row["n_tokens"] is not None]
         is_assumed = any(row["assumed"] or row["task"] is None for row in rows)
         tasks = [row["task"] for row in rows]
         by_step = {row["step"]: row["task"] for row in rows}
@@ -145,14 +146,15 @@ def _outcome(data: Mapping[str, Any]) -> str:
     if not data["line"]:
         return "not simulated"
     if data["rejected"]:
-        return "rejected"
+        return "rejected" if data["complete"] else "stopped early"
     return "stopped early" if data["undecided"] else "accepted"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
     """Numbers of a headline. ``again``: tokens evaluated again, None = the log does not show it; ``is_least``: at least
-    so many; ``requests``: that evaluated them; ``tokens``, ``counted``: prompt tokens and their requests."""
+    so many; ``requests``: that evaluated them; ``tokens``, ``counted``: prompt tokens and their requests. ``most``: at
+    most so many tokens evaluated again, None = not stated."""
 
     again: int | None
     is_least: bool = False
@@ -160,10 +162,12 @@ class Headline:
     share: int | None = None
     tokens: int | None = None
     counted: int | None = None
+    most: int | None = None
 
 
 _AGAIN = re.compile(r"^([\d,]+) requests? evaluated (at least )?([\d,]+) tokens? of a common prefix again")
 _SHARE = re.compile(r"\((\d+) % of ([\d,]+) prompt tokens evaluated in ([\d,]+) requests? with known lengths\)")
+_MOST = re.compile(r"^At most ([\d,]+) tokens? of a common prefix (?:was|were) evaluated again")
 _NOTHING = "No tokens of a common prefix were evaluated again"
 _UNKNOWN = ("The log does not show whether tokens of a common prefix", "The log shows no lengths of a request")
 _TOTALS = re.compile(r"^[A-Z].*[\d,]+.*\.$")
@@ -175,6 +179,8 @@ def read_headline(text: str) -> Headline | None:
     numbers = [_integer(word) for word in share.groups()] if share else [None] * 3
     if again:
         return Headline(_integer(again[3]), bool(again[2]), _integer(again[1]), *numbers)
+    if most := _MOST.match(text):
+        return Headline(None, False, 0, *numbers, most=_integer(most[1]))
     if text.startswith(_NOTHING):
         return Headline(0, False, 0, *numbers)
     if text.startswith(_UNKNOWN):

@@ -343,6 +343,15 @@ def test_the_headline_rests_on_the_log_alone():
     assert "lines 1, 3-4" in next(iter(causes(found, False))).plain
 
 
+@pytest.mark.parametrize(("evaluated", "says"), [(3, "At most 2 tokens"), (2, "At most 1 token "), (1, "No tokens")])
+def test_the_headline_bounds_what_rounded_shares_allow(evaluated, says):
+    """A common prefix of 9,995 to 10,000 of 10,000 tokens: the last token of a prompt is always evaluated."""
+    choice = CHOICE.replace("0.800", "1.000").replace("0.968", "0.900")
+    times = [slot(f"prompt eval time = 9.00 ms / {evaluated} tokens (1 ms per token)"), TIMES[1]]
+    found = headline(data(choice, LAUNCH, NEW.replace("= 150", "= 10000"), *times)).plain
+    assert found.startswith(says)
+
+
 def test_the_causes_of_a_request_share_a_line():
     said = {"kind": "follows", "what": "cause", "run": 0, "slot": 0, "task": 7, "lines": [1]}
     first = {**said, "says": "a", "numbers": {"cause": "edited-prompt", "lost": 4}}

@@ -22,7 +22,7 @@ def data(requests=(), summary=None, **more):
     return {"file": "a.log", "engine": "llama_cpp", "lines": 12, "recognised": 10, "log_requests": 7,
             "requests": list(requests), "turns": [], "profile": "llama_cpp@x", "profile_given": False, "model": "A",
             "statements": [], "agree": 0, "differ": 0, "undecided": 0, "missing": [], "line": "A9",
-            "rejected": False, "complete": True, "contradicted": [], "candidates": 1,
+            "rejected": False, "complete": True, "contradicted": [], "candidates": 1, "first_lines": [], "cures": [],
             "summary": nothing | (summary or {}), **more}  # fmt: skip
 
 
@@ -118,10 +118,14 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "A log does not name adapters or images: the simulated requests have none." in rendered(adapters)
 
 
-def test_the_next_step_is_about_the_worst_request():
-    rows, turns = [request(0), request(1, step=7)], [{"number": 0, "lost": 1}, {"number": 7, "lost": 9}]
-    text = rendered(data(rows, {"lost": 10}, turns=turns), "x.toml")
-    assert "next: cachesim why x.toml 7\n" in text and "next: cachesim advise x.toml\n" in text
-    text = rendered(data(rows, {"lost": 10}, turns=turns))
-    assert "next: cachesim import a.log -o case.toml\n" in text and "next: cachesim advise a.log\n" in text
-    assert "next:" not in rendered(data(rows, line="")) and "advise" not in rendered(data(rows, turns=turns), "x.toml")
+def test_the_first_lines_stand_below_the_headline():
+    lines = [{"what": "time", "says": "The log prints 3.0 s for the prompts of 2 requests.", "lines": [4]},
+             {"what": "next", "says": "next: cachesim advise a.log", "lines": []}]  # fmt: skip
+    text = rendered(data([request(0)], first_lines=lines)).splitlines()
+    assert text[2:4] == [line["says"] for line in lines]
+
+
+def test_a_second_cure_stands_with_the_simulation():
+    cure = {"change": "--cache-ram 0", "request": 1, "evaluated": 10, "before": 90}
+    text = rendered(data([request(0)], cures=[cure, {**cure, "change": "-np 4"}]))
+    assert "Another cure: -np 4: request 1 evaluates 10 instead of 90 tokens." in text and "--cache-ram" not in text

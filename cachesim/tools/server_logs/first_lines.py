@@ -1,0 +1,214 @@
+"""First lines of the report on a log, below its headline: the time of the prompts, where the costliest prompt changed,
+what it reused, what helps, what the simulation assumes, and the next command.
+
+They are made from the data of ``import --json`` alone: from the statements about the log and the result of the
+simulation. A sentence that the log does not prove is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import counted
+from cachesim.base.escaping import shell_word
+from cachesim.engines.registry import ENGINES
+from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.statement_report import request_key, request_name
+
+Data = Mapping[str, Any]
+STDIN_NAME = "-"
+IDENTICAL = 1                # tokens that a prompt evaluates at least, although the slot holds all of it
+CHECKPOINTS = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "ckpt_evict"})
+"""Kinds of lines about checkpoints. A log without them does not show which checkpoints existed."""
+
+
+class FirstLine(NamedTuple):
+    """Sentence for the person who has the log. ``what``: "time", "change", "reused", "cure", "assumed" or "next".
+    ``lines``: numbers of the log's lines behind it."""
+
+    what: str
+    says: str
+    lines: tuple[int, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the line for JSON."""
+        return {**self._asdict(), "lines": list(self.lines)}
+
+
+@dataclass
+class RequestNumbers:
+    """Numbers of a request that follow from the log, and its printed prompt time [ms]."""
+
+    name: str
+    slot: int | None
+    run: int
+    numbers: dict[str, ProvenRange] = field(default_factory=dict)
+    lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)          # kind of line -> number of the last such line
+    prompt_ms: float | None = None
+
+    @property
+    def lost(self) -> ProvenRange | None:
+        """Return the tokens that the slot held and the request evaluated again, None if the log does not prove any."""
+        found = self.numbers.get("lost")
+        return found if found is not None and found.low > IDENTICAL else None
+
+
+def first_lines(data: Data, out: str = "") -> list[FirstLine]:
+    """Return the first lines of a report. ``out``: the scenario file that was written, "" = none."""
+    requests = requests_of(data["statements"])
+    worst = _worst(requests)
+    found = [*_time(requests)]
+    if worst is not None:
+        before = _previous(requests, worst)
+        found += [*_change(worst, before), *_reused(worst, data["statements"])]
+    return [*found, *_cure(data, worst), *_assumed(data), *_next(data, out, worst)]
+
+
+def requests_of(statements: Sequence[Data]) -> list[RequestNumbers]:
+    """Return the requests of a log in the order of their first statement."""
+    found: dict[Any, RequestNumbers] = {}
+    for said in statements:
+        if said["task"] is None and said["what"] not in ("request", "cause"):
+            continue
+        key = request_key(said)
+        one = found.setdefault(key, RequestNumbers(request_name(key), said["slot"], said["run"]))
+        if said["kind"] == "read":
+            one.kinds[said["what"]] = said["lines"][0]
+            if said["what"] == "prompt_time" and isinstance(said["numbers"].get("prompt_ms"), int | float):
+                one.prompt_ms = float(said["numbers"]["prompt_ms"])
+        elif said["what"] == "request":
+            for name, value in said["numbers"].items():
+                one.numbers[name] = _span(value)
+                one.lines[name] = tuple(said["lines"])
+    return [one for one in found.values() if one.numbers]
+
+
+def _span(value: Any) -> ProvenRange:
+    return ProvenRange(value, value) if isinstance(value, int) else ProvenRange(value[0] or 0, value[1])
+
+
+def _time(requests: Sequence[RequestNumbers]) -> Iterator[FirstLine]:
+    """Yield the prompt time of the requests that lost tokens and of all, as the log prints them. Yield nothing if it
+    does not print the time of each request that lost tokens."""
+    lost = [one for one in requests if one.lost is not None]
+    timed = [one for one in requests if one.prompt_ms is not None]
+    if not timed or not all(one in timed for one in lost):
+        return
+    total = _seconds(sum(one.prompt_ms or 0 for one in timed))
+    lines = tuple(sorted(one.kinds["prompt_time"] for one in lost or timed))
+    if lost:
+        own = _seconds(sum(one.prompt_ms or 0 for one in lost))
+        whose = "That request took" if len(lost) == 1 else "Those requests took"
+        yield FirstLine("time", f"{whose} {own} of the {total} that the log prints for prompts.", lines)
+    else:
+        yield FirstLine("time", f"The log prints {total} for the prompts of {counted(len(timed), 'request')}.", lines)
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:,.1f} s"
+
+
+def _worst(requests: Sequence[RequestNumbers]) -> RequestNumbers | None:
+    """Return the request that lost most; without losses, the one that evaluated most although its slot held tokens."""
+    lost = [one for one in requests if one.lost is not None]
+    if lost:
+        return max(lost, key=lambda one: one.lost.low if one.lost is not None else 0)
+    warm = [one for one in requests if "lcp" in one.numbers and "prompt_n" in one.numbers
+            and one.numbers.get("held", ProvenRange(1, 1)).low > 0]  # fmt: skip
+    return max(warm, key=lambda one: one.numbers["prompt_n"].low, default=None)
+
+
+def _previous(requests: Sequence[RequestNumbers], worst: RequestNumbers) -> RequestNumbers | None:
+    """Return the request whose prompt and answer the slot held when the worst came, None if that does not follow."""
+    earlier = requests[: requests.index(worst)]
+    same = [one for one in earlier if (one.run, one.slot) == (worst.run, worst.slot)]
+    held = worst.numbers.get("held")
+    if not same or held is None or "end" not in same[-1].numbers:
+        return None
+    end = same[-1].numbers["end"]
+    meets = (held.high is None or end.low <= held.high) and (end.high is None or held.low <= end.high)
+    return same[-1] if meets else None
+
+
+def _change(worst: RequestNumbers, before: RequestNumbers | None) -> Iterator[FirstLine]:
+    """Yield the token after which the prompt differs from the slot, and the kind of change that this proves."""
+    lcp, held, prompt = (worst.numbers.get(name) for name in ("lcp", "held", "n_tokens"))
+    if lcp is None:
+        return
+    whose = "its slot" if held is None else f"the {held} tokens of its slot"
+    if lcp.high == 0:
+        says = f"{worst.name}: the prompt and {whose} have no common beginning"
+    elif prompt is not None and prompt.low == prompt.high and lcp.low >= prompt.low:
+        says = f"{worst.name}: the slot held all {prompt} tokens of the prompt"
+    elif held is not None and held.high is not None and lcp.low >= held.high:
+        says = f"{worst.name}: the prompt continues {whose}"
+    elif lcp.low != lcp.high and held is not None and lcp.high is not None and lcp.high >= held.low:
+        says = f"{worst.name}: the prompt agrees with {whose} for {lcp} tokens"
+    else:
+        says = f"{worst.name}: the prompt differs from {whose} after {lcp} tokens{_place(lcp, before)}"
+    yield FirstLine("change", f"{says}.", worst.lines["lcp"])
+
+
+def _place(lcp: ProvenRange, before: RequestNumbers | None) -> str:
+    """Return where the first difference lies in what the request before left; "" if that does not follow."""
+    prompt = None if before is None else before.numbers.get("n_tokens")
+    if prompt is None or lcp.high is None:
+        return ""
+    if lcp.high < prompt.low:
+        return f", inside the previous prompt of {prompt}"
+    return ", inside the previous answer" if prompt.high is not None and lcp.low >= prompt.high else ""
+
+
+def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[FirstLine]:
+    """Yield where the request continued from."""
+    reused, prompt = worst.numbers.get("cache_n"), worst.numbers.get("n_tokens")
+    of = "" if prompt is None else f" of {prompt} prompt tokens"
+    if "full_reprocess" in worst.kinds:
+        whole = "" if prompt is None else f"all {prompt} tokens of "
+        says = f"The server found no usable checkpoint and evaluated {whole}the prompt."
+        yield FirstLine("reused", says, (worst.kinds["full_reprocess"],))
+    elif "ckpt_restore" in worst.kinds and reused is not None:
+        yield FirstLine("reused", f"It continued from a checkpoint and reused {reused}{of}.", worst.lines["cache_n"])
+    elif reused is not None:
+        shown = any(said["what"] in CHECKPOINTS for said in statements)
+        hint = "" if shown or worst.lost is None else "; the log does not show which checkpoints existed"
+        yield FirstLine("reused", f"It reused {reused}{of}{hint}.", worst.lines["cache_n"])
+
+
+def _cure(data: Data, worst: RequestNumbers | None) -> Iterator[FirstLine]:
+    """Yield the best cure that a simulation of the log confirmed, or what would show one."""
+    for cure in data["cures"][:1]:
+        whose = f"slot {cure['slot']}, task {cure['task']}"
+        yield FirstLine("cure", f"Cure: with {cure['change']}, {whose} evaluates {cure['evaluated']:,} instead of "
+                        f"{cure['before']:,} tokens in a simulation of the log.")  # fmt: skip
+    if not data["cures"] and worst is not None and worst.lost is not None:
+        says = "The log does not show what would help: cachesim advise tries flags, builds and changes of the client."
+        yield FirstLine("cure", says)
+
+
+def _assumed(data: Data) -> Iterator[FirstLine]:
+    """Yield the options that the simulation needs and that neither the log nor the user gave."""
+    manual = ENGINES[data["engine"]].manual
+    flags = [flag_text(flag, value, manual.open_words) for name, value in data["assumed_options"].items()
+             if (flag := manual.flag(name)) is not None]  # fmt: skip
+    if data["line"] and flags:
+        yield FirstLine("assumed", f"The simulation assumes {', '.join(flags)}: is that your setting?")
+
+
+def _next(data: Data, out: str, worst: RequestNumbers | None) -> Iterator[FirstLine]:
+    """Yield the command to type next."""
+    if not data["line"]:
+        return
+    file = shell_word(out or data["file"])
+    if out and data["turns"]:
+        number = max(data["turns"], key=lambda turn: turn["lost"])["number"]
+        yield FirstLine("next", f"next: cachesim why {file} {number}")
+    elif worst is not None and worst.lost is not None and data["file"] != STDIN_NAME:
+        yield FirstLine("next", f"next: cachesim advise {file}")
+    elif data["file"] == STDIN_NAME:
+        yield FirstLine("next", "next: save the log in a file, then cachesim import FILE -o case.toml")
+    else:
+        yield FirstLine("next", f"next: cachesim import {file} -o case.toml")

@@ -1,0 +1,43 @@
+"""Reports of `import` on logs of slow prompts and on excerpts of them state nothing false, and what the lines show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.slow_logs.__main__ import tally_of
+from tests.logs.slow_logs.table import Tally, report
+from tests.shared import ROOT, SHARED, absent
+
+SAMPLE = ROOT / "tests" / "data" / "slow_logs"
+SLOW = SHARED / "logs" / "slow"
+CUTS = 4
+SHOWN = 20
+
+
+def tally_of_folder(folder: Path, cuts: int) -> Tally:
+    """Return the counts of all logs of a folder and of their excerpts."""
+    tally = Tally()
+    for file in sorted(folder.glob("*.json")):
+        tally.merge(tally_of(file, cuts))
+    return tally
+
+
+@pytest.mark.parametrize("file", sorted(SAMPLE.glob("*.json")), ids=lambda file: file.stem)
+def test_a_report_on_a_log_or_an_excerpt_states_nothing_false(file):
+    tally = tally_of(file, CUTS)
+    assert (tally.examples, tally.inner) == ([], [])
+
+
+@pytest.mark.skipif(not SLOW.exists(), reason=absent(SLOW))
+def test_the_shared_logs_meet_all_limits():
+    tally = tally_of_folder(SLOW, 0)
+    assert tally.failures() == [], report(tally, SHOWN)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SLOW.exists(), reason=absent(SLOW))
+def test_excerpts_of_the_shared_logs_meet_all_limits():
+    tally = tally_of_folder(SLOW, CUTS)
+    assert tally.failures() == [], report(tally, SHOWN)
