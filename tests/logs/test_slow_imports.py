@@ -10,7 +10,7 @@ from tests.logs.slow_logs.__main__ import tally_of
 from tests.logs.slow_logs.table import Tally, report
 from tests.shared import ROOT, SHARED, absent
 
-SAMPLE = ROOT / "tests" / "data" / "slow_logs"
+SAMPLE = ROOT / "tests" / "logs" / "slow_logs" / "sample"
 SLOW = SHARED / "logs" / "slow"
 CUTS = 4
 SHOWN = 20

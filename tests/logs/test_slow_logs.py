@@ -23,7 +23,7 @@ from tests.logs.slow_logs.table import Tally, report
 from tests.logs.slow_logs.truth import logged_tasks, matched, truths
 from tests.shared import ROOT, SHARED, absent
 
-SAMPLE = ROOT / "tests" / "data" / "slow_logs"
+SAMPLE = ROOT / "tests" / "logs" / "slow_logs" / "sample"
 SLOW = SHARED / "logs" / "slow"
 NUMBERS = {"prompt": "prompt", "reused": "reused", "evaluated": "evaluated", "generated": "generated",
            "common": "common_slot", "held": "slot_held"}  # fmt: skip

@@ -73,7 +73,7 @@ def _is_reply(asked: Asked, task: LoggedTask) -> bool:
 
 
 def truths(pairs: Sequence[tuple[Asked, LoggedTask]]) -> list[dict[str, Any]]:
-    """Return the truth of each request; the format is that of the recorded logs in tests/data/slow_logs."""
+    """Return the truth of each request; the format is that of the recorded logs in tests/logs/slow_logs/sample."""
     memory = _Memory()
     found = []
     for number, (asked, task) in enumerate(pairs, 1):

@@ -6,8 +6,7 @@ from tests.meta.floors.fault import Fault
 
 SERVER_LOGS = [
     Fault("a batch of a request whose beginning is not in the log tells what was reused",
-          "tools/server_logs/line_handlers.py", "p0 is not None and request.whole and not request.evaluation_begun:",
-          "p0 is not None and not request.evaluation_begun:"),
+          "tools/server_logs/derivations.py", "return lines[:1] if early else []", "return lines[:1]"),
     Fault("a repeated prompt loses its last token", "tools/server_logs/log_causes.py",
           "evaluated - max(1, n_tokens - request.lcp))",
           "evaluated - (n_tokens - request.lcp))"),

@@ -87,7 +87,7 @@ def test_a_part_of_a_log_line_finds_the_line(capsys):
 
 
 @pytest.mark.parametrize(("what", "hint"), [
-    ("LC-CKPT-ERAZE", "LC-CKPT-ERASE"), ("pos_mni", "pos min"), ("zzqq", "cachesim profiles show"), ("", ""),
+    ("LC-CKPT-ERAZE", "LC-CKPT-ERASE"), ("pos_mni", "pos_min"), ("zzqq", "cachesim profiles show"), ("", ""),
 ])
 def test_nothing_found_is_one_line_with_the_nearest_word(capsys, what, hint):
     code, out, err = explain(capsys, what)
