@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Mapping, NamedTuple, Self, TypeVar
+from typing import Any, Mapping, NamedTuple, Self, Sequence, TypeVar
 
 import numpy as np
 
@@ -35,13 +35,11 @@ class ImmutableItems(dict[K, V]):
         return type(self)(self)
 
 
-class FixedTokens(tuple[int, ...]):
-    """Tokens that are never changed. A deep copy is the object itself: it does not copy them one by one."""
+@dataclass(frozen=True, slots=True)
+class FixedTokens(Immutable):
+    """Tokens that are never changed: a copy of a server does not copy them one by one."""
 
-    __slots__ = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    tokens: Sequence[int] = ()
 
 
 AS_MANY_AS_ALLOWED = -1      # draft length: the longest that the server's limits allow

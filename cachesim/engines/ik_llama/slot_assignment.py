@@ -95,7 +95,7 @@ def _facts(srv: Core, slot: Slot, compare: PromptComparison) -> SlotFacts:
     found = compare.facts(slot.tokens, slot.kept, slot.discarded)
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
     shifted = found.shifted if too else None
-    last = () if compare.text else slot.last_prompt
+    last = () if compare.text else slot.last_prompt.tokens
     lcp = common_prefix(list(last), list(compare.prompt)) if last else 0
     return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted, len(last), lcp)
 

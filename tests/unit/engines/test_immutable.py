@@ -72,5 +72,5 @@ def test_a_copy_goes_its_own_way(profile):
 def test_a_copy_of_a_server_shares_the_last_prompt_of_a_slot():
     stage, _ = behind("ik_llama@main")
     slot = stage.server.slots[0]
-    assert type(slot.last_prompt) is FixedTokens and slot.last_prompt
+    assert type(slot.last_prompt) is FixedTokens and slot.last_prompt.tokens
     assert copy_server(stage.server).slots[0].last_prompt is slot.last_prompt
