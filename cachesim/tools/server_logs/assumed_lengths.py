@@ -10,6 +10,7 @@ from typing import NamedTuple, Sequence
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 
 ENDS = "prompt length assumed: the last position in the log"
+MOST_ASSUMED = 300_000       # tokens of a prompt whose length the log does not bound: longer ones take too much memory
 GOES_ON = "prompt assumed to extend the longest prompt before it"
 
 
@@ -66,7 +67,7 @@ def _lengths(request: LoggedRequest, longest: int, after: LoggedRequest | None) 
     least = _least(request)
     if least and after is not None:
         least = max(least, after.least("cache_n"))              # the next request reused so many tokens
-    return (AssumedLength(least, ENDS, is_bounded=False),) if least else ()
+    return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
 
 
 def _least(request: LoggedRequest) -> int:
