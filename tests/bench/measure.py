@@ -87,6 +87,7 @@ def run(words: list[str], side: Side, codes: tuple[int, ...], limit: int) -> Mea
         finally:
             timer.cancel()
             _kill(process.pid)
+            process.wait()                 # after an interrupt: its folder is removed next
         seconds = used.ru_utime + used.ru_stime
         return Measured(seconds, used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
                         _end(code, codes, seconds, limit, errors))  # fmt: skip
