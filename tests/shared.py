@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from cachesim.engines import registry
+from cachesim.base import pool
+from cachesim.engines import registry, rule_files
 from cachesim.engines.base import Request
 from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.scenarios.schema import Step
@@ -38,10 +39,13 @@ def altered(step: Step, action: Action | None = None, request: Mapping[str, Any]
 
 
 def forget_engines(patch: Any) -> None:
-    """Give the registry the state of a new process; the patch undoes it. The object stays: a module that a test imports
-    first would keep another object, with the engines of that test, for all later tests."""
+    """Give the registry, the executed rule files and the calls of new workers the state of a new process; the patch
+    undoes it. The registry's object stays: a module that a test imports first would keep another object, with the
+    engines of that test, for all later tests."""
     for name, value in vars(registry.Engines()).items():
         patch.setattr(registry.ENGINES, name, value)
+    patch.setattr(rule_files, "_files", {})
+    patch.setattr(pool, "_init_calls", [])
 
 
 def absent(path: Path) -> str:

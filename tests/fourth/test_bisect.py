@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.base import exits, pool
+from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.engines import registry, rule_files
+from cachesim.engines import registry
 from cachesim.engines.build_names import builds_in_order, main_branch, without_place
 from cachesim.engines.shared.timeline import Landed, Timeline
 from tests.shared import forget_engines
@@ -77,8 +77,6 @@ def rule_file(folder, base):
 @pytest.mark.parametrize("name", [*registry.BUILTIN, "blockpool", "blockpool without a line"])
 def test_a_rule_file_is_compared_for_every_engine(engine, monkeypatch, capsys, tmp_path, name):
     forget_engines(monkeypatch)
-    monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(pool, "_init_calls", [])
     name, *bare = name.split(" ", 1)
     if name == engine.name:
         registry.ENGINES._take_engine(replace(engine, line=()) if bare else engine, "tests")

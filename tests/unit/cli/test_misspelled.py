@@ -49,11 +49,9 @@ MINE = replace(PROFILES[NEWEST], name="llama_cpp@mine", ckpt_pick=pick)
     ("ask.n_past", "int(k=1)", "'k' is an invalid keyword argument for int()\n"),
 ])  # fmt: skip
 def test_names_in_a_rule_file(capsys, monkeypatch, tmp_path, right, wrong, hint):
-    from cachesim.engines import rule_files
     from cachesim.engines.rule import RULES as known
 
     forget_engines(monkeypatch)
-    monkeypatch.setattr(rule_files, "_files", {})
     assert all(one.profiles for one in registry.BUILTIN.values())
     file = tmp_path / "my_rules.py"
     file.write_text(RULES.replace(right, wrong))

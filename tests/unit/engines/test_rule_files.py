@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.base import exits, pool
+from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry, rule_files
@@ -47,8 +47,6 @@ HYBRID = ("S40.A60>r4/B70/S.A.D5", "--model", "GGGA")
 def fresh(monkeypatch):
     """No file was run yet, and none was when the test is over."""
     forget_engines(monkeypatch)
-    monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(pool, "_init_calls", [])
     assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before = dict(RULES)
     yield
@@ -210,7 +208,6 @@ def test_a_campaign_goes_on_under_the_same_rules_only(capsys, rules, tmp_path, m
     argv = ["fuzz", "-p", str(rules()), "--model", "A", "--no-shrink", "--out", str(tmp_path / "out"), "--examples"]
     assert main([*argv, "40"]) == main([*argv, "80", "--resume"]) != exits.BAD_INPUT
     rules(GOOD + "# changed\n")
-    monkeypatch.setattr(rule_files, "_files", {})
     forget_engines(monkeypatch)
     assert "not a campaign to resume: the rule file has changed" in refused_after(
         capsys, *argv, "80", "--resume"
