@@ -5,9 +5,12 @@ An assumed length is a candidate of the reconstruction and is printed with its r
 
 from __future__ import annotations
 
+from math import ceil, floor
 from typing import NamedTuple, Sequence
 
+from cachesim.tools.server_logs.found_numbers import share_range
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
 
 ENDS = "prompt length assumed: the last position in the log"
 MOST_ASSUMED = 300_000       # tokens of a prompt whose length the log does not bound: longer ones take too much memory
@@ -28,8 +31,10 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
     found: list[tuple[AssumedLength, ...]] = []
     longest = 0
     following = following_requests(requests)
+    held: dict[int, ProvenRange | None] = {}                    # tokens that the requests so far left in a slot
     for number, request in enumerate(requests):
-        lengths = _lengths(request, longest, following[number])
+        lengths = _lengths(request, longest, following[number], held.get(request.slot))
+        held[request.slot] = request.range_of("end")
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
         found.append(lengths)
     return found
@@ -50,13 +55,17 @@ def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest 
     return found[::-1]
 
 
-def _lengths(request: LoggedRequest, longest: int, after: LoggedRequest | None) -> tuple[AssumedLength, ...]:
+def _lengths(
+    request: LoggedRequest, longest: int, after: LoggedRequest | None, held: ProvenRange | None
+) -> tuple[AssumedLength, ...]:
+    """Return the possible lengths of a prompt. ``longest``: the longest prompt before it; ``after``: the next request
+    of its slot; ``held``: tokens in its slot before it."""
     if request.cancelled and request.end:
         why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
         return (AssumedLength(request.end, why, is_bounded=False),)
     if request.n_tokens is not None:
         return (AssumedLength(request.n_tokens),)
-    known = request.range_of("n_tokens")
+    known = request.range_of("n_tokens") or _by_shares(request, held)
     if known is not None and known.high is not None:
         middle = (known.low + known.high) // 2
         why = f"prompt length assumed: {{:,}}, the log shows {known}"
@@ -68,6 +77,18 @@ def _lengths(request: LoggedRequest, longest: int, after: LoggedRequest | None) 
     if least and after is not None:
         least = max(least, after.least("cache_n"))              # the next request reused so many tokens
     return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
+
+
+def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
+    """Return the lengths of a prompt for which its slot prints these shares: held x f_keep = length x f_sim."""
+    choice = None if request.tied is None else request.tied.choice
+    if choice is None or choice.kind != "slot_by_lcp" or request.loaded or held is None or held.high is None:
+        return None
+    keep, similar = share_range(choice, "f_keep"), share_range(choice, "f_sim")
+    if keep is None or similar is None or similar[0] <= 0:
+        return None
+    low, high = ceil(keep[0] * held.low / similar[1]), floor(min(keep[1], 1) * held.high / similar[0])
+    return ProvenRange(max(low, request.least("n_tokens")), high) if request.least("n_tokens") <= high else None
 
 
 def _least(request: LoggedRequest) -> int:

@@ -23,9 +23,10 @@ from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, unknown_log
+from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise, unknown_log
 from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.slot_contents import BATCHES, UBATCH
 
 
 class LogImport(NamedTuple):
@@ -126,7 +127,7 @@ def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[s
     """Return the server options found in the log, restricted to options that the engine has and to values of their
     type."""
     slots = {row.slot for row in session.requests}
-    needed = max((max(_most(row, "n_tokens"), _most(row, "held"), row.seen) for row in session.requests), default=0)
+    needed = max((max(*(_most(row, name) for name in _IN_CONTEXT), row.seen) for row in session.requests), default=0)
     facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **_longest_batch(session), **session.facts}
     out = {}
     for name, value in grammar.options(facts).items():
@@ -136,6 +137,10 @@ def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[s
     return out
 
 
+_IN_CONTEXT = ("n_tokens", "held", "end")
+"""Numbers of tokens that the context of a slot holds."""
+
+
 def _most(request: LoggedRequest, name: str) -> int:
     """Return the greatest value that a number can have, its least one if that is unknown."""
     found = request.range_of(name)
@@ -143,19 +148,22 @@ def _most(request: LoggedRequest, name: str) -> int:
 
 
 def _longest_batch(session: LogSession) -> dict[str, int]:
-    """Return the longest step between two batches of a prompt as the batch size [tokens], nothing without a step."""
+    """Return the batch size [tokens] that the longest step between two batches of a prompt shows, nothing without a
+    step. A batch also has the tokens of other slots, and may end before the last tokens of a prompt, so that a step a
+    few tokens below a usual size shows that size."""
     begun: dict[tuple[int | None, int | None], int] = {}
     longest = 0
     for line in session.read_lines:
         if line.kind == "batch" and (p0 := line.number_of("p0")) is not None:
             longest = max(longest, p0 - begun.get((line.slot, line.task), p0))
             begun[line.slot, line.task] = p0
-    return {"n_batch": longest} if longest else {}
+    usual = next((size for size in BATCHES if longest <= size <= longest + FEWER), longest)
+    return {"n_batch": usual} if longest else {}
 
 
+FEWER = 8                     # tokens by which a batch may be shorter than its limit
 WINDOWS = (128, 512, 1024, 4096, 32)
 """Window sizes of known models [tokens], tried if the log does not contain the size. The last is that of toy models."""
-UBATCH = 512                  # default micro-batch [tokens]
 
 
 def _models(session: LogSession) -> tuple[str, ...]:
@@ -233,9 +241,24 @@ TRACED = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_invalidat
 """Kinds of lines that newer servers print at a raised verbosity only; their presence shows that it was raised."""
 
 
+LOOKED_AT = 200                # unknown lines that are compared with the lines of other servers, at most
+
+
+def _lines_of_others(session: LogSession) -> Iterator[str]:
+    """Yield a note on the lines that another server prints and this one does not: two logs may be mixed in the file."""
+    found: dict[str, list[int]] = {}
+    for number, text in session.unknown[:LOOKED_AT]:
+        for line in recognise(text)[:1]:
+            found.setdefault(line.engine, []).append(number)
+    for engine, numbers in found.items():
+        name = ENGINES[engine].recorded.name
+        yield f"not read: {counted(len(numbers), 'line')} that {name} prints, from line {numbers[0]:,} on"
+
+
 def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]:
     """Yield notes on what the report lacks: requests not simulated, values not in the log and the server flag that logs
     them, and candidates not tried because the search stopped early."""
+    yield from _lines_of_others(session)
     total = len(session.requests) + session.beyond
     if found is not None and total > (played := len(found.requests)):
         option = (REBUILT if played == REBUILT.now else SOUGHT).option
@@ -255,9 +278,19 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
         yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
     if found is not None and (found.undecided or (found.rejected and not found.is_complete)):
-        prefixes = [f"prefixes of {counted(len(found.untried_requests), 'request')}"] if found.untried_requests else []
+        yield from _untried(found)
+
+
+def _untried(found: Reconstruction) -> Iterator[str]:
+    """Yield what the search did not try, and the option that tries it, if there is one."""
+    prefixes = [f"prefixes of {counted(len(found.untried_requests), 'request')}"] if found.untried_requests else []
+    values = [*found.untried_settings, *prefixes]
+    if values:
         yield f"the search stopped early, after {SOUGHT.now:,} {SOUGHT.unit}; not all values were tried of: " \
-              f"{', '.join([*found.untried_settings, *prefixes])} ({SOUGHT.option} allows more)"
+              f"{', '.join(values)} ({SOUGHT.option} allows more)"
+    if found.with_length:
+        yield f"the log does not print the prompt lengths of {counted(len(found.with_length), 'request')}: not all " \
+              f"combinations of lengths were tried"
 
 
 def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:

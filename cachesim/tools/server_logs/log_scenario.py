@@ -14,6 +14,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import NotInBuild
 from cachesim.base.limits import REBUILT
 from cachesim.tools.server_logs.assumed_lengths import has_length
+from cachesim.tools.server_logs.launch_order import in_launch_order
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruct import ScenarioBuilder
 from cachesim.tools.server_logs.reconstruction import Reconstruction, logs_reuse
@@ -38,7 +39,7 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
     optimised in turn, repeatedly as long as the result improves. None if the log contains no request with a known
     length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
     lists what was not tried. Raises NotInBuild if no rule set that was tried loads the model."""
-    session = replace(session, requests=session.requests[: REBUILT.now])
+    session = replace(session, requests=in_launch_order(session.requests)[: REBUILT.now])
     if not any(map(_is_worth_a_run, session.requests)):
         return None
     return _Search(session, known, most).found()

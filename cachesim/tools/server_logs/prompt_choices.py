@@ -17,6 +17,7 @@ class SlotTexts:
     def __init__(self, n_swa: int) -> None:
         self.slots: dict[int, SlotText] = {}
         self.stored: list[SlotText] = []
+        self.shared = SlotText()             # what all conversations have in common, as far as known
         self.n_swa = n_swa
 
     def keep(self, slot: int, text: SlotText) -> None:
@@ -56,10 +57,17 @@ class SlotTexts:
             if known and contents.size:
                 return
             if not logged.least("cache_n"):
-                yield Choice(SlotText(), 0, "")
+                yield from self._new(n_tokens)
             yield from self._guessed(logged, contents, n_tokens)
         yield from self._from_stored(logged, n_tokens)
         yield Choice(SlotText(), 0, "nothing in common with earlier requests")
+
+    def _new(self, n_tokens: int) -> Iterator[Choice]:
+        """Yield the beginning of a new conversation."""
+        if 0 < self.shared.size < n_tokens:
+            yield Choice(self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation")
+        else:
+            yield Choice(SlotText(), 0, "")
 
     def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused

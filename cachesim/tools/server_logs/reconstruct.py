@@ -10,6 +10,8 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
 from cachesim.events import CkptCreate
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths, following_requests
+from cachesim.tools.server_logs.before_the_log import earlier_conversations, prompt_between, resumed_checkpoints
+from cachesim.tools.server_logs.launch_order import last_batch, loops_between, tried_loops
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, overlapping
 from cachesim.tools.server_logs.printed_numbers import (
     contradictions,
@@ -18,6 +20,7 @@ from cachesim.tools.server_logs.printed_numbers import (
     printed_lines,
 )
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction, SentRequest
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
@@ -25,6 +28,7 @@ from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
     BATCHES,
     MOST,
+    UBATCH,
     SlotText,
     earlier_prompts,
     held_by_shares,
@@ -52,6 +56,7 @@ class ScenarioBuilder(CandidateServer):
         self.started = not BEGINS.isdisjoint(session.kinds)
         self.lengths = assumed_lengths(session.requests)
         self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
+        self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0)
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
@@ -62,6 +67,8 @@ class ScenarioBuilder(CandidateServer):
         choices are tried. Later candidates stop as soon as they cannot surpass ``best``."""
         self.most, owed = most if best else most // 2, 0
         requests = self.session.requests
+        if not self.started:
+            self._fill_prompt_cache()
         for members in overlapping(requests) if self.several else ([request] for request in requests):
             *others, last = (request.predicted_n or 0 for request in members)
             self.stopped_early = self.work + (owed + sum(others)) * self.round > most
@@ -72,6 +79,8 @@ class ScenarioBuilder(CandidateServer):
             if best is not None and not self.out.can_exceed(best, self.session.requests[len(self.out.requests) :]):
                 break
         self.stopped_early = self.stopped_early or bool(best and self.work > most and self.out.untried_requests)
+        if len(self.running) > 1:
+            self._finish_answers()                      # the prompt of another request may end after the last one's
         self._check_prompts()
         self.out.line = "/".join(self.lines)
         return self.out
@@ -94,6 +103,9 @@ class ScenarioBuilder(CandidateServer):
         request."""
         self._finish_answers()
         self.running = []
+        for logged in members:
+            if not logged.refused:
+                self._fill_slot(logged)
         playing = _RequestGroup([], self._copy()) if len(members) > 1 else None
         kept: list[tuple[LoggedRequest, SentRequest]] = []
         for logged in members:
@@ -102,14 +114,11 @@ class ScenarioBuilder(CandidateServer):
             if not self._lengths_of(request) or logged.refused:
                 request.left_out = "refused by the server" if logged.refused else "no prompt length in the log"
                 continue
-            if playing is None or not playing.texts:
-                self._fill_slot(logged)
-                playing = playing and playing._replace(base=self._copy())
             over = [pair for pair in kept if pair[0].lines[1] < logged.lines[0]]
             for pair in over:
                 self.texts.keep(pair[0].slot, pair[1].held)
             kept = [pair for pair in kept if pair not in over]
-            found = self._best(request, playing and playing.launched_after(self, over))
+            found = self._launched(request, playing, kept, over)
             if found is None:
                 request.left_out = "not possible with these options"
                 continue
@@ -119,6 +128,43 @@ class ScenarioBuilder(CandidateServer):
                 playing.texts.append(found.text)
         for _, found in sorted(kept, key=lambda pair: pair[0].lines[1]):
             self.texts.keep(found.sent.slot, found.held)
+
+    def _launched(
+        self,
+        request: ReconstructedRequest,
+        playing: _RequestGroup | None,
+        running: Sequence[tuple[LoggedRequest, SentRequest]],
+        over: Sequence[tuple[LoggedRequest, SentRequest]],
+    ) -> SentRequest | None:
+        """Simulate a request as ``_best`` does. In a group, try the numbers of server loop iterations after its
+        predecessor until the lines of all its requests agree. ``running``, ``over``: requests of the group that were
+        active, and that had ended, when the server launched it."""
+        if playing is None or not playing.texts or over:
+            return self._best(request, playing and playing.launched_after(self, over))
+        logged = request.logged
+        before = [one for one, _ in running]
+        best: tuple[int, _RequestGroup] | None = None
+        for loops in tried_loops(loops_between(before, logged), [*before, logged]):
+            group = playing._replace(after=loops)
+            found = self._best(request, group)
+            if found is None:
+                return None
+            differing = len(found.contradicted) + self._contradicted(running, logged)
+            if not differing:
+                return found
+            if best is None or differing < best[0]:
+                best = differing, group
+            if self.work > self.most:
+                break
+        return self._best(request, best[1]) if best else None
+
+    def _contradicted(self, running: Sequence[tuple[LoggedRequest, SentRequest]], logged: LoggedRequest) -> int:
+        """Return how many lines of running requests, up to the last batch of another, contradict the simulation."""
+        total, end = 0, last_batch(logged)
+        for (one, sent), found in zip(running, events_by_task(self.events), strict=False):
+            lines = [line for line in printed_lines(one, self.started) if line.number <= end]
+            total += len(contradictions(lines, found, sent.sent.printed))
+        return total
 
     def _lengths_of(self, request: ReconstructedRequest) -> Sequence[AssumedLength]:
         """Return the possible lengths of the prompt of the request added last."""
@@ -143,10 +189,12 @@ class ScenarioBuilder(CandidateServer):
             if found is not None and found.agrees_with(logged):
                 if not found.contradicted and (logged.created or {*choice.marks} <= self._created()):
                     return found
-                if best is None or not agreeing or (not choice.marks and found.is_nearer(best)):
+                is_explained = not choice.marks or (playing is not None and {*choice.marks} <= self._created())
+                if best is None or not agreeing or (is_explained and found.is_nearer(best)):
                     best = found
                 agreeing += 1
-                choices[:0] = [choice._replace(marks=marks) for marks in self._user_messages(logged, choice)]
+                marked = self._user_messages(logged, choice, is_alone=playing is None)
+                choices[:0] = [choice._replace(marks=marks) for marks in marked]
             best = best or found
         if choices and not agreeing:
             self.out.untried_requests.add(len(self.out.requests) - 1)
@@ -183,15 +231,20 @@ class ScenarioBuilder(CandidateServer):
             after = self.next_of.get(id(after))
         return 0
 
-    def _user_messages(self, logged: LoggedRequest, choice: Choice) -> Iterator[tuple[int, ...]]:
+    def _user_messages(self, logged: LoggedRequest, choice: Choice, is_alone: bool) -> Iterator[tuple[int, ...]]:
         """Yield tokens at which user messages may begin: checkpoints of the log that the simulated server does not
-        create for the request sent last, except a micro-batch before the end; then also those of the request before."""
+        create for the request sent last, except a micro-batch before the end; then also those of the request before.
+        A request that was not alone shares its batches, which end at other tokens near the end of its prompt."""
         if choice.marks or "user_starts" not in ENGINES[self.blank.engine].manual.takes:
             return
         made = self._created()
         n_tokens, end = choice.length.n_tokens, grammars()[self.session.engine].end
         made |= {n_tokens - end - size for size in BATCHES}
-        if missing := {at for at in {*logged.created} - made if 0 < at < n_tokens}:
+        missing = {at for at in {*logged.created} - made if 0 < at < n_tokens}
+        early = {at for at in missing if at < n_tokens - end - UBATCH}
+        if not is_alone and early and early != missing:
+            yield tuple(sorted(early))
+        if missing:
             yield tuple(sorted(missing))
             yield tuple(sorted(missing | {*self.marks}))
 
@@ -215,15 +268,44 @@ class ScenarioBuilder(CandidateServer):
 
     def _fill_slot(self, logged: LoggedRequest) -> None:
         """Fill a slot that was not empty when the log began: send earlier prompts of that length."""
-        held = logged.held if logged.held is not None else held_by_shares(logged)
+        held = self._held_before(logged)
         shared = max(prefixes_by_threshold(logged, self.texts.n_swa), default=0)
         common = max(logged.least("lcp"), shared, logged.restored or 0, logged.restored_end or 0)
         needed = max(held or 0, logged.seen, common, logged.least("cache_n") if not self.lines else 0)
-        if logged.loaded or logged.slot in self.texts.slots or not needed:
+        is_begun = logged.slot in self.begun
+        self.begun.add(logged.slot)
+        if logged.loaded or is_begun or not needed:
             return
-        ends, answered = earlier_prompts(logged, needed, grammars()[self.session.engine].end)
-        text = SlotText()
-        for size in ends:
+        resumed = [] if self.started else resumed_checkpoints(logged, self.next_of)
+        ends, answered = earlier_prompts(logged, needed, grammars()[self.session.engine].end, resumed)
+        where = f"@{logged.slot}" if self.several else ""
+        self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
+
+    def _held_before(self, logged: LoggedRequest) -> int | None:
+        """Return the assumed tokens of a slot before the log: as many as its first request reused, if the log allows
+        it."""
+        known, reused = logged.range_of("held"), logged.cache_n
+        if known is not None and reused is not None and known.meets(ProvenRange(reused, reused)):
+            return reused
+        return logged.held if logged.held is not None else held_by_shares(logged)
+
+    def _fill_prompt_cache(self) -> None:
+        """Send the conversations that a prompt cache held when the log began, and another prompt after them."""
+        end = grammars()[self.session.engine].end
+        for earlier in earlier_conversations(self.session.requests):
+            ends = [earlier.resumed + end] if earlier.resumed else []
+            sizes = [*(size for size in ends if size < earlier.n_tokens), earlier.n_tokens]
+            text = self._send_earlier(self.texts.shared, sizes, 1, "")
+            if not self.texts.shared.size:
+                self.texts.shared = text.prefix(earlier.shared)
+        between = prompt_between(self.session.requests[0]) if self.lines else 0
+        if between:
+            self._send_earlier(self.texts.shared.prefix(between - 1), [between], 1, "")
+
+    def _send_earlier(self, text: SlotText, ends: Sequence[int], answered: int, where: str) -> SlotText:
+        """Send prompts of these lengths, each a prefix of the next, that begin with a text. The last has an answer of
+        ``answered`` tokens. Return the last prompt."""
+        for number, size in enumerate(ends):
             word = next(self.word_names)
             self.words[word] = size - text.size
             text = text.append_word(word, size - text.size)
@@ -231,14 +313,18 @@ class ScenarioBuilder(CandidateServer):
             if last:
                 self.words[word.lower()] = answered
                 line += f">{word.lower()}{answered}"
-            line += f"@{logged.slot}" if self.several else ""
+            line += where
             sent = self._send([line])
             if sent is None:
                 del self.words[word]
-                return
+                return text
             self.lines.append(line)
             left = text.append_word(word.lower(), answered).prefix(size + answered - 1) if last else text
-            self.texts.slots[sent.slot] = left._replace(prompt=size)
+            if number:
+                self.texts.slots[sent.slot] = left._replace(prompt=size)
+            else:
+                self.texts.keep(sent.slot, left._replace(prompt=size))
+        return text
 
     def _try(
         self, logged: LoggedRequest, choice: Choice, word: str, playing: _RequestGroup | None, begin: Server | None
@@ -250,7 +336,7 @@ class ScenarioBuilder(CandidateServer):
         for low, high in logged.chunks if choice.lcp == logged.chunk_start else ():
             kept = kept.append_piece(choice.base, low, min(high, low + n_tokens - kept.size))
         prompt = kept.append_word(word, n_tokens - kept.size)
-        size = logged.predicted_n or 1
+        size = _answer_length(logged, n_tokens)
         known = dict(self.words)
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
@@ -280,6 +366,14 @@ class ScenarioBuilder(CandidateServer):
             text += f"{{together+{playing.after}}}" if playing.after else "{together}"
         self._reset(self._copy_of(playing.base))
         return text, self._send([*playing.texts, text])
+
+
+def _answer_length(logged: LoggedRequest, n_tokens: int) -> int:
+    """Return the tokens of an answer: as printed, else those that the slot held after the prompt, and the last."""
+    if logged.predicted_n:
+        return logged.predicted_n
+    is_known = logged.end is not None and not logged.truncated and not logged.cancelled and not logged.shifts
+    return max(1, logged.end + 1 - n_tokens) if is_known and logged.end is not None else 1
 
 
 class _RequestGroup(NamedTuple):

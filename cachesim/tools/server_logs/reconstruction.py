@@ -97,7 +97,13 @@ class Reconstruction:
     @property
     def is_complete(self) -> bool:
         """True if the search tried all values."""
-        return not self.untried_settings and not self.untried_requests
+        return not self.untried_settings and not self.untried_requests and not (self.rejected and self.with_length)
+
+    @property
+    def with_length(self) -> list[int]:
+        """Requests whose prompts have an assumed length. Lengths of several requests are not tried in combination."""
+        return [number for number, request in enumerate(self.requests)
+                if request.step >= 0 and request.logged.n_tokens is None]  # fmt: skip
 
     def agrees(self, number: int) -> bool | None:
         """Return whether simulator and log agree on the reused tokens of a request. None if either number is unknown,
@@ -106,7 +112,8 @@ class Reconstruction:
 
     def open(self, number: int) -> bool:
         """Return whether a request differs from the log but could agree if the search had not stopped early."""
-        return self.requests[number].agrees is False and bool(self.untried_settings or number in self.untried_requests)
+        is_open = bool(self.untried_settings) or number in self.untried_requests
+        return self.requests[number].agrees is False and (is_open or any(one <= number for one in self.with_length))
 
     @property
     def undecided(self) -> int:

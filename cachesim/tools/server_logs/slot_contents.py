@@ -4,7 +4,7 @@ contents before the log begins."""
 from __future__ import annotations
 
 from itertools import count, pairwise
-from typing import Iterable, Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -12,16 +12,21 @@ from cachesim.tools.server_logs.logged_requests import LoggedRequest
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
 ANSWER = 2048                # tokens of the answer before the log begins, at most
 BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)    # usual micro-batch sizes
+UBATCH = 512                 # default micro-batch [tokens]
 MAX_EARLIER = 12                  # prompts before the log begins, at most
 MOST = 64                    # values tried for a free variable, at most
 
 
-def earlier_prompts(logged: LoggedRequest, needed: int, end: int = END) -> tuple[list[int], int]:
+def earlier_prompts(
+    logged: LoggedRequest, needed: int, end: int = END, resumed: Sequence[int] = ()
+) -> tuple[list[int], int]:
     """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
     and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
-    another a micro-batch before that."""
-    marks = sorted({hi + 1 for _, hi, _ in logged.checked} | ({logged.restored_end} if logged.restored_end else set()))
-    ends = [mark + end for mark in marks if not {mark + size for size in BATCHES} & set(marks)][-MAX_EARLIER:]
+    another a micro-batch before that. ``resumed``: tokens of further checkpoints at which requests resume."""
+    marks = {hi + 1 for _, hi, _ in logged.checked} | {*resumed}
+    marks |= {logged.restored_end} if logged.restored_end else set()
+    alone = sorted(mark for mark in marks if not {mark + size for size in BATCHES} & marks)
+    ends = [mark + end for mark in alone][-MAX_EARLIER:]
     if not ends:
         return [needed], 1
     answer = needed - ends[-1] + 1

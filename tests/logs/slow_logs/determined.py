@@ -75,13 +75,14 @@ class Determined:
     @property
     def cause(self) -> str:
         """Key of the cause that the lines determine, "" if they determine none. A loss alone has no cause: a memory
-        that cannot be cut and a request without reuse look the same, unless the prompt differs from the slot."""
+        that cannot be cut and a request without reuse look the same, unless the prompt differs from the slot. A request
+        that reused nothing may have set ``cache_prompt`` to false: its lines are the same."""
         if self.of("forced"):
             return "no-checkpoint"
         if self.of("need_one"):
             return "identical-prompt"
         differs = self.common.high < min(self.prompt.low, self.held.low)
-        return "edited-prompt" if self.is_loss and differs else ""
+        return "edited-prompt" if self.is_loss and differs and self.reused.low else ""
 
 
 Rule = Callable[[Determined], bool]

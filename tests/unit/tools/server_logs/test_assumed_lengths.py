@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.tools.server_logs.assumed_lengths import MOST_ASSUMED, assumed_lengths
@@ -14,3 +16,27 @@ def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assume
     request = LoggedRequest(0, 1, numbers={"cache_n": ProvenRange(reused, reused)}, cache_n=reused)
     [lengths] = assumed_lengths([request])
     assert [length.n_tokens for length in lengths] == assumed
+
+
+def chosen(f_sim, f_keep, **more):
+    """Return a request whose slot was chosen with these shares."""
+    words = {"f_sim": f_sim, "f_keep": f_keep}
+    numbers = {name: float(word) for name, word in words.items()}
+    choice = SimpleNamespace(kind="slot_by_lcp", read=SimpleNamespace(words=words, numbers=numbers))
+    return LoggedRequest(0, 2, chosen="lcp", tied=SimpleNamespace(choice=choice), **more)
+
+
+def lengths_after(end, request):
+    """Return the assumed lengths of a request after one that left ``end`` tokens in the slot."""
+    before = LoggedRequest(0, 1, n_tokens=5000, end=end, numbers={"end": ProvenRange(end, end)})
+    return [length.n_tokens for length in assumed_lengths([before, request])[1]]
+
+
+def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
+    middle, low, high = lengths_after(5106, chosen("0.832", "1.000"))
+    assert low < middle < high and round(5106 / high, 3) == 0.832 and round(5106 / (high + 1), 3) < 0.832
+    assert round(0.9995 * 5106 / low, 3) == 0.832 and round(0.9995 * 5106 / (low - 2), 3) > 0.832
+
+
+def test_an_entry_that_was_loaded_has_other_shares():
+    assert lengths_after(5106, chosen("0.832", "1.000", loaded=True)) == []

@@ -1,0 +1,115 @@
+"""What a server held before an excerpt of its log, as later requests show it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim.tools.server_logs.before_the_log import (
+    OTHER_PROMPT,
+    EarlierConversation,
+    earlier_conversations,
+    prompt_between,
+    resumed_checkpoints,
+)
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
+from tests.unit.tools.server_logs.simulated_log import simulated_log
+
+COMMON, CHECKPOINT = 1776, 1093
+
+
+def logged(n_tokens, cache_n, lcp=None, end=None, **more):
+    """Return a request with these counts."""
+    exact = {"n_tokens": n_tokens, "cache_n": cache_n, "lcp": lcp, "end": end}
+    numbers = {name: ProvenRange(value, value) for name, value in exact.items() if value is not None}
+    return LoggedRequest(n_tokens=n_tokens, cache_n=cache_n, lcp=lcp, end=end, numbers=numbers, **more)
+
+
+def in_slot(*requests):
+    """Return the next request of each, by the id of its object."""
+    return dict(zip(map(id, requests), [*requests[1:], None], strict=True))
+
+
+def resumed(*requests):
+    return resumed_checkpoints(requests[0], in_slot(*requests))
+
+
+def test_a_request_that_resumes_within_the_common_prefix_shows_a_checkpoint():
+    assert resumed(logged(6752, CHECKPOINT, COMMON)) == [CHECKPOINT]
+
+
+def test_a_request_that_reuses_the_whole_common_prefix_shows_none():
+    assert resumed(logged(6752, COMMON, COMMON)) == resumed(logged(6752, 0, COMMON)) == []
+
+
+def test_a_later_request_shows_one_that_the_requests_before_it_kept():
+    assert resumed(logged(5650, 4548, 4548), logged(6752, CHECKPOINT, COMMON)) == [CHECKPOINT]
+
+
+def test_a_checkpoint_of_a_logged_request_is_not_from_before():
+    made_here = logged(6752, 5100, 5200)
+    assert resumed(logged(5650, 4548, 4548), made_here) == []
+    assert resumed(logged(5650, 0, 0), logged(6752, CHECKPOINT, COMMON)) == []
+
+
+def test_a_request_with_unknown_reuse_ends_the_search():
+    assert resumed(logged(5650, None), logged(6752, CHECKPOINT, COMMON)) == []
+
+
+def test_an_entry_that_no_request_left_is_from_before():
+    title = logged(152, 0, end=163, chosen="lru")
+    assert earlier_conversations([title, logged(8216, 7845, end=8255, chosen="lru")]) == [EarlierConversation(7845)]
+
+
+def test_an_entry_that_a_request_left_is_not():
+    before = logged(7806, 0, end=7845, chosen="lru")
+    title = logged(152, 0, end=163, chosen="lru")
+    assert earlier_conversations([before, title, logged(8216, 7845, end=8255, chosen="lru")]) == []
+
+
+def test_an_entry_with_a_printed_length_is_compared_with_it():
+    longer = logged(8400, None, end=8446)
+    loaded = logged(8410, 7001, 7001, loaded=True, held=7001)
+    assert earlier_conversations([longer, loaded]) == [EarlierConversation(7001)]
+    assert earlier_conversations([logged(6960, None, end=7001), loaded]) == []
+
+
+def test_a_request_that_resumes_within_an_entry_shows_its_checkpoint():
+    loaded = logged(8410, 6500, 7001, loaded=True, held=7001)
+    assert earlier_conversations([loaded]) == [EarlierConversation(7001, resumed=6500)]
+
+
+def test_few_reused_tokens_are_not_an_entry():
+    assert earlier_conversations([logged(8216, 400, chosen="lru")]) == []
+
+
+def test_slots_that_the_choice_depends_on_are_left_alone():
+    other = logged(152, 0, end=163, slot=1)
+    assert earlier_conversations([other, logged(8216, 7845, chosen="lru")]) == []
+
+
+def test_the_first_request_that_loads_an_entry_found_another_prompt_in_its_slot():
+    assert prompt_between(logged(8216, 7845, chosen="lru")) == OTHER_PROMPT
+    assert prompt_between(logged(8216, 0, chosen="lru")) == 0
+
+
+LINES = {
+    "a checkpoint": ("A1097/A.B3451/A.B.C1102>c40/A.B[:679].D4976>d40/E600", "GGGA", 2),
+    "a conversation": ("A7845/B152>b12/A.C371>c40/D159>d12/A.C.c[:39].E373>e40", "A", 1),
+    "two conversations": ("A4000/B5000/A.C900>c9/B.D800>d9/A.C.c[:8].E700>e9", "A", 2),
+}
+"""Conversations, their models, and how many of their requests an excerpt lacks."""
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_excerpt_without_its_beginning_is_reproduced(tmp_path, name):
+    line, model, lacking = LINES[name]
+    lines = simulated_log(line, model).splitlines(keepends=True)
+    ends = [number for number, text in enumerate(lines, 1) if re.search(r"stop processing|slot\s+release", text)]
+    file = tmp_path / "excerpt.log"
+    file.write_text("".join(lines[ends[lacking - 1] :]), encoding="utf-8")
+    data, _ = import_log(file)
+    assert (data["rejected"], data["complete"], data["differ"]) == (False, True, 0), data["contradicted"]

@@ -1,0 +1,55 @@
+"""Order of requests that were active at the same time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from cachesim.tools.server_logs.launch_order import (
+    MOST_LOOPS,
+    in_launch_order,
+    last_batch,
+    loops_between,
+    tried_loops,
+)
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+
+
+def running(first, last, *batches, whole=True, slot=0):
+    """Return a request from a line to another, with lines about batches at these numbers."""
+    lines = [SimpleNamespace(number=number) for number in batches]
+    tied = SimpleNamespace(of=lambda kind: lines if kind == "batch" else [])
+    return LoggedRequest(slot=slot, task=first, lines=(first, last), whole=whole, tied=tied)
+
+
+def test_a_request_that_began_before_the_log_comes_first():
+    whole = running(1, 40)
+    begun = running(7, 50, whole=False, slot=1)
+    after = running(60, 70, whole=False)
+    assert in_launch_order([whole, begun, after]) == [begun, whole, after]
+
+
+def test_each_line_about_a_batch_is_an_iteration():
+    first = running(2, 40, 3, 5, 9, 12)
+    assert loops_between([first], running(8, 50, 10)) == 2
+
+
+def test_the_prompt_with_the_most_batches_counts():
+    generating, evaluating = running(1, 40, 2), running(3, 45, 4, 6, 7)
+    assert loops_between([generating, evaluating], running(8, 50)) == 3
+
+
+def test_a_request_whose_beginning_is_missing_counts_from_the_first_line():
+    assert loops_between([running(5, 40, 5, 6, whole=False)], running(8, 50)) == 2
+
+
+def test_the_shown_number_is_tried_first_and_then_its_neighbours():
+    tried = tried_loops(2, [running(1, 40, 2)])
+    assert tried[:4] == [2, 1, 3, 0] and sorted(tried) == list(range(MOST_LOOPS))
+
+
+def test_without_lines_about_batches_nothing_depends_on_it():
+    assert tried_loops(0, [running(1, 40), running(3, 50)]) == [0]
+
+
+def test_the_last_batch_is_that_before_the_release():
+    assert (last_batch(running(1, 40, 2, 30, 99)), last_batch(running(1, 40))) == (30, 0)
