@@ -106,6 +106,7 @@ SHOWN: Mapping[str, Any] = {
     "watch-totals": {"schema": 1, "totals": {
         "requests": 3, "other": 1, "prompt": 450, "reused": 116, "evaluated": 334, "again": 4, "generated": 12,
         "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
+        "first_lines": [""],
         "left_out": [{"why": "", "requests": 1}], "unread_log_bytes": 0,
         "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0, "unsaved_requests": 0}},
     "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},

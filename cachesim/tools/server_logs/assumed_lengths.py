@@ -81,7 +81,7 @@ def _lengths(
 
 def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
     """Return the lengths of a prompt for which its slot prints these shares: held x f_keep = length x f_sim."""
-    choice = None if request.tied is None else request.tied.choice
+    choice = None if request.tied is None or request.tied.similar else request.tied.choice    # else it is printed
     if choice is None or choice.kind != "slot_by_lcp" or request.loaded or held is None or held.high is None:
         return None
     keep, similar = share_range(choice, "f_keep"), share_range(choice, "f_sim")

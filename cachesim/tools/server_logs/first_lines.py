@@ -58,13 +58,19 @@ class RequestNumbers:
 
 def first_lines(data: Data, out: str = "") -> list[FirstLine]:
     """Return the first lines of a report. ``out``: the scenario file that was written, "" = none."""
-    requests = requests_of(data["statements"])
-    worst = _worst(requests)
-    found = [*_time(requests)]
-    if worst is not None:
-        before = _previous(requests, worst)
-        found += [*_change(worst, before), *_reused(worst, data["statements"])]
+    worst = _worst(requests_of(data["statements"]))
+    found = facts_first(data["statements"])
     return [*found, *_cure(data, worst), *_assumed(data), *_next(data, out, worst)]
+
+
+def facts_first(statements: Sequence[Data]) -> list[FirstLine]:
+    """Return the first lines that follow from the statements about a log alone: time, change, and reused tokens."""
+    requests = requests_of(statements)
+    worst = _worst(requests)
+    if worst is None:
+        return [*_time(requests)]
+    before = _previous(requests, worst)
+    return [*_time(requests), *_change(worst, before), *_reused(worst, statements)]
 
 
 def requests_of(statements: Sequence[Data]) -> list[RequestNumbers]:

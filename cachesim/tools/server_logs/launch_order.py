@@ -11,8 +11,8 @@ MOST_LOOPS = 24              # server loop iterations between two launches that 
 
 
 def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
-    """Return requests in the order of their launch. Of requests that were active at the same time, those whose
-    beginning is not in the log began before the others."""
+    """Return requests in the order of their launch. A request whose beginning is not in the log began before those that
+    were active with it."""
     return [request for group in overlapping(requests)
             for request in sorted(group, key=lambda one: (one.whole, one.lines[0]))]  # fmt: skip
 

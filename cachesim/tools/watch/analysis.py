@@ -137,6 +137,7 @@ class Analysis:
         return {
             **{name: joined.totals[name] for name in names}, "causes": joined.ranked_causes(),
             "log_lines": self._lines.lines, "log_restarts": log.restarts if log else 0, "log": self._lines.totals(),
+            "first_lines": self._lines.first_lines(),
             "left_out": joined.ranked_reasons(), "unread_log_bytes": log.unread if log else 0,
             "dropped_bytes": self._dropped, **self._connections.counts,
             "unsaved_requests": self._from.saved.unsaved if self._from.saved else 0,

@@ -7,21 +7,24 @@ An excerpt proves less than the whole log and nothing false, so that the memory 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements
+from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
+from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, OFTEN, client_change
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
 from cachesim.tools.server_logs.logical_lines import LogicalLine, LogicalLineReader
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise
 from cachesim.tools.server_logs.session import SessionReader
+from cachesim.tools.server_logs.statement_report import headline
 from cachesim.tools.server_logs.statements import Statement
 from cachesim.tools.server_logs.tied_requests import ENDS, TiedRequest
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
@@ -42,6 +45,7 @@ class _Run:
     reader: SessionReader
     slots: dict[int, tuple[int, int]] = field(default_factory=dict)
     derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
+    is_cut: bool = False                                                     # earlier lines were forgotten
     places: deque[int] = field(default_factory=lambda: deque(maxlen=64))     # where prompts left the slot's contents
 
     def over(self) -> list[TiedRequest]:
@@ -94,6 +98,17 @@ class LogRows:
         numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
         return [total.says for total in self._grammar.totals(numbers)]
 
+    def first_lines(self) -> list[str]:
+        """Return what ``import`` says first about the last lines of the current run, [] before a known line."""
+        run = next(reversed(self._runs.values()), None)
+        if run is None:
+            return []
+        session = replace(run.reader.session, derived=run.derived, others=[])
+        statements = [said.as_data() for said in conclude(session).statements]
+        part = f"The last {len(session.read_lines):,} known lines of the log:" if run.is_cut else ""
+        says = [headline(statements).plain, *(line.says for line in facts_first(statements))]
+        return [part, *says] if part else says
+
     def _begin(self) -> Iterator[Row]:
         """Find the engine of the lines so far, and read them."""
         self.engine = engine_of_log(self._head) or ""
@@ -127,6 +142,7 @@ class LogRows:
         run.reader.read_line(line, self._headings[line.logged.source])
         if len(session.read_lines) > 2 * EXCERPT:
             del session.read_lines[:-EXCERPT]
+            run.is_cut = True
         over = [one for one in run.over() if line.number - one.lines[-1].number > LATE]
         yield from self._rows(run, over or ties.requests[: len(ties.requests) - WAITING])
 

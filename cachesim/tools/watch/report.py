@@ -149,7 +149,7 @@ def cure_text(row: Row) -> str:
 def totals_text(totals: Row) -> str:
     """Return the totals as text."""
     lines = [f"{counted(totals['requests'], 'request')}: prompt {totals['prompt']:,}, reused {totals['reused']:,}, "
-             f"evaluated {totals['evaluated']:,} tokens"]  # fmt: skip
+             f"evaluated {totals['evaluated']:,} tokens", *totals["first_lines"]]  # fmt: skip
     lines += [f"  {one['requests']:>4}  {one['cause']}" for one in totals["causes"]]
     lines += [f"  {said}" for said in totals["log"]]
     lines += [f"  {one['requests']:>4}  left out: {one['why']}" for one in totals["left_out"]]

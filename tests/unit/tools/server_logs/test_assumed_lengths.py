@@ -18,12 +18,12 @@ def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assume
     assert [length.n_tokens for length in lengths] == assumed
 
 
-def chosen(f_sim, f_keep, **more):
+def chosen(f_sim, f_keep, similar=(), **more):
     """Return a request whose slot was chosen with these shares."""
     words = {"f_sim": f_sim, "f_keep": f_keep}
     numbers = {name: float(word) for name, word in words.items()}
     choice = SimpleNamespace(kind="slot_by_lcp", read=SimpleNamespace(words=words, numbers=numbers))
-    return LoggedRequest(0, 2, chosen="lcp", tied=SimpleNamespace(choice=choice), **more)
+    return LoggedRequest(0, 2, chosen="lcp", tied=SimpleNamespace(choice=choice, similar=similar), **more)
 
 
 def lengths_after(end, request):
@@ -40,3 +40,7 @@ def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
 
 def test_an_entry_that_was_loaded_has_other_shares():
     assert lengths_after(5106, chosen("0.832", "1.000", loaded=True)) == []
+
+
+def test_a_log_that_prints_the_length_itself_is_not_asked_for_its_shares():
+    assert lengths_after(5106, chosen("0.832", "1.000", similar=("a line",))) == []

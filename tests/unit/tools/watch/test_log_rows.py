@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.statement_report import headline
 from cachesim.tools.watch import log_rows
 from cachesim.tools.watch.log_rows import LogRows
 from tests.shared import ROOT
@@ -88,3 +90,24 @@ def test_lines_of_no_server_are_kept_in_bounded_number():
     watched = LogRows()
     assert [row for number in range(11_000) for row in watched.read([f"line {number}"])] == []
     assert len(watched._head) == log_rows.HEAD * 25 and watched.engine == "" and list(watched.idle()) == []
+
+
+@pytest.mark.parametrize("name", ["verbosity_4.log", "default_verbosity.log", "dated_turns.log"])
+def test_the_end_begins_with_what_import_says_first(name):
+    lines = lines_of(name)
+    watched, _ = rows_of(lines)
+    said = conclude(read_session(watched.engine, grammars()[watched.engine], lines)).statements
+    statements = [one.as_data() for one in said]
+    expected = [headline(statements).plain, *(line.says for line in facts_first(statements))]
+    assert watched.first_lines() == expected and len(expected) > 1
+
+
+def test_the_end_names_the_lines_that_it_is_about(monkeypatch):
+    monkeypatch.setattr(log_rows, "EXCERPT", 40)
+    watched, _ = rows_of(lines_of("verbosity_4.log"))
+    first, *others = watched.first_lines()
+    assert first.startswith("The last ") and first.endswith(" known lines of the log:") and others
+
+
+def test_the_end_without_a_known_line_says_nothing():
+    assert LogRows().first_lines() == []
