@@ -43,7 +43,7 @@ def _require_wheel(python: Path) -> None:
         raise BadInput(f"cannot be run: {error}", file=str(python)) from None
     if done.returncode:
         raise BadInput(f"this Python has no {wheel_program.WHEEL}", file=str(python),
-                       hint=f"install it with: {python} -m pip install {wheel_program.WHEEL}")  # fmt: skip
+                       hint="make .venv-xllama/.made installs it")  # fmt: skip
 
 
 if __name__ == "__main__":
