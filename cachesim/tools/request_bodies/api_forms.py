@@ -21,6 +21,7 @@ from cachesim.tools.request_bodies.body import (
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
 from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
+from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
 
 CHAT, ANTHROPIC, RESPONSES, COMPLETION = "chat completions", "Anthropic messages", "responses", "completion"
 NATIVE = ("n_predict", "id_slot", "slot_id", "n_keep", "n_cache_reuse", "cache_prompt", "samplers")
@@ -123,16 +124,25 @@ def _anthropic(value: Mapping[str, Any]) -> Body:
         for i, part in enumerate(raw) if isinstance(raw, list) else ():
             parts = block(part, f"{path}.content[{i}]")
             if isinstance(part, dict) and part.get("type") == "tool_result":
-                results.append(BodyMessage("tool", f"{path}.content[{i}]", tuple(parts)))
+                results.append(BodyMessage("tool", f"{path}.content[{i}]", tuple(parts), block_fields(part)))
             else:
                 rest += parts
         rest = rest if isinstance(raw, list) else content(raw, f"{path}.content")
         role = one.get("role")
-        own = BodyMessage(role if isinstance(role, str) else "", path, tuple(rest))
+        own = BodyMessage(role if isinstance(role, str) else "", path, tuple(rest), fields_text(_without_results(one)))
         body.messages += [*results, *([own] if rest or not results else [])]
     body.chat = [_plain_chat(one) for one in body.messages]
     body.tools = [(path, _open_ai_tool(one)) for path, one in body.tools]
     return body
+
+
+def _without_results(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message of Anthropic's API without its tool results."""
+    blocks = message.get("content")
+    if not isinstance(blocks, list):
+        return message
+    kept = [one for one in blocks if not (isinstance(one, dict) and one.get("type") == "tool_result")]
+    return {**message, "content": kept}
 
 
 def _plain_chat(message: BodyMessage) -> dict[str, Any]:
@@ -166,7 +176,8 @@ def _responses(value: Mapping[str, Any]) -> Body:
         path, what, role = f"input[{number}]", one.get("type"), one.get("role")
         parts = content(one.get("content"), f"{path}.content") if what in (None, "message") else block(one, path)
         default = "tool" if str(what).endswith("_output") else "assistant"
-        body.messages.append(BodyMessage(role if isinstance(role, str) else default, path, tuple(parts)))
+        role = role if isinstance(role, str) else default
+        body.messages.append(BodyMessage(role, path, tuple(parts), block_fields(one)))
     body.chat = [_plain_chat(one) for one in body.messages]
     return body
 

@@ -46,29 +46,75 @@ def evidence(a: str, b: str, at: int, behind: int = AFTER) -> Evidence:
 
 
 RENDERED = frozenset({"chat_template_kwargs", "reasoning_effort", "enable_thinking", "thinking", "reasoning",
-                      "tool_choice", "response_format", "json_schema", "output_config", "text"})  # fmt: skip
+                      "tool_choice", "response_format", "json_schema", "output_config", "text", "add_generation_prompt",
+                      "continue_final_message", "chat_template", "documents", "parallel_tool_calls", "builtin_tools",
+                      "thinking_budget", "thinking_budget_tokens", "reasoning_budget", "reasoning_format", "verbosity",
+                      "think", "function_call", "modalities", "mm_processor_kwargs", "add_special_tokens", "suffix",
+                      "input_prefix", "input_suffix", "input_extra", "truncate_prompt_tokens"})  # fmt: skip
 """Parameters that a chat template may write into the prompt."""
-CACHE = frozenset({"cache_prompt", "id_slot", "slot_id", "n_cache_reuse", "lora"})
+CACHE = frozenset({"cache_prompt", "id_slot", "slot_id", "n_cache_reuse", "lora", "cache_salt", "prompt_logprobs",
+                   "lora_path", "extra_key", "logprob_start_len"})  # fmt: skip
 """Parameters that select the cache."""
 IGNORED = frozenset({"metadata", "user", "store", "stream", "stream_options", "prompt_cache_key", "session_id"})
+SAMPLING = frozenset({
+    "temperature", "top_p", "top_k", "min_p", "typical_p", "top_n_sigma", "n_predict", "max_tokens",
+    "max_completion_tokens", "max_output_tokens", "seed", "stop", "stop_sequences", "stop_token_ids", "n",
+    "best_of", "logprobs", "top_logprobs", "n_probs", "logit_bias", "presence_penalty", "frequency_penalty",
+    "repeat_penalty", "repetition_penalty", "repeat_last_n", "penalty_last_n", "dry_multiplier", "dry_base",
+    "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold",
+    "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "dynatemp_exponent", "samplers", "min_keep",
+    "ignore_eos", "min_tokens", "length_penalty", "use_beam_search", "early_stopping", "skip_special_tokens",
+    "spaces_between_special_tokens", "include_stop_str_in_output", "grammar", "guided_json", "guided_regex",
+    "guided_choice", "guided_grammar", "timings_per_token", "return_progress", "return_tokens",
+    "post_sampling_probs", "response_fields", "t_max_predict_ms", "service_tier", "priority", "request_id",
+})  # fmt: skip
+"""Parameters of sampling and of the response, which no prompt contains."""
 SHOWN = 40                   # characters of a value, at most
+NESTED = frozenset({"chat_template_kwargs", "thinking", "reasoning", "output_config"})
+"""Parameters whose entries are compared one by one."""
 
 
 def changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the fields that differ: ``name``, both values (truncated), and whether the field ``matters`` to the cache:
-    "no", "perhaps" (a template may write it into the prompt) or "yes"."""
+    "no", "perhaps" (a template may write it into the prompt), "unknown" or "yes"."""
     names = [name for name in {**a, **b} if name not in IGNORED and a.get(name) != b.get(name)]
-    return [{"name": name[:SHOWN], "value_before": _short(a.get(name)), "value_after": _short(b.get(name)),
-             "matters": "yes" if name in CACHE else "perhaps" if name in RENDERED else "no"}
-            for name in names]  # fmt: skip
+    found: list[dict[str, str]] = []
+    for name in names:
+        old, new = a.get(name), b.get(name)
+        inner = [one for one in (old, new) if isinstance(one, dict)]
+        if name in NESTED and inner and all(one is None or isinstance(one, dict) for one in (old, new)):
+            found += _changed_entries(name, old or {}, new or {})
+        else:
+            found.append(field_change(name, _short(name, old), _short(name, new), _matters(name)))
+    return found
 
 
-def _short(value: Any) -> str:
-    """Return a value as JSON, truncated; only the type of a list or an object."""
+def _changed_entries(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the entries of a parameter that differ."""
+    return [field_change(f"{name}.{key}", _short(name, a.get(key)), _short(name, b.get(key)), _matters(name))
+            for key in {**a, **b} if a.get(key) != b.get(key)] or [
+        field_change(name, _short(name, a), _short(name, b), _matters(name))]  # fmt: skip
+
+
+def field_change(name: str, before: str, after: str, matters: str) -> dict[str, str]:
+    """Return the change of a field as data, with a shortened name and shortened values."""
+    old, new = (text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..." for text in (before, after))
+    return {"name": name[:SHOWN], "value_before": old, "value_after": new, "matters": matters}
+
+
+def _matters(name: str) -> str:
+    """Return whether a parameter matters to the cache."""
+    if name in CACHE:
+        return "yes"
+    return "perhaps" if name in RENDERED else "no" if name in SAMPLING else "unknown"
+
+
+def _short(name: str, value: Any) -> str:
+    """Return a value as JSON; only the type of a list or an object, unless a template may write it into the prompt."""
     if value is None:
         return ""
-    text = json.dumps(value) if isinstance(value, str | int | float | bool) else type(value).__name__
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    simple = isinstance(value, str | int | float | bool)
+    return json.dumps(value, ensure_ascii=False) if simple or name in RENDERED else type(value).__name__
 
 
 TEXT, REASONING, CALL, IMAGE, MARK, TOOL, TOKENS = "text", "reasoning", "call", "image", "mark", "tool", "tokens"
@@ -106,6 +152,7 @@ class BodyMessage(NamedTuple):
     role: str
     path: str
     parts: tuple[BodyText, ...]
+    fields: str = ""             # its other fields as JSON, see ``message_fields``
 
     def text_without(self, *kinds: str) -> str:
         """Return the text of all parts except those of these ``kinds``."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies.body import IMAGE, REASONING, BodyMessage
 from cachesim.tools.request_bodies.changed_text import SPACE, differs_in_space_only
 from cachesim.tools.request_bodies.conversations import contains_summary, core_text, message_key
+from cachesim.tools.request_bodies.moved_text import LEAST, find_moved, list_begins
 
 REMOVED, ADDED, CHANGED_REASONING = "reasoning removed", "reasoning added", "reasoning changed"
 IMAGES, MOVED = "image", "image moved"
 DROPPED, INSERTED, SUMMARY, PRUNED, TAIL = "truncated", "inserted", "summary", "pruned", "tail"
+TAKEN_OUT, MOVING, OTHER_PLACE = "removed messages", "moving text", "moved message"
 EDITED, ANSWER, RESULT, SYSTEM = "edited", "answer", "tool result", "system prompt"
 BY_ROLE = {"user": EDITED, "assistant": ANSWER, "tool": RESULT, "function": RESULT,
            "system": SYSTEM, "developer": SYSTEM}  # fmt: skip
@@ -50,13 +53,48 @@ def history_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) 
     old, new = [message_key(message) for message in a[at:]], [message_key(message) for message in b[at:]]
     dropped = _removed_count(old, new)
     if dropped:
-        return DROPPED, dropped
+        pinned = any(not message.system for message in a[:at])
+        return TAKEN_OUT if pinned else DROPPED, dropped
     inserted = _removed_count(new, old)
     if inserted:
         return (SUMMARY if contains_summary(b[at : at + inserted]) and len(b) < len(a) else INSERTED), inserted
     if at < len(b) and contains_summary(b[at : at + 2]) and not contains_summary(a[at : at + 2]):
         return SUMMARY, max(0, len(a) - len(b))
     return "", 0
+
+
+def moved_message(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> tuple[str, str]:
+    """Return the change if message ``at``, the first that differs, follows later in ``b`` and the other messages are
+    unchanged, and how many messages follow it; ("", "") for other changes."""
+    old, new = [message_key(message) for message in a], [message_key(message) for message in b]
+    moved = find_moved(old, new, at, list_begins)
+    if moved is not None and moved.fixed:
+        return MOVING, f"{moved.before} messages before the end" if moved.before > 1 else "1 message before the end"
+    if moved is not None:
+        return OTHER_PLACE, ""
+    if _stays_last(a, b, at):
+        return MOVING, "at the end"
+    size = len(a) - at
+    place = len(b) - size
+    if size > 1 and place > at and _alike(a[at], b[place]) and list_begins([*new[at:place], *new[place + 1 :]],
+                                                                        old[at + 1 :]):  # fmt: skip
+        return MOVING, f"{size - 1} messages before the end" if size > 2 else "1 message before the end"
+    return "", ""
+
+
+def _stays_last(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> bool:
+    """Return whether the last message of ``a`` follows a question, and ``b`` has its answer there and the same or a
+    similar message at its end."""
+    if not 0 < at == len(a) - 1 < len(b) - 1 or a[at - 1].role == "assistant" or a[at - 1].system:
+        return False
+    return b[at].role == "assistant" and (message_key(a[at]) == message_key(b[-1]) or _alike(a[at], b[-1]))
+
+
+def _alike(a: BodyMessage, b: BodyMessage) -> bool:
+    """Return whether a client may have written two messages in the same way: same role, and texts that begin alike."""
+    if a.role != b.role or a.role not in ("user", "system", "developer"):
+        return False
+    return common_prefix(core_text(a), core_text(b)) >= LEAST
 
 
 def _removed_count(longer: Sequence[int], shorter: Sequence[int]) -> int:
@@ -78,8 +116,14 @@ def text_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> 
     later = [message_key(message) for message in a[at + 1 :]]
     unchanged = later == [message_key(message) for message in b[at + 1 :]][: len(later)]
     last = at == len(a) - 1 or all(message.system for message in a[at + 1 :])
-    if last and not a[at].system and new and len(new) < len(old) and (old.startswith(new) or old.endswith(new)):
+    if last and not a[at].system and new and len(new) < len(old) and _is_cut(old, new):
         return TAIL
     if unchanged and later and len(new) * 2 < len(old) and (a[at].role == "tool" or _PLACEHOLDER.search(new[:200])):
         return PRUNED
     return ""
+
+
+def _is_cut(old: str, new: str) -> bool:
+    """Return whether ``new`` is ``old`` without one stretch of text."""
+    size = common_prefix(old, new)
+    return new[size:] == old[len(old) - (len(new) - size) :] if size < len(new) else True

@@ -9,6 +9,7 @@ from typing import Any, Sequence
 from cachesim.tools.request_bodies.plain_render import canonical
 
 ORDER, KEYS, LIST, ONE = "order of tools", "order of keys", "tools", "a tool"
+CAUSES = (ORDER, KEYS, LIST, ONE)
 SHOWN = 4                    # listed names, at most
 
 

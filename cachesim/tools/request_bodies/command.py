@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
 
 MODEL = "GGGA"
-SCHEMA = 2                   # version of the JSON form of `import`
+SCHEMA = 3                   # version of the JSON form of `import`
 
 
 def add_body_arguments(parser: ArgumentParser) -> None:
@@ -72,12 +72,17 @@ def repair_case(data: dict[str, Any], text: str) -> RepairCase:
     from cachesim.engines.registry import profiles
     from cachesim.scenarios.load import load_text
     from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.request_bodies.changed_messages import OTHER_PLACE
     from cachesim.tools.request_bodies.changed_text import BILLING, COUNTER, DATE, ID, LISTING
+    from cachesim.tools.request_bodies.changed_tools import KEYS, ORDER
     from cachesim.tools.request_bodies.prompt_causes import CHANGED
 
     found = {cause["cause"] for cause in data["causes"] if not cause["harmless"]}
     changing = found & {BILLING, COUNTER, DATE, ID, LISTING, CHANGED}
+    orders = {ORDER, KEYS, OTHER_PLACE}
     excluded = {"unchanged history"} if changing == found else {"changing part last"} if not changing else set[str]()
+    if not found & orders:
+        excluded = excluded | {"constant order"}
     return RepairCase(load_text(text, profiles().keys()), excluded=excluded)
 
 

@@ -18,6 +18,7 @@ from cachesim.tools.request_bodies.body import IMAGE, REASONING, Body, BodyMessa
 from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes
 
 KEPT = 8                     # latest requests stored for each message
+MARKED = 8                   # characters of a first message from which only a text between brackets was removed
 TRIVIAL = 24                 # repeated characters that suffice to identify a conversation
 CHUNKS, CHUNK = 16, 48       # chunks of a raw prompt to search in earlier prompts; characters of a chunk
 _SUMMARY = re.compile(r"summar|compact(ed|ion)|continued from a previous|conversation (history|so far)|condensed", re.I)
@@ -130,13 +131,23 @@ class ConversationLinker:
             return best if common * 2 > len(text) else -1
         for i in dict.fromkeys((best, len(self.links) - 1)):
             old = next(conversation_messages(self.bodies[i]), None)
-            if old is None or not (_edited(spoken_text(old), spoken_text(first)) and self._may_go_on(i, body)):
+            if old is None or not self._may_go_on(i, body):
+                continue
+            edited = _edited(spoken_text(old), spoken_text(first))
+            if not (edited or (self._answers(i, body) and _is_part(spoken_text(old), spoken_text(first)))):
                 continue
             if _edited(system_text(self.bodies[i]), system_text(body)):
                 return i
         if contains_summary(body.messages[:3]):
             return self.by_system.get(system_text(body), -1)
         return -1
+
+    def _answers(self, number: int, body: Body) -> bool:
+        """Return whether a body has the messages of a request, their roles unchanged, and then its answer; no other
+        request may have continued it."""
+        old, new = ([message.role for message in conversation_messages(one)] for one in (self.bodies[number], body))
+        continued = any(link.before == number for link in self.links)
+        return not continued and new[: len(old) + 1] == [*old, "assistant"]
 
     def _previous_by_chunks(self, text: str, best: int, common: int) -> int:
         """Return the latest of the recent requests that contains most chunks of this prompt, -1 = none."""
@@ -166,6 +177,18 @@ def _edited(a: str, b: str) -> bool:
     rest = min(len(a), len(b)) - n
     end = common_suffix(a, b, rest)
     return a == b or (n + end) * 5 >= max(len(a), len(b)) * 4
+
+
+def _is_part(a: str, b: str) -> bool:
+    """Return whether the shorter text is the longer text without one stretch, and long enough to recognise it: a
+    stretch between brackets or tags leaves less doubt."""
+    short, long = sorted((a, b), key=len)
+    head = common_prefix(short, long)
+    tail = common_suffix(short, long, len(short) - head)
+    if head + tail < len(short):
+        return False
+    stretch = long[head : len(long) - tail].strip()
+    return len(short) >= (MARKED if stretch[:1] in "<[(" and stretch[-1:] in ">])" else TRIVIAL)
 
 
 def contains_summary(messages: Sequence[BodyMessage]) -> bool:

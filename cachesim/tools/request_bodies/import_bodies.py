@@ -13,10 +13,12 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, cut
 from cachesim.scenarios.schema import DEFAULT_PROFILE
-from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import IMAGE, Body, changed
+from cachesim.tools.request_bodies.api_forms import CHAT, bodies_of
+from cachesim.tools.request_bodies.body import IMAGE, MARK, TOOL, Body, changed, field_change
 from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
+from cachesim.tools.request_bodies.changed_tools import CAUSES as TOOL_CAUSES
+from cachesim.tools.request_bodies.changed_tools import tools_change
 from cachesim.tools.request_bodies.conversations import spoken_key
 from cachesim.tools.request_bodies.import_scenario import (
     SimulatedImport,
@@ -25,10 +27,11 @@ from cachesim.tools.request_bodies.import_scenario import (
     scales_text,
     simulate_bodies,
 )
+from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
 from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
-from cachesim.tools.request_bodies.template import Prompt, read_template, render
+from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts, read_tokenizer
 
 ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user message",
@@ -161,15 +164,33 @@ def _data(
                       if part.kind == IMAGE}),
         "again": sum(lost), "losing": losing, "most": max((records[number].usable for number in losing), default=0),
         "causes": causes(records, lost),
-        "requests": [_request(records, number, tokens) for number, tokens in enumerate(lost)],
+        "requests": [_request(records, number, tokens, bool(options.template)) for number, tokens in enumerate(lost)],
     }  # fmt: skip
 
 
-def _request(records: Sequence[PromptRecord], number: int, lost: int) -> dict[str, Any]:
+def fields_beside(before: PromptRecord, record: PromptRecord, templated: bool) -> list[dict[str, str]]:
+    """Return everything beside the texts that differs from the previous request: parameters, fields of messages, and
+    tools unless they are the cause. ``templated``: the prompts were rendered by a chat template; if it rendered the
+    previous prompt again, template options and fields of messages of the chat API do not matter."""
+    a, b = before.body, record.body
+    found = changed(a.parameters, b.parameters)
+    fields = changed_fields(a, b)
+    if templated and record.harmless and record.common >= min(len(before.text), record.history):
+        options = [one for one in found if is_template_option(one["name"])]
+        for one in (*options, *(fields if b.form == CHAT else ())):
+            one["matters"] = "no"
+    name, detail = tools_change(a.tools, b.tools)
+    if name and not (record.place and record.place.kind in (TOOL, MARK) and record.cause.name in TOOL_CAUSES):
+        sizes = [f"{len(body.tools)} tools" for body in (a, b)]
+        found.append(field_change("tools", sizes[0], detail or f"{name} changed", "perhaps"))
+    return found + fields
+
+
+def _request(records: Sequence[PromptRecord], number: int, lost: int, templated: bool) -> dict[str, Any]:
     """Return the report data of a request."""
     record = records[number]
     before = record.link.before
-    parameters = [] if before < 0 else changed(records[before].body.parameters, record.body.parameters)
+    parameters = [] if before < 0 else fields_beside(records[before], record, templated)
     model = before >= 0 and records[before].body.model != record.body.model
     return {
         "request": number, "place": record.body.place, "conversation": record.link.conversation, "previous": before,

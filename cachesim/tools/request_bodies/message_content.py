@@ -14,6 +14,7 @@ from typing import Any, Iterator
 
 from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, BodyMessage, BodyText
 from cachesim.tools.request_bodies.media_parts import MEDIA, media_list, media_part
+from cachesim.tools.request_bodies.message_fields import fields_text
 
 INNER = ("content", "body", "text", "response", "data", "json")
 DEEP = 4
@@ -116,7 +117,7 @@ def message_of(message: dict[str, Any], path: str) -> BodyMessage:
     calls = message["tool_calls"] if isinstance(message.get("tool_calls"), list) else []
     parts += [_call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(calls)]
     role = message.get("role")
-    return BodyMessage(role if isinstance(role, str) else "", path, tuple(parts))
+    return BodyMessage(role if isinstance(role, str) else "", path, tuple(parts), fields_text(message))
 
 
 def content(value: Any, path: str) -> list[BodyText]:

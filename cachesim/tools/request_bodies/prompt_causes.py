@@ -8,11 +8,13 @@ from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
+from cachesim.tools.request_bodies.moved_text import find_moved_lines
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
 TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
-ADAPTERS = "adapters"
+FIELDS = "fields"
+ADAPTERS, MOVED_LINES, CUT_OUT, PUT_IN = "adapters", "moved lines", "removed text", "inserted text"
 HARMLESS = (NEW, EXTENDS, SAME, BACK)
 """Causes that do not invalidate any token of the previous request."""
 
@@ -53,6 +55,16 @@ CAUSES: Mapping[str, CauseText] = {
     messages.DROPPED: CauseText("the front of the history was truncated",
                             "truncate rarely and in large steps, or raise the client's context limit"),
     messages.INSERTED: CauseText("messages were inserted into the history", "append them after the newest message"),
+    messages.TAKEN_OUT: CauseText("messages were removed from the history",
+                                  "remove them rarely and in large steps, or keep them"),
+    messages.MOVING: CauseText("a text that the client inserts at a fixed distance from the end",
+                               "put it last (into the newest message) and keep it there, or at the front of the "
+                               "system prompt if it never changes"),
+    messages.OTHER_PLACE: CauseText("a message moved to another place of the history",
+                                    "leave messages at the place where they were first sent"),
+    CUT_OUT: CauseText("text was removed", "remove text rarely and in large steps, or keep it"),
+    PUT_IN: CauseText("text was inserted", "append it after everything that was sent before"),
+    MOVED_LINES: CauseText("lines moved to another place of the text", "leave texts where they were first sent"),
     messages.SUMMARY: CauseText("the history was summarised", "raise the client's compaction threshold"),
     messages.PRUNED: CauseText("old tool results are shortened or cleared", "shorten them when they are first sent"),
     messages.TAIL: CauseText("text of the newest message is removed once the message is history",
@@ -64,6 +76,8 @@ CAUSES: Mapping[str, CauseText] = {
                                "keep it fixed; move changing parts to the newest message"),
     TEMPLATE: CauseText("the chat template renders past turns differently (reasoning of earlier turns, for example)",
                     "use a template, or an option of it, that renders past turns unchanged"),
+    FIELDS: CauseText("fields beside the texts changed, and the chat template renders another prompt",
+                      "keep these fields for the whole conversation"),
     OPENING: CauseText("the chat template begins an answer with text that is missing in the history",
                    "use a template that keeps it (only the last tokens are affected)"),
     DROPPED_ANSWER: CauseText("the client does not send back the generated reasoning",
@@ -109,6 +123,9 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
     kind = text.kind_of_change(old_prompt.text, new_prompt.text, at, begin)
     if kind == text.BILLING or number >= min(len(old), len(new)):
         return PromptCause(kind or (messages.DROPPED if len(new) < len(old) else messages.INSERTED))
+    moved, depth = messages.moved_message(old, new, number)
+    if moved:
+        return PromptCause(moved, depth)
     change = messages.message_change(old[number], new[number])
     if change == messages.IMAGES and messages.image_moved(old, new):
         change = messages.MOVED
@@ -120,8 +137,11 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
             return PromptCause(name, f"{count} messages" if count > 1 else "1 message" if count else "")
     if IMAGE in (old_prompt.place(at).kind, new_prompt.place(at).kind):
         return PromptCause(messages.IMAGES)
-    role = messages.BY_ROLE.get(old[number].role, CHANGED)
-    return PromptCause(messages.text_change(old, new, number) or kind or role)
+    if change := messages.text_change(old, new, number):
+        return PromptCause(change)
+    if old[number].role == new[number].role and (lines := _moved_lines(old_prompt.text, new_prompt.text, at)):
+        return lines
+    return PromptCause(kind or messages.BY_ROLE.get(old[number].role, CHANGED))
 
 
 def _in_tools(place: BodyPlace) -> bool:
@@ -136,18 +156,39 @@ def _of_raw(a: str, b: str, at: int) -> PromptCause:
     old, new = a[at : at + 200].split()[:4], b[at : at + 200].split()[:4]
     if old == new and len(old) > 1:
         return PromptCause(text.SPACE)
+    if moved := _moved_lines(a, b, at):
+        return moved
     thought = a.find("</think>", at)
     if thought >= 0 and _continues_after_reasoning(a, b, at, thought):
         return PromptCause(messages.REMOVED)
-    size = min(64, len(b) - at)
-    gone = a.find(b[at : at + size], at + 1) if size >= 16 else -1
-    if gone > 0:
-        return PromptCause(messages.DROPPED, f"{gone - at} characters")
+    gone = _missing_characters(a, b, at)
+    if gone:
+        return PromptCause(CUT_OUT, f"{gone} characters")
     kind = text.kind_of_change(a, b, at)
     if kind:
         return PromptCause(kind)
-    more = b.find(a[at : at + 64], at + 1) if len(a) - at >= 16 else -1
-    return PromptCause(messages.INSERTED, f"{more - at} characters") if more > 0 else PromptCause(CHANGED)
+    more = _missing_characters(b, a, at)
+    return PromptCause(PUT_IN, f"{more} characters") if more else PromptCause(CHANGED)
+
+
+def _missing_characters(longer: str, shorter: str, at: int) -> int:
+    """Return the number of characters to remove from one text at character ``at`` so that one of both texts begins
+    with the other; 0 if no number is found."""
+    size = min(64, len(shorter) - at)
+    found = longer.find(shorter[at : at + size], at + 1) if size >= 16 else -1
+    rest = min(len(longer) - found, len(shorter) - at)
+    return found - at if found > 0 and longer[found : found + rest] == shorter[at : at + rest] else 0
+
+
+def _moved_lines(a: str, b: str, at: int) -> PromptCause | None:
+    """Return the cause if lines at character ``at`` of ``a`` follow later in ``b`` and the rest is unchanged."""
+    moved = find_moved_lines(a, b, at)
+    if moved is None:
+        return None
+    if not moved.fixed:
+        return PromptCause(MOVED_LINES)
+    return PromptCause(messages.MOVING, f"{moved.before} lines before the end" if moved.before > 1 else
+                       "1 line before the end")  # fmt: skip
 
 
 def _continues_after_reasoning(a: str, b: str, at: int, end: int) -> bool:

@@ -3,6 +3,7 @@ evidence."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
@@ -15,6 +16,7 @@ from cachesim.tools.advise.report import saved_report
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
+_NUMBERS = re.compile(r"\[\d+\]")
 SEEN, SAME = 68, 14                    # columns of evidence, and of the common text before it
 HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 
@@ -45,6 +47,10 @@ def headline(data: Data) -> Text:
         return Text(f"{changing} of {total} changed the previous prompt, without re-evaluation of what followed: "
                     f"{_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
     if not losing:
+        open_fields = list(_field_names(data, "perhaps", "unknown"))
+        if open_fields:
+            return Text(f"no changed texts: {total}, {_tokens(data, data['tokens'])} prompt tokens; not known whether "
+                        f"changed fields change the prompt: {cut(', '.join(open_fields))}", "bold yellow")  # fmt: skip
         return Text(f"no changed prompts: {total}, {_tokens(data, data['tokens'])} prompt tokens", "bold green")
     share = f"{100 * data['again'] / max(1, data['tokens']):.0f} %"
     text = f"{losing} of {total} cannot reuse more than {_tokens(data, data['most'])} tokens: "
@@ -127,11 +133,18 @@ def _notes(data: Data) -> Iterator[Text]:
     if len(data["models"]) > 1:
         yield Text(f"several models, each with a separate cache: {cut(', '.join(data['models']))}", "yellow")
     for matters, says in (("yes", "selects the cache"), ("perhaps", "may change the prompt: --template"),
+                          ("unknown", "not known whether it changes the prompt"),
                           ("no", "no effect on the cache")):  # fmt: skip
-        names = dict.fromkeys(p["name"] for request in data["requests"] for p in request["parameters"]
-                              if p["matters"] == matters)  # fmt: skip
+        names = list(_field_names(data, matters))
         if names:
             yield Text(f"changed between requests: {cut(', '.join(names))} ({says})", "dim")
+
+
+def _field_names(data: Data, *matters: str) -> Iterator[str]:
+    """Yield the names of changed fields that matter so, each once; the numbers of messages and blocks are left out."""
+    names = (_NUMBERS.sub("[]", field["name"]) for request in data["requests"] for field in request["parameters"]
+             if field["matters"] in matters)  # fmt: skip
+    yield from dict.fromkeys(names)
 
 
 def _simulation(data: Data) -> Iterator[Text]:

@@ -9,15 +9,27 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
-from cachesim.tools.request_bodies.body import IMAGE, MARK, REASONING, TEXT, Body, Evidence, common_bytes, evidence
+from cachesim.tools.request_bodies.body import (
+    IMAGE,
+    MARK,
+    REASONING,
+    TEXT,
+    Body,
+    Evidence,
+    changed,
+    common_bytes,
+    evidence,
+)
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
+from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.sent_again import SentRange, TokenPositions, find_region, sent_ranges
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix, shared_under
-from cachesim.tools.request_bodies.template import Prompt
+from cachesim.tools.request_bodies.template import Prompt, is_template_option
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
+NAMED = 4                    # names of fields in a cause, at most
 WHOLE = 64                   # characters of evidence that hold the name, size and digest of an image
 
 
@@ -110,16 +122,30 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
     b.cause = prompt_causes.cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
     harmless = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
     if templated and harmless and b.common < min(len(a.text), b.history):
-        b.cause = PromptCause(prompt_causes.OPENING if b.common >= a.history else prompt_causes.TEMPLATE)
+        b.cause = _cause_of_template(a, b)
     if not b.harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
-        if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING):
+        if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
             b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)
         b.seen = evidence(a.text, b.text, b.common)
+        if b.place.kind == MARK:                     # between two values of the body
+            b.place = b.place._replace(character=0)
     if b.place and b.old_place and IMAGE in (b.place.kind, b.old_place.kind):
         b.place, b.old_place = b.place._replace(character=0), b.old_place._replace(character=0)
         b.seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
     _store_answer(a, b, tokenizer)
+
+
+def _cause_of_template(a: PromptRecord, b: PromptRecord) -> PromptCause:
+    """Return the cause of a rendered prompt that differs although the texts of the bodies agree."""
+    if b.common >= a.history:
+        return PromptCause(prompt_causes.OPENING)
+    parameters = [one for one in changed(a.body.parameters, b.body.parameters) if is_template_option(one["name"])]
+    names = [one["name"] for one in (*parameters, *changed_fields(a.body, b.body)) if one["matters"] != "no"]
+    if not names:
+        return PromptCause(prompt_causes.TEMPLATE)
+    more = f", ... ({len(names)})" if len(names) > NAMED else ""
+    return PromptCause(prompt_causes.FIELDS, ", ".join(names[:NAMED]) + more)
 
 
 def _find_sent_again(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:

@@ -20,6 +20,11 @@ OPTIONS = ("reasoning_effort", "enable_thinking", "thinking")
 """Fields of a body that templates read in addition to ``chat_template_kwargs``."""
 
 
+def is_template_option(name: str) -> bool:
+    """Return whether a changed parameter is a variable of chat templates."""
+    return name in OPTIONS or name.partition(".")[0] == "chat_template_kwargs"
+
+
 class Prompt(NamedTuple):
     """Rendered prompt. ``history``: its length without the text that begins the answer."""
 

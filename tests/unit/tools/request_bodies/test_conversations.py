@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.conversations import KEPT, ConversationLinker
@@ -52,6 +54,30 @@ def test_a_message_that_a_client_sends_to_all_agents_does_not_connect_them():
 def test_a_conversation_continues_after_an_edit_of_its_first_message():
     old = "Please write a function that sorts the names of all the files in this folder."
     found = links(chat(old), chat(old.replace("names", "sizes")), chat("Nothing of this kind was said before now."))
+    assert [one.conversation for one in found] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("fix the parser <reminder>plan mode</reminder>", "fix the parser"),
+    ("[Context: 3 files are open.] Rename the class.", "Rename the class."),
+    ("Read the file. (It was saved at ten.) Then rename the class.", "Read the file. Then rename the class."),
+    ("Please sort the names of all files", "Please sort the names of all files, and the folders first of all."),
+])  # fmt: skip
+def test_a_conversation_continues_if_its_first_message_lost_or_got_a_stretch(old, new):
+    found = links(chat("Something else is asked here."), chat(old), chat(new, "Done.", "Thank you."))
+    assert [one.before for one in found] == [-1, -1, 1]
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("Sort", "Sort the names of all the files"), ("Draw a map.", "Sort the files."), ("Hi <b>you</b>", "Hi"),
+])  # fmt: skip
+def test_another_first_message_begins_another_conversation(old, new):
+    assert [one.conversation for one in links(chat(old), chat(new, "Done.", "Thank you."))] == [0, 1]
+
+
+def test_a_request_that_was_continued_is_not_continued_by_a_part_of_its_first_message():
+    old, part = "fix the parser <reminder>plan mode</reminder>", "fix the parser"
+    found = links(chat(old), chat(old, "It is mended.", "Test it."), chat(part, "Done.", "Thank you."))
     assert [one.conversation for one in found] == [0, 0, 1]
 
 

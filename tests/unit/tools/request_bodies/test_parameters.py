@@ -17,8 +17,8 @@ def test_a_field_that_differs_is_named_with_both_values(name, matters):
 
 def test_a_missing_field_differs():
     assert changed({"a": 1}, {"b": True}) == [
-        {"name": "a", "value_before": "1", "value_after": "", "matters": "no"},
-        {"name": "b", "value_before": "", "value_after": "true", "matters": "no"}]  # fmt: skip
+        {"name": "a", "value_before": "1", "value_after": "", "matters": "unknown"},
+        {"name": "b", "value_before": "", "value_after": "true", "matters": "unknown"}]  # fmt: skip
 
 
 def test_bookkeeping_fields_are_ignored():

@@ -157,7 +157,7 @@ def test_causes_of_a_raw_prompt(tmp_path):
     new = old.replace("<think>\nHm.\n</think>\n\n", "") + U2
     cases = [
         (prompt(f"{LONG} It is 10:00. {LONG}"), prompt(f"{LONG} It is 10:01. {LONG}"), "date"),
-        (prompt(f"{LONG}{U1}{A1}{U2}"), prompt(f"{LONG}{U2}"), "truncated"), (prompt(old), prompt(new),
+        (prompt(f"{LONG}{U1}{A1}{U2}"), prompt(f"{LONG}{U2}"), "removed text"), (prompt(old), prompt(new),
                                                                              "reasoning removed"),
         (prompt(LONG), prompt(LONG + U1), "extends"), (prompt(f"{LONG} a  b {U1}"), prompt(f"{LONG} a b {U1}"),
                                                        "whitespace"),
