@@ -264,6 +264,7 @@ class Engine:
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
+    words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property
     def rule_flags(self) -> Mapping[str, Sequence[str]]:

@@ -12,10 +12,12 @@ from functools import cache
 from typing import AbstractSet, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.known_models import MODELS, known_names
 from cachesim.engines.shared.known_models import find as known
 from cachesim.model.spec import parse
 from cachesim.scenarios.corpus import corpus_root
+from cachesim.scenarios.failure_words import failure_named
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import ENOUGH, SYMPTOMS, describes, stems, symptoms_of_stems
 
@@ -47,7 +49,8 @@ def matching(text: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
     """
     topics = _topics(text)
     words = [word for word in topics if word not in _ABOUT or any(describes(word, name) for name in SYMPTOMS)]
-    names = [text] if text in SYMPTOMS else symptoms_of_stems(words)
+    failure = failure_named(text)
+    names = [text] if text in SYMPTOMS else [failure] if failure else symptoms_of_stems(words)
     if not names and not topics & _ABOUT:
         return _with_most(set(stems(text)), scenarios)
     ranking = {word for word in topics if word in _ABOUT or not (
@@ -88,7 +91,8 @@ def _points(words: AbstractSet[str], scenarios: Sequence[Scenario]) -> list[floa
 
 @cache
 def _title_of(text: str, engine: str, model: str) -> frozenset[str]:
-    return frozenset({_representative(stem) for stem in stems(text)} | {engine, *engine.split("_")} | _kinds(model))
+    topics = {_representative(stem) for stem in stems(text)}
+    return frozenset(topics | {engine, *engine.split("_")} | kinds_of_model(model))
 
 
 def _title(scenario: Scenario) -> frozenset[str]:
@@ -99,7 +103,7 @@ def _title(scenario: Scenario) -> frozenset[str]:
 def _topics(text: str) -> set[str]:
     """Return the stems of a description without synonyms. Names of models become kinds of models."""
     words = re.findall(r"[a-z0-9_]+", text.lower()[:400])
-    found: set[str] = set()
+    found = {name for name, engine in ENGINES.items() if engine.words and re.search(engine.words, text[:400].lower())}
     named: set[int] = set()
     for many in (3, 2, 1):
         for at in range(len(words) - many + 1):
@@ -122,7 +126,12 @@ def _of_name(name: str, words: int) -> set[str]:
     return alike[0] if alike and all(kinds == alike[0] for kinds in alike) else set()
 
 
-def _kinds(model: str) -> set[str]:
+def topics_of_title(scenario: Scenario) -> frozenset[str]:
+    """Return the topics of a scenario's id and title: the first word of each group of synonyms in it."""
+    return _ABOUT & {_representative(stem) for stem in stems(f"{scenario.id} {scenario.title}")}
+
+
+def kinds_of_model(model: str) -> set[str]:
     """Return the kinds of a scenario's model, which is a name in cachesim or a notation of layers."""
     named = {kind for kind in _KINDS if kind in model} | ({"window"} if "swa" in model else set())
     longest = max((name for name in known_names() if model.startswith(_plain(name))), key=len, default="")

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
+from cachesim.scenarios.failure_words import failure_named
 from cachesim.scenarios.schema import Scenario
 
 
@@ -112,8 +113,11 @@ def grouped(scenarios: Iterable[Scenario]) -> dict[str, list[Scenario]]:
 
 def meant(text: str) -> list[str]:
     """Return the symptoms with the highest score in a description; [] if it contains too few known words. A word that
-    several symptoms share counts less."""
-    return [text] if text in SYMPTOMS else symptoms_of_stems(stems(text))
+    several symptoms share counts less. A word that names a failure decides alone."""
+    if text in SYMPTOMS:
+        return [text]
+    failure = failure_named(text)
+    return [failure] if failure else symptoms_of_stems(stems(text))
 
 
 def symptoms_of_stems(words: Sequence[str]) -> list[str]:

@@ -42,7 +42,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "shrink": ("shrink mlx-1006-key-of-another-state-hybrid", "shrink A20/A"),
     "merge": (),
     "repair": (),
-    "scenarios": ("scenarios lesson",),
+    "scenarios": ("scenarios lesson", "scenarios --symptom crash llama_cpp@b10587"),
     "replay": ("replay tests/data/ik_llama --mode provenance",),
     "workload": ("workload tests/workloads/data --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
                  "workload tests/workloads/data/agents.json --sessions 2 --detail counts"),

@@ -23,4 +23,4 @@ def unfit(spec: Spec) -> str:
 ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, unfit), say_of(__name__),
                 RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
                 newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__),
-                memory=memory_of(__name__))  # fmt: skip
+                memory=memory_of(__name__), words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool")  # fmt: skip

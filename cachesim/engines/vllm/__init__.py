@@ -15,4 +15,5 @@ ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve_of(Rules, options, Server), say_of(__name__),
     RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE, newest="vllm@0.33.0", renamed=RENAMED,
     when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
+    words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip

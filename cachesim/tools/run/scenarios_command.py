@@ -20,8 +20,10 @@ from typing import Any, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cachesim.base.errors import counted
 from cachesim.base.layout import WholeTable
 from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.separating_question import LIKELIEST, separating_question
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
 
 
@@ -49,11 +51,45 @@ def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
     return Group(*parts[:-1])
 
 
+def likeliest_list(scenarios: Sequence[Scenario]) -> RenderableType:
+    """Return the first scenarios with their numbers, the question that separates them, and how to see the others."""
+    first = scenarios[:LIKELIEST]
+    table = WholeTable(show_header=False)
+    table.add_column(justify="right", style="dim")
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for number, scenario in enumerate(first, 1):
+        table.add_row(str(number), Text(scenario.id, "bold"), Text(scenario.title))
+    names = dict.fromkeys(scenario.symptom for scenario in first)
+    heads = [Text.assemble((name, "bold cyan"), f"  {SYMPTOMS[name].text}") for name in names if name]
+    question = separating_question(first)
+    numbers = {scenario.id: str(number) for number, scenario in enumerate(first, 1)}
+    asked: list[RenderableType] = []
+    if question is not None:
+        answers = [f"{answer.text} ({', '.join(numbers[name] for name in answer.scenarios)})"
+                   for answer in question.answers]  # fmt: skip
+        asked = [Text.assemble((f"{question.text} ", "bold"), "; ".join(answers))]
+    left = len(scenarios) - len(first)
+    more = [Text(f"{counted(left, 'more scenario')} with --all", "dim")] if left else []
+    return Group(*heads, table, *asked, *more)
+
+
+def question_data(scenarios: Sequence[Scenario]) -> dict[str, Any] | None:
+    """Return the question that separates the first scenarios as data, None if there is none."""
+    question = separating_question(scenarios[:LIKELIEST])
+    if question is None:
+        return None
+    answers = [{"answer": answer.text, "scenarios": list(answer.scenarios)} for answer in question.answers]
+    return {"text": question.text, "answers": answers}
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("words", metavar="WORD", nargs="*", help="word that must occur in the id, title, engine, "
                         "model, profiles, symptom or source of a scenario")  # fmt: skip
     parser.add_argument("--symptom", metavar="TEXT", help="symptom in your own words, such as "
                         "'re-processes everything'")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="print every scenario with the symptom, not only the "
+                        f"{LIKELIEST} likeliest")  # fmt: skip
     parser.add_argument("--folder", action="store_true", help="print only the folder of the scenarios")
     add_json(parser)
 
@@ -63,7 +99,7 @@ def run(args: Namespace) -> int:
     from cachesim.scenarios.load import find, load_all
     from cachesim.scenarios.scenario_search import matching
     from cachesim.scenarios.symptoms import SYMPTOMS
-    from cachesim.tools.run.scenarios_command import scenario_data, scenario_list
+    from cachesim.tools.run.scenarios_command import likeliest_list, question_data, scenario_data, scenario_list
 
     root = corpus_root()
     if args.folder:
@@ -79,9 +115,10 @@ def run(args: Namespace) -> int:
     if not found:
         raise NothingFound(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
     if args.json:
-        say_json({"scenarios": [scenario_data(scenario) for scenario in found]})
+        question = None if args.symptom is None else question_data(found)
+        say_json({"scenarios": [scenario_data(scenario) for scenario in found], "question": question})
     else:
-        show(scenario_list(found))
+        show(scenario_list(found) if args.symptom is None or args.all else likeliest_list(found))
     return exits.HOLDS
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -11,6 +14,7 @@ from cachesim.scenarios.symptoms import SYMPTOMS, grouped, meant, stems
 from tests.scenarios.whole import corpus
 
 CORPUS = corpus()
+PHRASINGS = Path(__file__).with_name("phrasings.toml")
 
 
 @pytest.mark.parametrize(("text", "symptom"), [
@@ -28,6 +32,23 @@ CORPUS = corpus()
     ("only 3 tokens per second", "slow"), ("lost-conversation", "lost-conversation"), ("right", "right"),
 ])  # fmt: skip
 def test_words_of_users_mean_a_symptom(text, symptom):
+    assert meant(text) == [symptom]
+
+
+def test_at_most_two_of_forty_phrasings_of_users_have_another_symptom():
+    rounds = tomllib.loads(PHRASINGS.read_text("utf-8"))
+    every = [one for drawn in rounds.values() for one in drawn]
+    wrong = [one["text"] for one in every if meant(one["text"]) != [one["symptom"]]]
+    assert len(every) >= 40 and len({one["source"] for one in every}) == len(every)
+    assert len(wrong) * 40 <= len(every) * 2, wrong
+
+
+@pytest.mark.parametrize(("text", "symptom"), [
+    ("server crashes with two slots", "crash"), ("gibberish after a long prompt with MTP", "wrong-answer"),
+    ("prefix cache hit rate 0%", "re-processed"), ("crashes because the cache is not reused", "crash"),
+    ("slow since the other chat was evicted", "slow"), ("drafts rejected", "slow"), ("no error, but slow", "slow"),
+])  # fmt: skip
+def test_the_word_of_the_failure_decides(text, symptom):
     assert meant(text) == [symptom]
 
 

@@ -55,6 +55,32 @@ def test_a_symptom_is_found_in_other_words(capsys):
     assert out.startswith("re-processed  much more of the prompt is evaluated") and "wrong-answer" not in out
 
 
+def test_the_five_likeliest_and_one_question_are_printed_and_all_with_a_flag(capsys):
+    argv = ["scenarios", "--symptom", "re-processes everything"]
+    assert main([*argv, "--json"]) == exits.HOLDS
+    data = json.loads(capsys.readouterr().out)
+    ids = [one["id"] for one in data["scenarios"]]
+    assert main(argv) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert [name for name in ids if f" {name} " in out] == ids[:5]
+    assert out.count("?") == 1 and f"{len(ids) - 5} more scenarios with --all" in out
+    question = data["question"]
+    asked = [name for answer in question["answers"] for name in answer["scenarios"]]
+    assert question["text"] in out and sorted(asked) == sorted(ids[:5]) and len(question["answers"]) > 1
+    assert main([*argv, "--all"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert all(f" {name} " in out for name in ids) and question["text"] not in out
+
+
+def test_a_question_is_asked_only_if_it_separates(capsys):
+    assert main(["scenarios", "--symptom", "rerankers", "--json"]) == exits.HOLDS
+    assert json.loads(capsys.readouterr().out)["question"] is None
+    assert main(["scenarios", "--symptom", "rerankers"]) == exits.HOLDS
+    assert "?" not in capsys.readouterr().out
+    assert main(["scenarios", "24143", "--json"]) == exits.HOLDS
+    assert json.loads(capsys.readouterr().out)["question"] is None
+
+
 def test_an_unknown_symptom_lists_the_known_symptoms(capsys):
     assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
     assert "no scenario shows 'qqq'; symptoms are: wrong-answer, re-processed, " in capsys.readouterr().err
