@@ -154,6 +154,8 @@ LINES = (
     Line("kv_full", "init_batch: failed to prepare attention ubatches"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size{}"),
     Line("kv_gap", "find_slot: non-consecutive token position {} after {} for sequence {} with {} new tokens"),
+    Line("positions_bad", "init: the tokens of sequence {} in the input batch have inconsistent sequence positions{}"),
+    Line("positions_bad", "the tokens of sequence {} in the input batch have inconsistent sequence positions{}"),
     Line("media_failed", "failed to decode image"),
     Line("media_failed", "failed to {} mtmd {}"),
     Line("spec_failed", "failed to process speculative batch"),

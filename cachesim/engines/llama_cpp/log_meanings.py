@@ -139,6 +139,11 @@ MEANINGS: Mapping[str, Meaning] = {
     "kv_full": Meaning("too few free cells in the KV cache for this batch; the server retries with half of it, then "
         "purges idle slots",
         causes=("a unified cache that is too small",), flags=("-c", "-kvu", "-np"), rules=("LC-KV-FULL", "LC-KV-FAIL")),
+    "positions_bad": Meaning("a batch is refused before evaluation: its first position Y does not follow X, the last "
+        "position that the memory holds for the sequence (Y must be X + 1; with M-RoPE larger than X). llama_decode "
+        "returns -1",
+        causes=("the memory kept or lost tokens that the server did not count: a refused removal, a failed restore",
+                "rejected drafts that could not be removed"), rules=("LC-TRIM",)),
     "spec_ckpt": Meaning("the state before the drafted tokens is saved, for a memory that cannot be rolled back",
         rules=("LC-SPEC-CKPT",)),
     "spec_restore": Meaning("drafted tokens were rejected: the state before them is restored",

@@ -35,6 +35,8 @@ LINES = (
     Line("flushed", "Cache flushed successfully!"),
     Line("not_flushed", "Cache not flushed because there are pending requests. #queue-req: {queued}, #running-req: "
          "{running}"),
+    Line("pool_leak", "token_to_kv_pool_allocator memory leak detected!{}"),
+    Line("pool_leak", "KV cache pool leak detected!{}"),
     Line("start_engine", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
     Line("start_limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
          "max_running_requests={max_running}, {}"),
@@ -58,6 +60,9 @@ MEANINGS: Mapping[str, Meaning] = {
                          flags=("--schedule-conservativeness", *_MEMORY), rules=("S-RETRACT",)),
     "flushed": Meaning("the radix tree was cleared; the next prompts are evaluated completely"),
     "not_flushed": Meaning("the tree was not cleared: requests are in progress"),
+    "pool_leak": Meaning("the idle server counted its pool of K/V rows: free + evictable + protected slots are not all "
+                         "slots. Newer releases end then; the first ones printed a warning",
+                         causes=("slots that were freed twice, or never",)),
     "start_engine": Meaning("the server starts; its settings", flags=("--disable-radix-cache",)),
     "start_limits": Meaning("tokens of the pool, of a chunk, and requests of a batch, at most", flags=_MEMORY),
     "start_pool": Meaning("size of the pool of K/V rows [tokens]", flags=_MEMORY),

@@ -159,11 +159,24 @@ class LogGrammar:
         parts = (f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
         return re.compile("|".join(parts) or "(?!)")
 
-    def beginning(self, text: str) -> Line | None:
-        """Return the kind of line that begins with a text, None if the text begins no kind of line, or several."""
+    def begun(self, text: str) -> list[Line]:
+        """Return the lines that begin with a text."""
         plain = collapsed(text)
-        found = [line for line in self.lines if len(plain) >= SHORTEST and _is_beginning(line.template, plain)]
-        return found[0] if len({line.ev for line in found}) == 1 else None
+        return [line for line in self.lines if len(plain) >= SHORTEST and _is_beginning(line.template, plain)]
+
+    def part(self, text: str) -> Read | None:
+        """Return the kind of message of which a text is a part between commas, and its numbers; None if the text is a
+        part of no message, or of several kinds."""
+        plain = collapsed(text).strip(" ,;.")
+        found: dict[str, Read] = {}
+        for line in self.lines:
+            for clause in _clauses(line.template):
+                agrees = pattern(clause).fullmatch(plain)
+                if agrees is not None:
+                    numbers = {name: value(word) for name, word in agrees.groupdict().items() if word is not None}
+                    slot, task = _id(numbers.pop("slot", None)), _id(numbers.pop("task", None))
+                    found.setdefault(line.ev, Read(line, slot, task, numbers))
+        return next(iter(found.values())) if len(found) == 1 else None
 
     @cached_property
     def _by_head(self) -> Mapping[str, Sequence[Line]]:
@@ -184,22 +197,47 @@ _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _is_beginning(template: str, text: str) -> bool:
-    """Return whether a collapsed text is the beginning of a message of this template."""
+    """Return whether a collapsed text is the beginning of a message of this template. A ``{}`` in its middle must be
+    followed by the words after it, else the text says too little."""
     literal = 0                                        # literal characters that agree
-    parts = re.findall(r"([^{]*)(?:\{(\w*),?\}|$)", collapsed(template))
+    text = text.lower()
+    parts = re.findall(r"([^{]*)(?:\{(\w*),?\}|$)", collapsed(template).lower())
     for number, (fixed, name) in enumerate(parts):
         if len(text) <= len(fixed):
-            return literal + len(text) >= SHORTEST and fixed.lower().startswith(text.lower())
-        if not text.lower().startswith(fixed.lower()):
+            return literal + len(text) >= SHORTEST and fixed.startswith(text)
+        if not text.startswith(fixed):
             return False
         literal, text = literal + len(fixed), text[len(fixed) :]
+        following = parts[number + 1][0] if number + 1 < len(parts) else ""
+        if not name and not following:
+            return number + 1 < len(parts) and literal >= SHORTEST           # {} at the end matches any text
         if not name:
-            return number + 1 < len(parts) and literal >= SHORTEST           # {} matches any text
+            at = f"{text} ".find(following)
+            if at < 0:
+                return False
+            text = text[at:]
+            continue
         word = _WORD.match(text)
         if word is None:
             return False
         text = text[word.end() :]
     return False
+
+
+@cache
+def _clauses(template: str) -> tuple[str, ...]:
+    """Return every part of a template between commas, semicolons or bars, and every run of neighbouring parts, that has
+    enough words of its own to be recognised; the whole template is left out."""
+    pieces = re.split(r"(, |; | \| )", collapsed(template))
+    found = []
+    for start in range(0, len(pieces), 2):
+        for stop in range(start + 1, len(pieces) + 1, 2):
+            part = "".join(pieces[start:stop])
+            words = re.sub(r"\{\w*,?\}|[^A-Za-z]", "", part)
+            loose = part.startswith("{}") and part.endswith("{}")
+            if stop - start < len(pieces) and len(words) >= (2 if loose else 1) * WORDS:
+                found.append(part)
+    return tuple(found)
 
 
 def _head(text: str) -> str:

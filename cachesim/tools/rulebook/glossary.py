@@ -46,7 +46,7 @@ def plain(word: str) -> str:
 def find(word: str) -> Term | None:
     """Return the entry of a term, by its name, else by a synonym; None if it is unknown. Sentences of reports are
     synonyms: ``n`` stands for their numbers, and their part before a comma or parenthesis is enough."""
-    key = plain(word)
+    key = plain(word).strip(" .!:;,")
     named = (term for term in terms() if plain(term.name) == key)
     sentence = re.sub(r"\d+", "n", re.split("[,(]", key)[0]).strip()
     keys = (key, sentence) if " " in sentence else (key,)

@@ -10,6 +10,7 @@ from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.rule import RULES
 from cachesim.tools.rulebook import glossary
 
+LEAST, NEAREST = 4, 3        # letters of a word that counts; terms that are named, at most
 WORD = re.compile(r"[\w./-]+")
 
 
@@ -88,8 +89,22 @@ def _mentions(words: list[str], *texts: str) -> bool:
 
 
 def nearest_word(text: str) -> str:
-    """Return a hint with the most similar rule or term, "" if none is similar."""
+    """Return a hint with the most similar rule or term, else the terms that share most words with the text; "" without
+    one."""
     every = _all_rules()
     known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
     names = {glossary.plain(name): name for term in glossary.terms() for name in (term.name, *term.also)}
-    return nearest(text.upper(), known) or nearest(glossary.plain(text), names, names)
+    if similar := nearest(text.upper(), known) or nearest(glossary.plain(text), names, names):
+        return similar
+    terms = nearest_terms(text)
+    return f"nearest terms: {', '.join(terms)}" if terms else ""
+
+
+def nearest_terms(text: str) -> list[str]:
+    """Return the names of the glossary's terms that share words with a text, those with the rarest words first."""
+    words = {word for word in WORD.findall(text.lower()) if len(word) >= LEAST}
+    entries = {term.name: {*WORD.findall(f"{' '.join(term.words)} {term.text}".lower())} for term in glossary.terms()}
+    weights = {word: 1 / count for word in words if (count := sum(word in entry for entry in entries.values()))}
+    scores = {name: sum(weight for word, weight in weights.items() if word in entry) for name, entry in entries.items()}
+    found = sorted((name for name, score in scores.items() if score), key=lambda name: -scores[name])
+    return found[:NEAREST]

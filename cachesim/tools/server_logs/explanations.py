@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
@@ -24,6 +24,7 @@ from cachesim.tools.server_logs.recognise import (
     unknown_log,
 )
 
+LONGEST, STARTS = 2_000, 20  # characters of a line without a known prefix, and starts of messages in it, at most
 MAX_VERDICTS = 200           # verdicts of a log, at most
 ORDINARY: Mapping[str, re.Pattern[str]] = {
     "HTTP access line": re.compile(r'"?(?:GET|POST|PUT|DELETE|OPTIONS|HEAD) /\S* HTTP/\d|\[GIN\]', re.I),
@@ -36,25 +37,57 @@ ORDINARY: Mapping[str, re.Pattern[str]] = {
 def explain_line(line: str) -> dict[str, Any] | None:
     """Return the explanation of a line by the engine that most likely printed it; None for an unknown line. ``also``:
     other engines that print this line. Numbers are keyed by the names of their fields."""
-    found = recognise(line)
-    if not found:
-        return None
-    return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]}
+    return _of_readings(recognise(line) or _without_context(line, _read_whole) or _without_context(line, _read_part))
+
+
+def _of_readings(found: Sequence[RecognisedLine]) -> dict[str, Any] | None:
+    """Return the explanation of the first reading, with the engines of the others; None if there is none."""
+    return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]} if found else None
+
+
+Reader = Callable[[LogGrammar, str], Read | None]
+
+
+def _read_whole(grammar: LogGrammar, text: str) -> Read | None:
+    """Return a whole message: the text, the text as an entry of a list, or the text from known words on."""
+    whole = grammar.read(text) or grammar.read(f"- {text}")
+    if whole is not None:
+        return whole
+    starts = islice(grammar.beginnings(text), STARTS)
+    return next((read for at in starts if (read := grammar.read(text[at:])) is not None), None)
+
+
+def _read_part(grammar: LogGrammar, text: str) -> Read | None:
+    """Return the message of which the text is a part."""
+    return grammar.part(text) or grammar.part(f"- {text}")
+
+
+def _without_context(line: str, reader: Reader) -> list[RecognisedLine]:
+    """Return the readings of a line by all engines with another reader, those whose signs it has first."""
+    clean, logged = plain(line)[:LONGEST], message(line)
+    found = []
+    for name, grammar in grammars().items():
+        read = next((read for text in dict.fromkeys((logged.text[:LONGEST], clean))
+                     if (read := reader(grammar, text)) is not None), None)  # fmt: skip
+        if read is not None and not read.line.needs:
+            read = read._replace(slot=logged.slot if read.slot is None else read.slot,
+                                 task=logged.task if read.task is None else read.task)  # fmt: skip
+            found.append(RecognisedLine(name, read, grammar.meanings[read.line.ev], logged.text))
+    return found
 
 
 def explain_beginning(text: str) -> dict[str, Any] | None:
     """Return the explanation of the kind of line that begins with this text, like ``explain_line`` but without numbers;
-    None if it begins no kind of line, or several of an engine."""
+    None if it begins no kind of line, or several."""
     found = []
     logged = message(text)
     for name, grammar in grammars().items():
-        line = grammar.beginning(logged.text)
-        if line is not None:
+        for line in grammar.begun(logged.text) or grammar.begun(f"- {logged.text}"):
             read = Read(line, logged.slot, logged.task, {})
             found.append(RecognisedLine(name, read, grammar.meanings[line.ev], line.template))
-    if not found:
+    if len({reading.read.line.ev for reading in found}) > 1:
         return None
-    return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]}
+    return _of_readings(list({reading.engine: reading for reading in reversed(found)}.values())[::-1])
 
 
 def explain_ordinary(line: str) -> dict[str, Any] | None:

@@ -107,7 +107,7 @@ CHECK = "slot   operator(): id  2 | task 7 | checking checkpoint with [{}, {}] a
 @pytest.mark.parametrize(("what", "kind"), [
     ("forcing full prompt re-processing", "full_reprocess"), ("erased invalidated", "ckpt_invalidate"),
     ("I slot update_slots: id  0 | task 5 | checking checkpoint with [46260, 462", "ckpt_check"),
-    ("srv        update:  - cache state: 3 prompts, 12", "pc_state"), ("looking for better prompt", ""),
+    ("srv        update:  - cache state: 3 prompts, 12", "pc_state"), ("looking for better prompt", "pc_search"),
     ("selected", ""), ("xy", ""),
 ])  # fmt: skip
 def test_the_beginning_of_a_line_is_explained(capsys, what, kind):
@@ -115,6 +115,65 @@ def test_the_beginning_of_a_line_is_explained(capsys, what, kind):
     code, out, _ = explain(capsys, what, "--json")
     found = json.loads(out) if code == exits.HOLDS else {"found": ""}
     assert (found["line"]["kind"], found["line"]["numbers"]) == (kind, {}) if kind else found["found"] != "line"
+
+
+@pytest.mark.parametrize("what", [
+    "failed to load model", "failed to open the file", "failed to", "error: failed to load model 'x.gguf'",
+    "failed to initialise the context", "loading model", "decode: something else",
+])  # fmt: skip
+def test_words_that_only_begin_like_a_line_are_not_explained_as_that_line(capsys, what):
+    code, out, err = explain(capsys, what)
+    assert not out.startswith("log line")
+    assert code == exits.HOLDS or err.startswith("cachesim: no entry for ")
+
+
+def test_unknown_words_bring_the_nearest_terms(capsys):
+    code, _, err = explain(capsys, "failed to load model")
+    assert code == exits.BAD_INPUT and "(nearest terms: " in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("what", "engine", "kind", "numbers"), [
+    ("saving prompt with length 77712, total state size = 18821.469 MiB", "llama_cpp", "pc_save",
+     {"n_tokens": 77712, "mib": 18821.469}),
+    ("Prefix cache hit rate: 0.0%", "vllm", "status", {"hit_rate": 0.0}),
+    ("GPU KV cache usage: 12.5%, Prefix cache hit rate: 3.1%", "vllm", "status", {"usage": 12.5, "hit_rate": 3.1}),
+    ("Running: 3 reqs, Waiting: 1 reqs", "vllm", "status", {"running": 3, "waiting": 1}),
+    ("failed to decode mtmd", "llama_cpp", "media_failed", {}),
+    ("some proxy> selected slot by LRU, t_last = 7", "llama_cpp", "slot_by_lru", {"t_last": 7}),
+    ("ValueError: token_to_kv_pool_allocator memory leak detected! available_size=1", "sglang", "pool_leak", {}),
+    ("init: the tokens of sequence 0 in the input batch have inconsistent sequence positions:", "llama_cpp",
+     "positions_bad", {}),
+])  # fmt: skip
+def test_a_part_of_a_line_and_a_line_with_another_prefix_are_explained(capsys, what, engine, kind, numbers):
+    line = data(capsys, what)["line"]
+    assert (line["engine"], line["kind"], line["numbers"]) == (engine, kind, numbers)
+
+
+PREFIXES = [
+    "slot get_availabl: id  3 | task 9 | {}", "I slot get_availabl: id  3 | task 9 | {}", "id  3 | task 9 | {}",
+    "0.12.345.678 I slot get_availabl: id  3 | task 9 | {}", "2026-11-21T10:00:00.123Z {}", "[21041] {}",
+    "llama-1  | slot get_availabl: id  3 | task 9 | {}", "2026-11-21T10:00:00.1Z stdout F {}",
+    "Nov 21 10:00:00 box llama-server[99]: slot get_availabl: id  3 | task 9 | {}", "  {}", "> {}",
+    "[pod/llama-0/server] {}", "Nov 21 10:00:00 box docker[9]: {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_prefix_does_not_hide_a_line(capsys, prefix):
+    line = data(capsys, prefix.format("selected slot by LRU, t_last = 7"))["line"]
+    assert (line["kind"], line["numbers"]) == ("slot_by_lru", {"t_last": 7})
+    assert (line["slot"], line["task"]) == ((3, 9) if "id  3" in prefix else (None, None))
+
+
+@pytest.mark.parametrize("term", [
+    "inconsistent sequence positions", "draft model is not used", "num_cached_tokens", "cached_tokens",
+    "prefix cache hit rate", "radix tree", "RadixAttention", "bigram", "prompt_logprobs", "preemption", "retraction",
+    "block", "block hash", "null block", "page_size", "chunked prefill", "cache_salt", "mamba_cache_mode", "no_buffer",
+    "extra_buffer", "tombstone", "lock_ref", "KV cache group", "attention block size", "free list", "EAGLE",
+    "reset_prefix_cache", "flush_cache", "token_to_kv_pool_allocator memory leak detected!", "prefix caching",
+])  # fmt: skip
+def test_terms_of_reports_are_in_the_glossary(capsys, term):
+    assert data(capsys, term)["found"] == "term"
 
 
 def test_the_example_of_the_readme_is_a_line(capsys):
