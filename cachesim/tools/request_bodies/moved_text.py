@@ -7,11 +7,11 @@ moves them, so that two prompts differ from the earlier place on.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Callable, NamedTuple, Sequence, TypeVar
+from typing import Callable, Iterator, NamedTuple, Sequence, TypeVar
 
 Entry = TypeVar("Entry")
 LARGEST = 16                 # entries of a text that moves, at most
-PLACES = 16                  # later places of its first entry that are tried, at most
+PLACES, SIZES = 4, 2         # later places of its first entry, and sizes there, that are tried, at most
 LEAST = 8                    # characters of a text that moves, at least
 
 
@@ -37,13 +37,23 @@ def find_moved(old: Sequence[Entry], new: Sequence[Entry], at: int,
         return None
     later = islice((j for j in range(at + 1, len(new)) if new[j] == old[at]), PLACES)
     for place in later:
-        for size in range(1, min(LARGEST, len(old) - at, len(new) - place) + 1):
-            if old[at + size - 1] != new[place + size - 1]:
-                break
+        for size in islice(_sizes(old, new, at, place), SIZES):
             rest = old[at + size :]
-            if rest and begins(list(new[at:place]) + list(new[place + size :]), rest):
+            moved = place - at
+            same = list(rest[:moved]) == list(new[at:place]) if len(rest) > moved else begins(new[at:place], rest)
+            if same and (len(rest) <= moved or begins(new[place + size :], rest[moved:])):
                 return MovedText(size, len(rest), len(new) - place - size)
     return None
+
+
+def _sizes(old: Sequence[Entry], new: Sequence[Entry], at: int, place: int) -> Iterator[int]:
+    """Yield the numbers of entries of ``old`` from ``at`` on that follow at ``place`` in ``new``, and after which
+    ``old`` may go on as ``new`` does at ``at``."""
+    for size in range(1, min(LARGEST, len(old) - at - 1, len(new) - place) + 1):
+        if old[at + size - 1] != new[place + size - 1]:
+            return
+        if at + size == len(old) - 1 or old[at + size] == new[at]:
+            yield size
 
 
 def list_begins(longer: Sequence[Entry], shorter: Sequence[Entry]) -> bool:
