@@ -67,7 +67,7 @@ def message_bytes(message: BodyMessage) -> int:
     """Return the memory of a message without its parts: with the texts by which its conversation is found."""
     texts = getsizeof(core_text(message)) * (2 if message.system else 1) + getsizeof(spoken_text(message))
     own = getsizeof(message) + getsizeof(message.parts) + getsizeof(message.role) + getsizeof(message.path)
-    return own + texts + MESSAGE
+    return own + texts + getsizeof(message.fields) + MESSAGE
 
 
 def tool_bytes(path: str, tool: Any) -> int:

@@ -222,3 +222,12 @@ def test_a_message_that_follows_without_an_answer_extends():
     bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
     added(bodies, chat(messages))
     assert added(bodies, chat([*messages, {"role": "user", "content": "And another one."}]))["cause"] == "extends"
+
+
+def test_the_fields_of_a_message_count_as_memory():
+    def size(note):
+        bodies = RecentBodies(held=HeldBytes())
+        bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "hello", "note": note}]))
+        return bodies._parts.size
+
+    assert size("n" * 60) - size("n" * 10) >= 50
