@@ -67,6 +67,22 @@ def signals_raised() -> Iterator[None]:
 
 
 @contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold these signals until the end, where one that arrived is handled: an exception while a process starts would
+    leave it running, unknown to its parent. A started process must call ``release_signals``."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def release_signals() -> None:
+    """Receive the signals that ``signals_held`` holds in the parent of this process."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+@contextmanager
 def other_commit(root: Path, commit: str) -> Iterator[tuple[Path, Path]]:
     """Yield the tree of a commit and the Python of its environment. Raise Unusable if it does not install."""
     folder = Path(mkdtemp(prefix="cachesim-bench-"))
@@ -105,10 +121,7 @@ def _stop(number: int, frame: object) -> None:
 
 def _remove(root: Path, folder: Path) -> None:
     """Remove the worktree and the folder, while signals wait."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
+    with signals_held():
         output(["git", "worktree", "remove", "--force", "--force", folder / "tree"], root)
         shutil.rmtree(folder, ignore_errors=True)
         output(["git", "worktree", "prune"], root)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import IO, Mapping, NamedTuple
 
+from tests.bench.checkout import release_signals, signals_held
 from tests.bench.rows import MEMORY, Row
 from tests.bench.spellings import NoCounterpart, find_modules, spell
 
@@ -74,20 +75,26 @@ def run(words: list[str], side: Side, codes: tuple[int, ...], limit: int) -> Mea
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         on_one_core()
+        release_signals()
 
+    process: subprocess.Popen[bytes] | None = None
+    timer: Timer | None = None
     with TemporaryFile() as errors:
-        process = subprocess.Popen(words, cwd=side.root, env=environment(side), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=limits,
-                                   start_new_session=True)  # fmt: skip
-        timer = Timer(WALL * limit, _kill, (process.pid,))
-        timer.start()
         try:
+            with signals_held():
+                process = subprocess.Popen(words, cwd=side.root, env=environment(side), stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=limits,
+                                           start_new_session=True)  # fmt: skip
+            timer = Timer(WALL * limit, _kill, (process.pid,))
+            timer.start()
             _, status, used = os.wait4(process.pid, 0)
             code = process.returncode = os.waitstatus_to_exitcode(status)
         finally:
-            timer.cancel()
-            _kill(process.pid)
-            process.wait()                 # after an interrupt: its folder is removed next
+            if timer is not None:
+                timer.cancel()
+            if process is not None:
+                _kill(process.pid)
+                process.wait()                 # after an interrupt: its folder is removed next
         seconds = used.ru_utime + used.ru_stime
         return Measured(seconds, used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
                         _end(code, codes, seconds, limit, errors))  # fmt: skip

@@ -141,7 +141,8 @@ def test_an_interrupted_measurement_leaves_no_folder(repository, tmp_path):
                                stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)})  # fmt: skip
     assert "start-up" in process.stderr.readline() and [*folder.iterdir()] != []
     process.send_signal(signal.SIGTERM)
-    assert process.wait() == 128 + signal.SIGTERM and [*folder.iterdir()] == []
+    said = process.stderr.read()
+    assert process.wait() == 128 + signal.SIGTERM and [*folder.iterdir()] == [], said
     process.stderr.close()
 
 

@@ -152,6 +152,7 @@ from cachesim.tools.watch.recent_bodies import RecentBodies
 command.GRACE = 0
 def add(self, url, raw):
     relay = os.getppid()
+    open("BEGUN", "w").close()               # waits for its reader
     while os.getppid() == relay and not command.seen.is_over():
         pass
     raise command.BadInput("the deadline is over")
@@ -167,9 +168,12 @@ sys.exit(main())
 
 def test_after_an_interrupt_no_further_request_is_compared(tmp_path):
     """The first comparison lasts until the deadline."""
-    with planted(tmp_path, SLOW, "-q") as (process, client):
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    with planted(tmp_path, SLOW.replace("BEGUN", str(begun)), "-q") as (process, client):
         for number in range(3):
             ask(client, f"Question {number}, please?")
+        begun.read_text()
         rows, [totals] = said(process)
     assert len(rows) == 3 and totals["left_out"] == [
         {"why": "the relay was ending", "requests": 2}, {"why": "the body cannot be read", "requests": 1}]  # fmt: skip
