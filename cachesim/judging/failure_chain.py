@@ -91,7 +91,8 @@ def _begins(run: Run, i: int) -> str:
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
     under = f" under {one.answer.under}" if one.answer.under else ""
-    how = reason(one, engine_named(run.scenario.engine).manual.pool)
+    slots, alone = engine_named(run.scenario.engine).manual.slots, len(group_of(run.scenario.steps, i)) == 1
+    how = reason(one, slots, alone)
     return f"{counted(len(one.request.prompt), 'token')}{under}, {how or 'nothing reused'}"
 
 

@@ -41,3 +41,4 @@ class Judgement:
     n_ctx: int = 0                               # context of a slot [tokens] after a start of the server, else 0
     stored_bytes: int = 0                        # bytes of checkpoints and stored conversations afterwards
     uncounted: int = 0                           # of them, bytes kept alive beyond the objects' own size
+    slot_tokens: int | None = None               # tokens in its slot afterwards, None = without a slot

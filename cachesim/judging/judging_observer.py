@@ -17,6 +17,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
+from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
 from cachesim.judging.cold_repetition import error_verdict
@@ -146,8 +147,10 @@ class JudgingObserver(AnswerObserver):
     ) -> None:
         super().__init__(scenario, profile, table, judge)
         self.with_ledger = with_ledger
+        self.has_slots = engine_of(profile).manual.slots
         self.found: dict[int, Judgement] = {}              # by step
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
+        self.found_in_slot: dict[int, Tokens] = {}         # the tokens in these slots, of unanswered requests
         self.launches: list[LaunchPlace] = []
         self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
@@ -186,7 +189,9 @@ class JudgingObserver(AnswerObserver):
             self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
             prompt = self.scenario.steps[answer.request].request.prompt
             common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
-            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common))
+            if not self.server.is_further(slot) and answer.request not in self.slots:
+                self.slots[answer.request] = SlotAtLaunch(len(held), common)
+                self.found_in_slot[answer.request] = held
 
     def _record_cut(self, slot: int, n_tokens: int) -> None:
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
@@ -209,8 +214,14 @@ class JudgingObserver(AnswerObserver):
         """Judge an answered request and settle its ledger."""
         judged = self.judged(number, request, answer)
         asked, said = with_identities(request, answer)
+        prompt = prompt_of(asked, said)
+        held = self.found_in_slot.pop(number, ())
+        if answer.prompt is not None and number in self.slots:       # the slot was compared with the shortened prompt
+            self.slots[number] = SlotAtLaunch(len(held), common_prefix(held, prompt))
+        if answer.cancelled:                               # what was not evaluated any more is not re-evaluated
+            prompt = prompt[: answer.cache_n + answer.prompt_n + 1]
         ledger = self.ledger.settle(
-            number, answer.id_slot, prompt_of(asked, said), answer.cache_n, wrong=judged.equal_cold is False
+            number, answer.id_slot, prompt, answer.cache_n, wrong=judged.equal_cold is False
         )
         if answer.status != 200 or answer.died:
             ledger = ledger._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
@@ -249,4 +260,5 @@ class JudgingObserver(AnswerObserver):
             self.server.stored_sizes() if self.with_ledger else (),
             self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
             sum(self.server.stored_bytes()), self.server.uncounted_bytes(),
+            len(self.server.tokens_of(answer.id_slot)) if has and self.has_slots and not answer.died else None,
         )  # fmt: skip

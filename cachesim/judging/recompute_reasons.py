@@ -52,7 +52,10 @@ class Reason(NamedTuple):
 def reasons(judgement: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = CHECKPOINT) -> list[Reason]:
     """Return the ranges of evaluated tokens of a request in order, each with its reason. ``others``: (profile, cache_n)
     of the same request under other rule sets; ``kept``: the engine's noun for a restore point of a running request."""
-    ledger, n_tokens = judgement.ledger, len(prompt_of(judgement.request, judgement.answer))
+    ledger, answer = judgement.ledger, judgement.answer
+    n_tokens = len(prompt_of(judgement.request, answer))
+    if answer.cancelled or answer.status != 200:           # perhaps not all of it was evaluated
+        n_tokens = min(n_tokens, answer.cache_n + answer.prompt_n)
     out, start = [], ledger.n_past
     for charge in reversed(ledger.charges):        # from the beginning of the prompt
         stop = start + charge.tokens
@@ -87,28 +90,31 @@ def reused(answer: Answer) -> Reused:
     return Reused(kept, restored, answer.cache_n - kept - restored)
 
 
-def reason(judgement: Judgement, pool: bool = False) -> str:
-    """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``pool``: all
-    requests share one cache."""
+def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
+    """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``slots``: the
+    engine has slots, which keep the tokens of an earlier request; ``alone``: no request was sent together with it."""
     answer = judgement.answer
     if answer.died:
         return "server died"
     if answer.status != 200:
         return f"{'REFUSED' if judgement.judged.refused else 'ERROR'} ({answer.status})"
-    words = _nothing(judgement, pool) if not answer.cache_n else _hit(judgement)
+    words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 
 
-def _nothing(judgement: Judgement, pool: bool) -> str:
-    """Return the reason why nothing was reused."""
+def _nothing(judgement: Judgement, slots: bool, alone: bool) -> str:
+    """Return the reason why nothing was reused, "nothing reused" if only this is known. A server without slots has no
+    prefix of a prompt of which nothing was ever evaluated. Requests sent together may have evaluated some, and the
+    ledger does not count the last token, which is all of a prompt of one token."""
     if role_of(judgement.answer.deciding) is Role.RESET:
         return "forced full re-processing"
     if not judgement.request.cache_prompt:
         return "cache_prompt is false"
     if judgement.slot is None:
         return ""
-    if pool:
-        return "no cached prefix"
+    if not slots:
+        is_new = alone and not judgement.ledger.best and len(judgement.request.prompt) > 1
+        return "no cached prefix" if is_new else "nothing reused"
     if not judgement.slot.held:
         return "empty slot"
     if not judgement.slot.lcp:
@@ -128,9 +134,11 @@ def _hit(judgement: Judgement) -> str:
         places = " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
         return f"loaded {loaded} from {places}"
     if n == len(prompt_of(judgement.request, judgement.answer)) - 1 and lcp > n:
-        return "same prompt, all but 1"
+        return "whole prompt held, all but 1"
     if judgement.slot is not None and n == judgement.slot.held:
         return "extends the slot"
+    if n > lcp and judgement.answer.prompt is not None:
+        return f"LCP {lcp}, {n} kept after a context shift"
     if n > lcp:
         return f"LCP {lcp}, {n - lcp} moved"
     return f"LCP {lcp}" if n == lcp else f"LCP {lcp}, kept {kept}"

@@ -20,6 +20,7 @@ from cachesim.judging.memory_data import memory_data
 from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
+from cachesim.judging.request_events import group_of
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
@@ -33,7 +34,8 @@ def run_data(run: Run) -> dict[str, Any]:
     ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
     charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
     ``titles``: of words; ``not_run``: requests at the end that were not run because of the ``limit``. ``lcp``: common
-    prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot. ``flags``: the server's."""
+    prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot; ``slot_tokens``: tokens in the
+    slot afterwards. ``flags``: the server's."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -71,7 +73,7 @@ def _is_proposal(run: Run) -> bool:
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     """Return the data of a request of a run."""
     answer, step, came = judgement.answer, run.scenario.steps[i], reused(judgement.answer)
-    pool = engine_named(run.scenario.engine).manual.pool
+    slots, alone = engine_named(run.scenario.engine).manual.slots, len(group_of(run.scenario.steps, i)) == 1
     data = {
         "i": i,
         "text": step.prompt,
@@ -85,6 +87,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
         "tokens_cached": answer.tokens_cached,
+        "slot_tokens": judgement.slot_tokens,
         "id_slot": answer.id_slot,
         "status": answer.status,
         **{name: getattr(answer, name) for name in ("error", "died", "cancelled", "under")},
@@ -92,7 +95,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "draft_n": answer.draft_n,
         "draft_n_accepted": answer.draft_n_accepted,
         "rule": answer.deciding,
-        "reason": reason(judgement, pool) if step.action is None else step.action.do,
+        "reason": reason(judgement, slots, alone) if step.action is None else step.action.do,
         "lcp": judgement.slot.lcp if judgement.slot else None,
         "slot_held": judgement.slot.held if judgement.slot else None,
         **_stored(run, i, judgement),

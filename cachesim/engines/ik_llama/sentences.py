@@ -46,12 +46,12 @@ def _load(value: int | None, because: Because) -> str:
 def _save(value: bool, because: Because) -> str:
     held = counted(because["held"], "token")
     if value:
-        return f"slot of {held} saved to prompt cache: f_keep {because['f_keep']:.3f} < {because['least_keep']:.3f}"
+        return f"slot of {held} offered to prompt cache: f_keep {because['f_keep']:.3f} < {because['least_keep']:.3f}"
     if not because["held"]:
-        return "slot not saved to prompt cache: it is empty"
+        return "slot not offered to prompt cache: it is empty"
     if because["held"] < because["n_min"]:
-        return f"slot of {held} not saved to prompt cache: fewer than {because['n_min']} tokens"
-    return f"slot of {held} not saved to prompt cache: f_keep {because['f_keep']:.3f} >= {because['least_keep']:.3f}"
+        return f"slot of {held} not offered to prompt cache: fewer than {because['n_min']} tokens"
+    return f"slot of {held} not offered to prompt cache: f_keep {because['f_keep']:.3f} >= {because['least_keep']:.3f}"
 
 
 def _alloc(plan: Any, because: Because) -> str:

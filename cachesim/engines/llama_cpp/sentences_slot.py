@@ -20,7 +20,7 @@ def _slot(choice: Any, because: Because) -> str:
         "lru": "by LRU", "lcp": f"by LCP similarity: {share}",
         "id": f"by id_slot: {'the slot is empty' if isnan(choice.f_keep) else share}",
     }.get(choice.by, "by id_slot")
-    search = "searches the prompt cache" if choice.update else "no prompt cache search"
+    search = "asks for a prompt cache search" if choice.update else "no prompt cache search"
     return f"selected slot {choice.slot} {how}; {search}"
 
 
@@ -79,10 +79,12 @@ def _update(plan: Any, because: Because) -> str:
 
 def _idle(plan: Any, because: Because) -> str:
     held = counted(because["held"], "token")
+    if not because["held"]:
+        return NoEffect("idle slot is empty")
     if not plan.save:
-        return NoEffect(f"idle slot of {held} not saved to the prompt cache")
+        return NoEffect(f"idle slot of {held} not offered to the prompt cache")
     clear = ", then cleared (unified KV cache)" if plan.clear else ""
-    return f"idle slot of {held} saved to the prompt cache{clear}"
+    return f"idle slot of {held} offered to the prompt cache{clear}"
 
 
 def _slot_id(value: int | None, because: Because) -> str:

@@ -91,7 +91,7 @@ def _drafting(value: int, because: Because) -> str:
 
 FAMILIES: dict[str, Say] = {
     "ML-KEY": _key,
-    "ML-KEY-ALONE": lambda v, b: f"stored under {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
+    "ML-KEY-ALONE": lambda v, b: f"prompt cache key: {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
     "ML-KEY-STOPPED": lambda v, b: f"client disconnected: the key has {v} of {b['held']} tokens",
     "ML-BATCHABLE": _alone,
     "ML-BATCHABLE-LAYERS": _layers,

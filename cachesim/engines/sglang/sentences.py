@@ -36,7 +36,7 @@ SENTENCES = Sentences({
     "S-TOMB": _inside,
     "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
               else NoEffect(f"the state after {b['end']} tokens stays"),
-    "S-HI-WRITE": lambda v, b: f"copies the {b['end']} tokens up to node {b['node']} to host memory" if v
+    "S-HI-WRITE": lambda v, b: f"the {b['end']} tokens up to node {b['node']} are due for a copy in host memory" if v
                   else NoEffect(f"node {b['node']} is not copied yet"),
     "S-HI-EVICT": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {LEAVES[v]}",
     "S-HI-ROOM": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",

@@ -51,11 +51,14 @@ def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:
 def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
     if request["died"]:
         return
-    if request["slot_held"] is not None:
-        yield f"slot {request['id_slot']} holds {counted(request['tokens_cached'], 'token')}"
+    has_slot = request["slot_tokens"] is not None
+    if has_slot:
+        yield f"slot {request['id_slot']} holds {counted(request['slot_tokens'], 'token')}"
     if request["checkpoints"]:
         shown = ", ".join(map(str, request["checkpoints"][:MOST])) + ", .." * (len(request["checkpoints"]) > MOST)
-        yield f"{counted(len(request['checkpoints']), 'checkpoint')} at {shown}"
+        number = len(request["checkpoints"])
+        yield f"{counted(number, 'checkpoint')} at {shown}" if has_slot else (
+            f"{counted(number, 'stored prefix', 'stored prefixes')} of {shown} tokens")
     if request["entries"]:
         size = "" if request["stored_mib"] is None else f" of {request['stored_mib']} MiB"
         yield f"prompt cache: {counted(request['entries'], 'entry', 'entries')}{size}"

@@ -82,11 +82,14 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _tokens(data: Mapping[str, Any]) -> RenderableType:
-    """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens."""
+    """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens; of a request that ended early
+    the part that was reused or evaluated."""
     parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
     whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
     reason = f" ({data['reason']})" if data["reason"] else ""
-    line = Text(f"{counted(data['prompt'], 'token')} = {whole}{reason}")
+    done = data["cache_n"] + data["prompt_n"]
+    part = f"{done} of " if done < data["prompt"] else ""
+    line = Text(f"{part}{counted(data['prompt'], 'token')} = {whole}{reason}")
     if not data["best"]:
         return line
     right = " with a correct answer" if data["cache_n"] > data["held"] else ""

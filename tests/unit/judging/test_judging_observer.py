@@ -12,6 +12,7 @@ from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
 from cachesim.judging.compare_answer import ColdRunCache
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import HOLDS, Verdict
@@ -106,7 +107,8 @@ def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recor
 def test_the_first_launch_and_the_last_cut_of_a_request_count():
     """A request may be put back, and launched again when its slot holds something else."""
     watch, tokens = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), [(1, 2, 3), (), (4,)]
-    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0], log=Log())
+    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0], log=Log(),
+                           is_further=lambda slot: False)  # fmt: skip
     watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
     for _ in range(2):
         watch.on_event(Launch(0, 0, 0))
@@ -116,6 +118,36 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
     assert (watch.slots, watch.began) == ({0: SlotAtLaunch(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
     watch.on_event(Settled(0, 1))
     assert watch.began == {0: (4,)}
+
+
+def test_the_slot_of_a_request_is_not_that_of_its_second_completion():
+    """The second completion is launched first, in a slot with other contents."""
+    watch = watched("A20>1@0/B30>2@1/A.C5>d2@0{n_cmpl=2}", parallel=2)
+    assert watch.found[2].slot == SlotAtLaunch(20, 20)
+
+
+def judged(line, profile, model="A", **server):
+    """Return the judgements of a line under a profile."""
+    scenario = from_line(line, model=model, profiles=(profile,), server=server)
+    return run_judged(scenario, profile, "provenance").requests
+
+
+def test_a_shortened_prompt_is_compared_with_its_slot():
+    found = judged("A80>2/A.B5>2", "llama_cpp@b6685", ctx_size=64, context_shift=True, parallel=1)
+    assert found[1].answer.prompt is not None and found[1].slot.lcp == found[1].answer.cache_n > 0
+
+
+def test_the_slot_afterwards_is_what_the_server_lists_and_not_what_the_answer_says():
+    (one,) = judged("A10>b2!", "llama_cpp@b4579", "S", parallel=1)
+    assert (one.answer.tokens_cached, one.slot_tokens) == (11, 0)
+    assert judged("A10>b2", "vllm@0.33.0")[0].slot_tokens is None
+
+
+def test_tokens_that_a_cancelled_request_did_not_reach_are_not_re_evaluated():
+    found = watched("A200>1/B9>1/A>c5{cancel_after=0}", "GGGA", cache_ram=0, parallel=1, batch_size=64).found
+    one = found[2]
+    assert one.answer.cancelled and one.ledger.balanced
+    assert sum(charge.tokens for charge in one.ledger.charges) <= one.answer.prompt_n
 
 
 def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():

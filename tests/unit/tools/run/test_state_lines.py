@@ -8,7 +8,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.run_table import MOST, run_report, state_lines
 
-NOTHING = {"i": 0, "died": False, "slot_held": None, "checkpoints": [], "entries": 0, "stored_mib": None, "sizes": [],
+NOTHING = {"i": 0, "died": False, "slot_tokens": None, "checkpoints": [], "entries": 0, "stored_mib": None, "sizes": [],
            "draft_memory": None, "uncounted": 0, "micro_batches": [], "shifts": [],
            "draft_n": 0, "draft_n_accepted": 0, "completions": 1, "id_slot": 0, "tokens_cached": 0}  # fmt: skip
 
@@ -24,19 +24,21 @@ def played(line, model="GGGA", **server):
 
 def test_every_part_is_there_if_there_is_something():
     assert said() == []
-    assert said(slot_held=0, tokens_cached=1) == ["after request 0: slot 0 holds 1 token"]
-    assert said(checkpoints=[8, 13]) == ["after request 0: 2 checkpoints at 8, 13"]
+    assert said(slot_tokens=1) == ["after request 0: slot 0 holds 1 token"]
+    assert said(slot_tokens=1, checkpoints=[8, 13]) == ["after request 0: slot 0 holds 1 token; 2 checkpoints at 8, 13"]
+    assert said(checkpoints=[8, 13]) == ["after request 0: 2 stored prefixes of 8, 13 tokens"]
     assert said(entries=1) == ["after request 0: prompt cache: 1 entry"]
     assert said(entries=2, stored_mib=0.5) == ["after request 0: prompt cache: 2 entries of 0.5 MiB"]
     assert said(shifts=[[255, 1, 127]]) == ["after request 0: context shift at 255: kept 1, dropped 127"]
     assert said(draft_n=5, draft_n_accepted=3) == ["after request 0: drafts: 3 of 5 tokens accepted"]
     assert said(completions=3) == ["after request 0: 3 completions"]
-    assert said(slot_held=0, died=True) == []
+    assert said(slot_tokens=0, died=True) == []
 
 
 def test_many_checkpoints_are_counted():
-    (line,) = said(checkpoints=[*range(1, MOST + 2)])
-    assert line.startswith(f"after request 0: {MOST + 1} checkpoints at 1, 2,") and line.endswith(f" {MOST}, ..")
+    line = " ".join(said(checkpoints=[*range(1, MOST + 2)], slot_tokens=20))
+    assert line.startswith(f"after request 0: slot 0 holds 20 tokens; {MOST + 1} checkpoints at 1, 2,")
+    assert line.endswith(f" {MOST}, ..")
 
 
 def test_what_a_run_left_behind():

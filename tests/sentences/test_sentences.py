@@ -1,0 +1,72 @@
+"""Every sentence about the past that ``run`` and ``why`` print names an event of its run."""
+
+from __future__ import annotations
+
+from itertools import count, islice
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from tests.sentences.drawn import ORDER, draw_run
+from tests.sentences.printed import Found, compare_sentences
+
+SAMPLE, ALL = 4, 400     # drawn runs of each engine
+
+
+def compared(engine: str, number: int) -> list[tuple[str, Found]]:
+    """Return so many drawn runs of an engine, by name, with their sentences."""
+    def each():
+        for seed in count():
+            if (run := draw_run(seed, engine)) is None:
+                continue
+            try:
+                yield f"{engine} {seed} {run.profile}", compare_sentences(run.scenario, run.profile)
+            except BadInput:
+                continue
+
+    return list(islice(each(), number))
+
+
+@pytest.mark.parametrize("engine", ORDER)
+@pytest.mark.parametrize("runs", [SAMPLE, pytest.param(ALL, marks=pytest.mark.long)])
+def test_every_sentence_names_an_event_of_its_run(engine, runs):
+    found = compared(engine, runs)
+    assert [(name, one.false) for name, one in found if one.false] == []
+    assert sum(one.compared for _, one in found) > 8 * runs
+
+
+CASES = {
+    "S40.A20>2/B30>2/S.A.C9": ({"parallel": 1, "ctx_size": 256, "batch_size": 64}, "GGGA", "llama_cpp@b11549"),
+    "S20.A10>a5/S.A": ({"parallel": 1, "ctx_size": 256, "batch_size": 64}, "GGGA", "llama_cpp@b11549"),
+    "A250>20/A": ({"parallel": 1, "ctx_size": 256, "context_shift": True}, "A", "llama_cpp@b11549"),
+    "A20>2/B30>2/A.C9": ({"prompt_cache_size": 1}, "A", "mlx_lm@0.31.3"),
+    "A40>2/A.B9": ({"block_size": 8}, "A", "vllm@0.33.0"),
+}  # fmt: skip
+PLANTED = [
+    ("S20.A10>a5/S.A", "restored 26", "restored 20"),
+    ("S20.A10>a5/S.A", "restores checkpoint n_tokens = 26", "restores checkpoint n_tokens = 25"),
+    ("S20.A10>a5/S.A", "= 0 kept + 26 restored", "= 1 kept + 26 restored"),
+    ("S40.A20>2/B30>2/S.A.C9", "saved to prompt cache: 61 tokens", "saved to prompt cache: 60 tokens"),
+    ("S40.A20>2/B30>2/S.A.C9", "slot 0 holds 31 tokens", "slot 0 holds 32 tokens"),
+    ("S40.A20>2/B30>2/S.A.C9", "empty slot", "extends the slot"),
+    ("A250>20/A", "n_discard = 127", "n_discard = 126"),
+    ("A20>2/B30>2/A.C9", "entry evicted at request 1", "entry evicted at request 0"),
+    ("A40>2/A.B9", "loaded 40 from blocks", "loaded 48 from blocks"),
+    ("A40>2/A.B9", "(loaded 40 from blocks)", "(no cached prefix)"),
+]
+
+
+@pytest.mark.parametrize(("line", "true", "false"), PLANTED)
+def test_a_planted_false_sentence_is_found(line, true, false):
+    server, model, profile = CASES[line]
+    scenario = from_line(line, model=model, profiles=(profile,), server=server)
+    planted = 0
+
+    def change(report: str) -> str:
+        nonlocal planted
+        planted += report.count(true)
+        return report.replace(true, false)
+
+    assert compare_sentences(scenario, profile).false == []
+    assert compare_sentences(scenario, profile, change).false != [] and planted
