@@ -87,6 +87,11 @@ def _point(engine: Engine, name: str) -> Landed | None:
     return engine.when.landed.get(f"#{name}") if _PULL.fullmatch(name) else None
 
 
+def point_of(engine: Engine, profile: str) -> Landed | None:
+    """Return the point in the engine's history of a rule set, None if unknown."""
+    return engine.when.own.get(profile) or _point(engine, profile.partition("@")[2])
+
+
 def main_branch(engine: Engine) -> MainBranch:
     """Return the main branch of an engine, which composes the rules at any of its points."""
     known = _branches.get(engine.name)
@@ -175,22 +180,20 @@ def _label(engine: Engine, point: Landed) -> str:
 
 def build_of(profile: str) -> str:
     """Return the build (or the date) of a main-branch rule set, recorded or composed; "" for any other rule set."""
-    prefix, _, name = profile.partition("@")
-    engine = registry.ENGINES.get(prefix)
+    engine = registry.ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles or profile in engine.beside:
         return ""
-    point = engine.when.own.get(profile) or _point(engine, name)
+    point = point_of(engine, profile)
     return "" if point is None else _label(engine, engine.when.dated(point))
 
 
 def life_in(profile: str, value: object) -> Mapping[str, str]:
     """Return the fields of a main-branch rule set that have this value, and since and until when they have it; {} for
     any other rule set."""
-    prefix, _, name = profile.partition("@")
-    engine = registry.ENGINES.get(prefix)
+    engine = registry.ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles or profile in engine.beside:
         return {}
-    point = engine.when.own.get(profile) or _point(engine, name)
+    point = point_of(engine, profile)
     found = {} if point is None else main_branch(engine).life_of(value, point)
     return {path: periods[0] for path, periods in found.items()}
 

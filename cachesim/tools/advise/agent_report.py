@@ -9,8 +9,8 @@ from rich.text import Text
 
 from cachesim.base.escaping import shell_command
 from cachesim.base.layout import indented
-from cachesim.engines.capabilities import Flag, Option
 from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.advise.agent_reasons import reasons_data
 from cachesim.tools.advise.agent_search import WORTH, AgentAdvice, AgentCost, AgentSearch, CostlySetting, Setting
 from cachesim.tools.run.run_table import as_typed
 
@@ -30,7 +30,7 @@ def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int
         "smallest_excluded": min((one.total for one in advice.excluded), default=None),
         "best": shown[0] if shown else None, "next": shown[1:],
         "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
-        "reasons": list(_reasons(search, advice)) if shown else [],
+        "reasons": list(reasons_data(search, advice)) if shown else [],
     }  # fmt: skip
 
 
@@ -59,66 +59,9 @@ def _share(cost: AgentCost) -> float:
 def flags_of(options: Setting, search: AgentSearch) -> Iterator[str]:
     """Yield the flags that set these options. A flag without value that is off is not written."""
     for name, value in options.items():
-        flag = flag_named(name, search)
+        flag = search.flag_named(name)
         if value is not False or flag.off:
             yield flag_text(flag, value, search.engine.manual.open_words)
-
-
-def flag_named(name: str, search: AgentSearch) -> Flag:
-    """Return an option of the server, or an option that changes only sizes."""
-    return search.engine.manual.flag(name) or next(flag for flag in search.forms.flags if flag.name == name)
-
-
-def _reasons(search: AgentSearch, advice: AgentAdvice) -> Iterator[Data]:
-    """Yield the reason of each option of the best setting: the cost of the best setting with another value, on the
-    servers of the first comparison."""
-    best = advice.best[0].setting.options
-    mine = next(one for one in advice.first if one.setting.options == best)
-    seen = set[str]()
-    for name, value in best.items():
-        others = [one for one in advice.first if one.setting.options.get(name, _default(name, search)) != value]
-        rival = min(others, key=lambda one: one.rank, default=None)
-        flag = flag_text(flag_named(name, search), value, search.engine.manual.open_words)
-        if flag not in seen:
-            seen.add(flag)
-            yield {"name": name, "flag": flag, "text": _reason(name, mine, rival, search)}
-
-
-def _default(name: str, search: AgentSearch) -> Option:
-    return flag_named(name, search).default
-
-
-def _reason(name: str, mine: CostlySetting, rival: CostlySetting | None, search: AgentSearch) -> str:
-    context = search.engine.manual.context
-    if context and context.name == name:
-        each = int(mine.setting.options[name]) // context.parts(mine.setting.options)
-        longest = search.load.longest
-        if each < longest:
-            return f"the largest context that fits: {each:,} tokens for a slot; the longest request has {longest:,}"
-        return f"each slot holds the longest request ({longest:,} tokens)"
-    if name in search.agents.filled:
-        return "as many as fit into the memory"
-    if rival is None:
-        return "no other value was tried"
-    value = rival.setting.options.get(name, _default(name, search))
-    other = flag_text(flag_named(name, search), value, search.engine.manual.open_words)
-    here, there = mine.cost, rival.cost
-    if here.unanswered < there.unanswered:
-        return f"with {other}, {there.unanswered} of {there.requests} requests have no answer, at best"
-    if here.units == there.units:
-        return f"{other} evaluates as many tokens, {_than(mine, rival)}"
-    if here.units < there.units:
-        return f"{_percent(here)} of the prompt tokens are evaluated; with {other}, {_percent(there)} at best"
-    return f"{other} evaluates fewer tokens, but its answers are wrong or its rows less precise"
-
-
-def _than(mine: CostlySetting, rival: CostlySetting) -> str:
-    less, more = _gib(mine.setting.total), _gib(rival.setting.total)
-    return "in as much memory" if less == more else f"but takes more memory ({more} instead of {less})"
-
-
-def _percent(cost: AgentCost) -> str:
-    return f"{100 * cost.evaluated / cost.prompt:.2f} %" if cost.prompt else "0 %"
 
 
 def _gib(n: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import progress
 from cachesim.base.errors import BadInput
-from cachesim.engines.capabilities import Option
+from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryUse
@@ -74,12 +74,14 @@ class CostlySetting(NamedTuple):
 class AgentAdvice(NamedTuple):
     """Result of a search. ``best``: the best settings with correct answers, the first unscaled; ``wrong``: settings
     with wrong answers that were tried before the last of them, with the cost up to the first server that gives them;
-    ``first``: all settings on a part of the servers; ``excluded``: settings that do not fit."""
+    ``first``: all settings on a part of the servers; ``excluded``: settings that do not fit; ``ran``: all settings with
+    correct answers that ran on all servers."""
 
     best: Sequence[CostlySetting]
     wrong: Sequence[CostlySetting]
     first: Sequence[CostlySetting]
     excluded: Sequence[FittedSetting]
+    ran: Sequence[CostlySetting]
 
 
 class AgentSearch:
@@ -115,7 +117,12 @@ class AgentSearch:
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
-        return AgentAdvice(self._shown(self.confirmed(best)), wrong, self.first, self.excluded)
+        ran = self.confirmed(best)
+        return AgentAdvice(self._shown(ran), wrong, self.first, self.excluded, ran)
+
+    def flag_named(self, name: str) -> Flag:
+        """Return an option of the server, or an option that changes only sizes."""
+        return self.engine.manual.flag(name) or next(flag for flag in self.forms.flags if flag.name == name)
 
     def confirmed(self, best: Sequence[CostlySetting]) -> list[CostlySetting]:
         """Return the settings by rank after runs without scaling, so many that the first of them has such a cost."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.advise.memory_meter import Sizes
     from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.advise.setup_changes import CaseArguments
 
 SECONDS = 60           # default time limit of a search
 IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose tools need this one
@@ -61,6 +62,7 @@ def seconds(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from cachesim.tools.advise.report import advise_report, run_names, try_sentence
+    from cachesim.tools.advise.setup_changes import case_arguments
 
     if args.purpose:
         return agents_command.run(args)
@@ -70,16 +72,14 @@ def run(args: Namespace) -> int:
     (args.case,) = args.cases
     imported: RepairCase | None = args.imported(args)
     scenario, sizes = sized(args, imported)
-    other = args.model or args.sizes
-    asked = [] if imported else [args.case, *(["--model", scenario.model] if other else ()),
-                                 *(word for one in args.settings for word in ("--set", one))]  # fmt: skip
+    asked = _arguments(args, scenario, imported)
     found, ended = [], None
     drawn: list[tuple[Scenario, str]] = []
     own = chosen_profiles(scenario, args.profiles)
     for profile in own if args.profiles else newest_with_losses(scenario, own):
-        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn)
-        assumes = imported.assumes if imported else ""
-        found.append({**data, "rule_sets": 1 if args.profiles else len(own), "assumes": assumes})
+        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn, imported)
+        found.append({**data, "rule_sets": 1 if args.profiles else len(own),
+                      "assumes": imported.assumes if imported else ""})  # fmt: skip
         if data["stopped"]:
             why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
             complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
@@ -90,12 +90,25 @@ def run(args: Namespace) -> int:
     else:
         show(*map(advise_report, found))
     if found:
-        shown = Shown(f"cachesim advise {shell_command(asked or [args.case])}", try_sentence(found[0]),
+        shown = Shown(f"cachesim advise {shell_command(case_arguments(asked, args.case))}", try_sentence(found[0]),
                       names=run_names(found[0]), report=advise_report(found[0]))  # fmt: skip
         draw_cases(args, drawn[:2], shown)
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+
+
+def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None) -> CaseArguments:
+    """Return the arguments that name the case, its server and the limits on another command line. An imported
+    conversation is spelled as a line."""
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.tools.advise.setup_changes import CaseArguments
+
+    limits = tuple(dict(args.limits).items())
+    if imported is not None:
+        return CaseArguments(limits=limits)
+    model = scenario.model if args.model or args.sizes else ""
+    return CaseArguments(args.case, model, parse_settings(args.settings, scenario.engine), limits)
 
 
 def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario, Sizes]:
@@ -117,18 +130,22 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario
 
 
 def advice_for(
-    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: list[str] | None = None,
-    drawn: list[tuple[Scenario, str]] | None = None,
+    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: CaseArguments | None = None,
+    drawn: list[tuple[Scenario, str]] | None = None, imported: RepairCase | None = None,
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
     """Return the advice for a scenario under a rule set, and the interruption, if any. ``most``: time limit in seconds.
-    ``asked``: words that name the case, None = its line. ``drawn`` receives the unchanged case and the case with the
-    best advice, each with its profile. Raise BadInput if the case cannot run."""
+    ``asked``: arguments that name the case, None = its line or its file. ``drawn`` receives the unchanged case and the
+    case with the best advice, each with its profile. ``imported``: what is known about a case that was not written as a
+    scenario. Raise BadInput if the case cannot run."""
     from cachesim.tools.advise.ranking import choose
+    from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.advise.search import AdviceSearch, advice_data
-    from cachesim.tools.advise.setup_changes import Setup
+    from cachesim.tools.advise.setup_changes import Setup, arguments_of
 
+    about = imported or RepairCase(scenario)
+    named = asked or arguments_of(scenario)
     until, stopped, ended = time.monotonic() + most, None, None
-    search = AdviceSearch(Setup(scenario, profile))
+    search = AdviceSearch(Setup(scenario, profile), about.excluded)
     try:
         for _ in progress(search, len(search), "trying changes"):
             if time.monotonic() > until:
@@ -136,10 +153,10 @@ def advice_for(
                 break
     except KeyboardInterrupt as error:
         stopped, ended = "interrupted", error
-    advice = choose(search.base, search.found, sizes)
+    advice = choose(search.base, search.found, sizes, named, bool(about.assumes))
     if drawn is not None:
         drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.good[:1])]
-    data = advice_data(search, advice, sizes, asked or ())
+    data = advice_data(search, advice, sizes, named, about.has_texts)
     return {**data, "stopped": stopped}, ended
 
 

@@ -1,4 +1,5 @@
-"""Selection of advice among the trials, by correct answers, then tokens, memory, and the cost of the change."""
+"""Selection of advice among the trials, by correct answers, then certainty, tokens, memory, and the cost of the change.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
+from cachesim.judging.evidence import Dependence, predicted
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
 from cachesim.tools.advise.setup_changes import (
     MODE,
+    CaseArguments,
     ChangeKind,
     Setup,
     Trial,
@@ -78,13 +81,17 @@ WORTH = 100            # 1/WORTH of the tokens is a worthwhile saving; a pair mu
 
 class RankedAdvice(NamedTuple):
     """A suggestion. ``bytes``: peak memory of slots, checkpoints and prompt cache. ``later``: no later build is worse.
-    ``since``: the rule changes that cause it. ``alike``: equivalent rule sets or values."""
+    ``since``: the rule changes that cause it. ``alike``: equivalent rule sets or values. ``certain``: the saving needs
+    no rule set that is not released, no assumed text, and no outcome that was never seen on a real server
+    (``predicted``)."""
 
     tried: Trial
     bytes: int
     later: bool = False
     alike: tuple[Trial, ...] = ()
     since: tuple[Since, ...] = ()
+    certain: bool = True
+    predicted: tuple[Dependence, ...] = ()
 
 
 class Advice(NamedTuple):
@@ -143,21 +150,46 @@ def _saves(trial: Trial, base: Trial) -> bool:
     return (base.outcome.evaluated - trial.outcome.evaluated) * WORTH >= base.outcome.evaluated
 
 
-def choose(base: Trial, found: list[Trial], sizes: Sizes) -> Advice:
-    """Select the advice among all trials."""
-    good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one)]
+def choose(
+    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None = None, assumes: bool = False
+) -> Advice:
+    """Select the advice among all trials, certain savings first, the largest of them first. ``asked``: arguments of the
+    case; ``assumes``: its texts are assumed, so that changes of the client may save less."""
+    named = CaseArguments() if asked is None else asked
+    good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one, named)]
     good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
     pairs = [one for one in good if len(one.changes) == 2 and _worth(one, singles, base)]
     first = sorted(pieces, key=lambda one: rank(one.tried))[: 2 * SHOWN]
     first += [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
-    sized = [one._replace(bytes=peak_bytes(one.tried.case, sizes)) for one in first]
-    sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
+    sized = sorted((one._replace(bytes=peak_bytes(one.tried.case, sizes), certain=can_be_had(one.tried, assumes))
+                    for one in first), key=_order)  # fmt: skip
+    shown = sorted((_with_dependences(_dated(one)) for one in sized[:SHOWN]), key=_order)
     wrong = [one for one in found if is_trap(one, base) and _saves(one, base)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
-    as_is, *tempting = (RankedAdvice(one, peak_bytes(one.case, sizes)) for one in (base, *traps))
-    return Advice(as_is, tuple(_dated(one) for one in sized[:SHOWN]), tuple(tempting))
+    as_is, *tempting = (_with_dependences(RankedAdvice(one, peak_bytes(one.case, sizes))) for one in (base, *traps))
+    return Advice(as_is, tuple(shown), tuple(tempting))
+
+
+def can_be_had(trial: Trial, assumes: bool) -> bool:
+    """True unless the saving needs a rule set that is not released, or a change of assumed texts."""
+    return not any(one.kind is ChangeKind.PROPOSAL or (assumes and one.client is not None) for one in trial.changes)
+
+
+def _order(piece: RankedAdvice) -> tuple[object, ...]:
+    """Return the sort key of advice: correct answers, certainty, tokens, memory, cost of the change."""
+    wrong, evaluated = key(piece.tried)
+    corrupt = len(piece.tried.outcome.corrupt)
+    return wrong, not piece.certain, evaluated, corrupt, piece.bytes, piece.tried.dearness
+
+
+def _with_dependences(piece: RankedAdvice) -> RankedAdvice:
+    """Add the verdicts and charges that depend on an outcome never seen on a real server; the saving is then not
+    certain."""
+    case = piece.tried.case
+    found = predicted(run_judged(case.scenario, case.profile, MODE))
+    return piece._replace(predicted=tuple(found), certain=piece.certain and not found)
 
 
 def _dated(piece: RankedAdvice) -> RankedAdvice:

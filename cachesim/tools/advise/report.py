@@ -65,10 +65,11 @@ def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Tex
 
 
 def _head(data: Data) -> Iterator[RenderableType]:
-    base, bound = data["base"], data["bound"]["total"]
+    base, bound = data["base"], data["bound"]
+    least = f"; lower bound for any server: {bound['total']:,}" if bound["holds"] else ""
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])
     yield indented(f"{counted(data['requests'], 'request')}, {data['prompt_tokens']:,} prompt tokens: "
-                   f"{base['evaluated']:,} evaluated; lower bound for any server: {bound:,}")  # fmt: skip
+                   f"{base['evaluated']:,} evaluated{least}")  # fmt: skip
     if data["rule_sets"] > 1:
         yield indented(f"newest of its {data['rule_sets']} rule sets with re-evaluated tokens or wrong answers "
                        "(-p selects another)", "dim")  # fmt: skip
@@ -83,7 +84,9 @@ def _head(data: Data) -> Iterator[RenderableType]:
 
 def _nothing(data: Data) -> str:
     if not data["base"]["wrong"] and data["base"]["evaluated"] <= data["bound"]["total"]:
-        return "The server already evaluates only what any server must evaluate."
+        if data["bound"]["holds"]:
+            return "The server already evaluates only what any server must evaluate."
+        return "No advice: texts that the log does not show are simulated as new."
     return f"{counted(data['tried'], 'change')} tried, without improvement."
 
 
@@ -127,7 +130,7 @@ def _notes(item: Data, data: Data) -> Iterator[str]:
     if item["since"]:
         word = " or " if item["since"][0]["alone"] else " together with "
         yield f"Changed by {word.join(map(_since, item['since']))}."
-    if item["bound"] != data["bound"]["total"]:
+    if item["bound"] != data["bound"]["total"] and data["bound"]["holds"]:
         yield f"The requests change; their lower bound is {item['bound']:,} tokens."
     if item["alike"]:
         yield f"Equivalent: {', '.join(item['alike'])}."

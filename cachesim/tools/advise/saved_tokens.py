@@ -12,7 +12,7 @@ from cachesim.tools.advise.memory_meter import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import changes_text
 from cachesim.tools.advise.search import AdviceSearch, advice_data
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, run_trial
+from cachesim.tools.advise.setup_changes import CaseArguments, ChangeKind, Setup, SetupChange, Trial, run_trial
 
 TOKENS, SENT = 1_000_000, 200    # limits of a search that was not requested: prompt tokens and requests to run,
 ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as a generated token
@@ -21,13 +21,15 @@ Data = dict[str, Any]
 
 class RepairCase(NamedTuple):
     """A conversation to repair. ``assumes``: what is assumed about its texts; ``variants``: the same conversation with
-    other lengths of the assumed texts; ``excluded``: names of client changes that do not apply to it."""
+    other lengths of the assumed texts; ``excluded``: names of client changes that do not apply to it or that it
+    contradicts."""
 
     scenario: Scenario
     assumes: str = ""
     variants: tuple[Scenario, ...] = ()
     varied: str = ""                           # lengths of the assumed texts in the case and its variants
     excluded: AbstractSet[str] = frozenset()
+    has_texts: bool = True                     # the prompts are known as sent, False = a log without texts
 
 
 def saved_tokens(case: RepairCase) -> Data | None:
@@ -47,7 +49,8 @@ def saved_tokens(case: RepairCase) -> Data | None:
             search.attempt((one,))
             if cost * (2 + len(search.found)) > ROUNDS:
                 break
-        data = advice_data(search, choose(search.base, search.found, UNITS), UNITS)
+        asked = CaseArguments()
+        data = advice_data(search, choose(search.base, search.found, UNITS, asked), UNITS, asked)
     except BadInput:
         return None
     if not data["advice"] or data["advice"][0]["saved"] <= 0:

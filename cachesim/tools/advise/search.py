@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import combinations
-from typing import Any, Iterator, Sequence
+from typing import AbstractSet, Any, Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of
-from cachesim.judging.evidence import predicted
-from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.memory_meter import Sizes
 from cachesim.tools.advise.ranking import Advice, RankedAdvice, best_of_families, helps, rank
 from cachesim.tools.advise.setup_changes import (
-    MODE,
+    CaseArguments,
     ChangeKind,
     Setup,
     SetupChange,
@@ -34,14 +32,16 @@ PAIRED = 4             # best changes that are also tried in pairs
 
 
 class AdviceSearch:
-    """Search for advice on a case. ``base``: the unchanged case. ``found``: the trials so far, in order."""
+    """Search for advice on a case. ``base``: the unchanged case. ``found``: the trials so far, in order. ``excluded``:
+    names of client changes that are not tried."""
 
-    def __init__(self, case: Setup) -> None:
+    def __init__(self, case: Setup, excluded: AbstractSet[str] = frozenset()) -> None:
         self.case, self.engine = case, engine_of(case.profile)
         self.base = run_trial(case)
         self.bound = self.base.bound
         self.found: list[Trial] = []
-        self.singles = list(single_changes(case, self.engine))
+        self.singles = [one for one in single_changes(case, self.engine)
+                        if one.client is None or one.client.name not in excluded]  # fmt: skip
 
     def __len__(self) -> int:
         """Return the maximum number of trials."""
@@ -82,18 +82,24 @@ Data = dict[str, Any]
 MIB = 1 << 20
 
 
-def advice_data(search: AdviceSearch, advice: Advice, sizes: Sizes, asked: Sequence[str] = ()) -> Data:
-    """Return a search and its chosen advice as data. ``asked``: words that name the case and its server on a command
-    line, () = the case's own line. ``mib`` is None without the sizes of a real model."""
-    case, base = search.case, search.base
+def advice_data(
+    search: AdviceSearch, advice: Advice, sizes: Sizes, asked: CaseArguments | None = None, has_texts: bool = True
+) -> Data:
+    """Return a search and its chosen advice as data. ``asked``: arguments that name the case and its server on a
+    command line, None = its line. ``has_texts``: the prompts are known as sent; otherwise a bound of the simulated
+    requests does not hold for the sent ones. ``mib`` is None without the sizes of a real model."""
+    case, base, named = search.case, search.base, asked or CaseArguments()
+    shown = [base, *(one.tried for one in advice.good)]
+    holds = has_texts and all(one.outcome.evaluated >= one.bound.total for one in shown)
     return {
         "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
         "profile": case.profile, "requests": len(case.scenario.steps),
         "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps), "sizes": sizes.source or None,
-        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes), "predicted": _predicted(base)},
-        "bound": {"total": search.bound.total, "each": list(search.bound.each)},
-        "advice": [_piece(one, search, sizes, asked) for one in advice.good],
-        "traps": [_piece(one, search, sizes, asked) for one in advice.traps],
+        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes),
+                 "predicted": [each._asdict() for each in advice.base.predicted]},
+        "bound": {"total": search.bound.total, "each": list(search.bound.each), "holds": holds},
+        "advice": [_piece(one, search, sizes, named) for one in advice.good],
+        "traps": [_piece(one, search, sizes, named) for one in advice.traps],
         "tried": len(search.found), "changes": len(search),
     }  # fmt: skip
 
@@ -102,16 +108,11 @@ def _outcome(outcome: TrialOutcome) -> Data:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in outcome._asdict().items()}
 
 
-def _predicted(trial: Trial) -> list[Data]:
-    """Return the verdicts and charges of a case that depend on an outcome never seen on a real server."""
-    return [found._asdict() for found in predicted(run_judged(trial.case.scenario, trial.case.profile, MODE))]
-
-
 def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
     return round(piece.bytes / MIB, 3) if sizes.source else None
 
 
-def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Sequence[str]) -> Data:
+def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:
     one, before = piece.tried, search.base.outcome.evaluated
     return {
         "changes": [_change(change, search.case) for change in one.changes], **_outcome(one.outcome),
@@ -120,8 +121,9 @@ def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Seque
         "mib": _mib(piece, sizes), "bound": one.bound.total, "later": piece.later,
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
-        "profile": one.case.profile, "predicted": _predicted(one),
-        "command": shell_command(["cachesim", "run", *command_words(one, search.case, asked)]),
+        "profile": one.case.profile, "certain": piece.certain,
+        "predicted": [each._asdict() for each in piece.predicted],
+        "command": shell_command(["cachesim", "run", *command_words(one, asked)]),
     }  # fmt: skip
 
 

@@ -8,12 +8,13 @@ from enum import IntEnum
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Manual, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule_files import profile_argument
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import Bound, evaluated_request, lower_bound
-from cachesim.judging.reproduce_command import case_words, line_words, set_words
+from cachesim.judging.reproduce_command import line_words, set_words
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
@@ -104,8 +105,7 @@ def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
     """Yield every later build of the main branch, oldest first, then every proposal, newest base first; drafts of what
     was merged come last."""
     line = list(engine.line)
-    on = engine.beside.get(profile, profile)
-    at = line.index(on) if on in line else -1
+    at = _place(engine.beside.get(profile, profile), engine)
     yield from (SetupChange(ChangeKind.BUILD, profile=one) for one in line[at + 1 :])
     proposals = [name for name in engine.beside if name != profile]
     order = {name: i for i, name in enumerate(line)}
@@ -113,6 +113,16 @@ def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
     last = {one: engine.profiles[one].thread in merged for one in proposals}
     for name in sorted(proposals, key=lambda one: (last[one], -order.get(engine.beside[one], -1))):
         yield SetupChange(ChangeKind.PROPOSAL, profile=name, base=engine.beside[name])
+
+
+def _place(profile: str, engine: Engine) -> int:
+    """Return the index of the newest recorded rule set of the main branch that is not later than this one, -1 = none
+    is."""
+    line = list(engine.line)
+    if profile in line:
+        return line.index(profile)
+    point = point_of(engine, profile)
+    return -1 if point is None else sum(engine.when.own[name].by(point) for name in line) - 1
 
 
 # Outcome of a case in a complete run.
@@ -179,21 +189,53 @@ def loses(scenario: Scenario, profile: str) -> bool:
 
 # Command lines that reproduce a case with its changes.
 
-def command_words(trial: Trial, base: Setup, asked: Sequence[str] = ()) -> list[str]:
-    """Return the words after ``cachesim run`` that reproduce a trial: its line if the client changed, else the case
-    as it was named. Raise BadInput if a line cannot express it."""
-    if any(change.client for change in trial.changes):
-        return line_words(trial.case.scenario, trial.case.profile)
-    words = list(asked) or case_words(base.scenario, base.profile)
-    if "-p" in words:
-        del words[(at := words.index("-p")) : at + 2]
-    changed = [word for change in trial.changes for word in set_words(change.options)]
-    return [words[0], "-p", profile_argument(trial.case.profile), *words[1:], *changed]
+@dataclass(frozen=True)
+class CaseArguments:
+    """Arguments of a command that name a case and its server: ``case``, a ``model`` ("" = the case's own), options of
+    the ``server``, and the ``limits`` of the run. ``case`` "" = a line that spells the case."""
+
+    case: str = ""
+    model: str = ""
+    server: Mapping[str, Option] = field(default_factory=dict)
+    limits: Sequence[tuple[str, int]] = ()
 
 
-def has_command_line(trial: Trial) -> bool:
+def command_words(trial: Trial, asked: CaseArguments) -> list[str]:
+    """Return the words after ``cachesim run`` that reproduce a trial: its line if the client changed or the case has no
+    name, else the case as it was named, with each option once. Raise BadInput if a line cannot express it."""
+    limits = case_arguments(CaseArguments(limits=asked.limits))[1:]
+    scenario, profile = trial.case.scenario, trial.case.profile
+    if not asked.case or any(change.client for change in trial.changes):
+        if getattr(scenario.words, "spelled", None):
+            raise BadInput("a line cannot express words that are spelled out in pieces")
+        return [*line_words(scenario, profile), *limits]
+    options = dict(asked.server)
+    for change in trial.changes:
+        options |= change.options
+    named = replace(asked, server=options, limits=())
+    case, *more = case_arguments(named)
+    return [case, "-p", profile_argument(profile), *more, *limits]
+
+
+def case_arguments(asked: CaseArguments, case: str = "") -> list[str]:
+    """Return the words of these arguments. ``case``: the word for a case without a name."""
+    model = ["--model", asked.model] if asked.model else []
+    limits = [word for name, amount in asked.limits for word in ("--limit", f"{name}={amount}")]
+    return [asked.case or case, *model, *set_words(asked.server), *limits]
+
+
+def arguments_of(scenario: Scenario) -> CaseArguments:
+    """Return the arguments of a case that was not named: its line, or its file if a line cannot express it."""
+    try:
+        case_line = not getattr(scenario.words, "spelled", None) and bool(line_words(scenario, scenario.profiles[0]))
+    except BadInput:
+        case_line = False
+    return CaseArguments() if case_line else CaseArguments(scenario.file or scenario.id)
+
+
+def has_command_line(trial: Trial, asked: CaseArguments) -> bool:
     """True if a command line can express the trial."""
     try:
-        return not any(change.client for change in trial.changes) or bool(command_words(trial, trial.case))
+        return bool(command_words(trial, asked))
     except BadInput:
         return False

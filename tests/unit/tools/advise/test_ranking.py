@@ -134,5 +134,5 @@ def test_a_build_that_was_better_than_the_newest_is_named_too(chosen):
 @pytest.mark.parametrize(("released", "proposed"), [(500, []), (501, [500])])
 def test_a_proposal_that_a_released_build_equals_is_not_shown(chosen, released, proposed):
     newest = engine_of(PROFILE).line[-1]
-    advice = chosen(trial(released, build(newest)), trial(500, build("p", ChangeKind.PROPOSAL)))
+    advice = chosen(trial(released, build(newest)), trial(500, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)))
     assert [n for n in advised(advice) if n != released] == proposed and released in advised(advice)

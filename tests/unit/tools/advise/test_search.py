@@ -32,8 +32,9 @@ def chosen(search, sizes=UNITS):
 
 def test_the_best_comes_first_and_everything_helps():
     search, advice = searched("S40.A60/B80/S.C50/S.A.D5")
-    keys = [key(one.tried) for one in advice.good]
-    assert len(keys) == 5 and keys == sorted(keys) and keys[-1] < key(search.base)
+    keys = [(not one.certain, *key(one.tried)) for one in advice.good]
+    assert len(keys) == 5 and keys == sorted(keys) and all(key(one.tried) < key(search.base) for one in advice.good)
+    assert [one.certain for one in advice.good if one.tried.changes[0].kind is ChangeKind.PROPOSAL] == [False]
     assert all(one.tried.outcome.evaluated >= search.bound.total for one in advice.good)
 
 

@@ -1,0 +1,77 @@
+"""Every command that ``advise`` prints repeats the run that its numbers come from."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from cachesim.cli.main import main
+from tests.shared import SHARED, needs
+
+LINE = "S40.A60/B80/S.C50/S.A.D5"
+BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
+QUICK = [
+    (LINE, "--parallel", "1", "--ctx-size", "512", "--limit", "passes=900000"),
+    ("A60>8/B60>8/A.C9/B.D5", "-p", "vllm", "--model", "AAAA", "--num-gpu-blocks-override", "8"),
+]
+LONG = [
+    (LINE, "--model", "GA", "-p", "b9600", "--set", "parallel=1"),
+    (LINE, "-p", "ik_llama@main", "--model", "GGGA", "--ctx-checkpoints", "2"),
+    ("A60>8/B40/A.C9/B.D5", "-p", "mlx_lm", "--model", "A", "--prompt-cache-size", "1"),
+    ("A60>8/B40/A.C9/B.D5", "-p", "sglang", "--model", "A", "--max-total-tokens", "160"),
+    (LINE, "--sizes", "qwen3-next", "--cache-ram", "100"),
+    ("llama-24143-entry-removed-hybrid",), ("llama-24143-entry-removed-dense", "--set", "-np", "2"),
+    (BODIES, "-p", "llama_cpp@b11549", "-np", "1"),
+    (BODIES, "-p", "llama_cpp@b9765", "--parallel", "2"),
+    ("tests/unit/tools/server_logs/default_verbosity.log",),
+    ("tests/unit/tools/server_logs/excerpt.log", "--model", "GGGA"),
+]
+OUTSIDE = [
+    (str(SHARED / "bodies" / "note-at-fixed-depth.jsonl"), "--cache-ram", "0", "-p", "llama_cpp@b11549"),
+    (str(SHARED / "logs" / "llamacpp-2026-02-opencode-19408.log"),),
+]
+
+
+def printed(capsys, *words):
+    """Return the JSON that a command prints."""
+    main([*words, "--json", "-q"])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("words", [
+    *QUICK, *(pytest.param(words, marks=pytest.mark.long) for words in LONG),
+    *(pytest.param(words, marks=[pytest.mark.long, needs(SHARED / "bodies")]) for words in OUTSIDE),
+])  # fmt: skip
+def test_every_command_repeats_its_run(words, capsys):
+    found = printed(capsys, "advise", *words, "--seconds", "600")
+    for data in found["advise"]:
+        for one in (*data["advice"], *data["traps"]):
+            (again,) = printed(capsys, *shlex.split(one["command"])[1:])["runs"]
+            assert [each["prompt_n"] for each in again["requests"]] == one["each"], one["command"]
+            assert (again["broken"], again["profile"]) == (one["wrong"], one["profile"])
+        sure = [one for one in data["advice"] if one["certain"] and not one["wrong"]]
+        assert sure == [] or data["advice"][0]["saved"] == max(one["saved"] for one in sure) or data["base"]["wrong"]
+
+
+def test_each_option_is_printed_once_and_limits_are_printed(capsys):
+    (data,) = printed(capsys, "advise", *QUICK[1], "--limit", "passes=900000")["advise"]
+    commands = [one["command"] for one in data["advice"]]
+    assert commands and all(command.count("num_gpu_blocks") == 1 for command in commands)
+    assert all(command.endswith("--limit passes=900000") for command in commands)
+
+
+def test_a_build_between_two_rule_sets_is_not_advised_an_older_one(capsys):
+    (data,) = printed(capsys, "advise", LINE, "-p", "b9600", "--set", "parallel=1")["advise"]
+    builds = [int(change["build"][1:]) for one in data["advice"] for change in one["changes"] if change["build"]]
+    assert all(build >= 9600 for build in builds)
+
+
+def test_a_log_is_advised_no_change_that_it_contradicts_and_has_no_bound(capsys):
+    log = "tests/unit/tools/server_logs/excerpt.log"
+    (data,) = printed(capsys, "advise", log)["advise"]
+    names = [change["name"] for one in data["advice"] for change in one["changes"]]
+    assert "mark messages" not in names and data["bound"]["holds"] is False
+    main(["advise", log, "-q"])
+    assert "lower bound" not in capsys.readouterr().out
