@@ -7,14 +7,16 @@ from typing import Iterator, Sequence
 
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.reconstruction import Choice
+from cachesim.tools.server_logs.reconstruction import NEW_CONVERSATION, Choice
 from cachesim.tools.server_logs.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
 
 
 class SlotTexts:
-    """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown."""
+    """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown; ``began_empty``: the log shows
+    the start of the server, so that all texts before are known."""
 
-    def __init__(self, n_swa: int) -> None:
+    def __init__(self, n_swa: int, began_empty: bool) -> None:
+        self.began_empty = began_empty
         self.slots: dict[int, SlotText] = {}
         self.stored: list[SlotText] = []
         self.shared = SlotText()             # what all conversations have in common, as far as known
@@ -63,11 +65,12 @@ class SlotTexts:
         yield Choice(SlotText(), 0, "nothing in common with earlier requests")
 
     def _new(self, n_tokens: int) -> Iterator[Choice]:
-        """Yield the beginning of a new conversation."""
+        """Yield the beginning of a new conversation. That it shares nothing is known only of the first one."""
+        is_first = self.began_empty and not self.slots and not self.stored
         if 0 < self.shared.size < n_tokens:
             yield Choice(self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation")
         else:
-            yield Choice(SlotText(), 0, "")
+            yield Choice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
 
     def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused

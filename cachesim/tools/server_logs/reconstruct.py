@@ -39,6 +39,7 @@ from cachesim.tools.server_logs.tied_requests import BEGINS
 
 AGAIN = 8                    # choices to try if each requires a run from the beginning
 LATER = 8                    # later requests of a slot that may resume within a prompt
+UNCACHED = "cache_prompt = false, in the request or by --no-cache-prompt"
 FURTHER = 4                  # choices to try after one that agrees on the reused tokens but contradicts a line
 
 
@@ -57,7 +58,8 @@ class ScenarioBuilder(CandidateServer):
         self.lengths = assumed_lengths(session.requests)
         self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
-        self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0)
+        began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
+        self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0, began_empty)
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
 
@@ -175,6 +177,7 @@ class ScenarioBuilder(CandidateServer):
         the state after it. When the budget is spent, only the simplest choice is tried."""
         logged = request.logged
         choices = list(dict.fromkeys(islice(self.texts.choices(logged, self._lengths_of(request)), MOST)))
+        choices[1:1] = self._uncached(logged, choices[:1])
         choices[:0] = self._resumed_later(logged, choices[:1])
         best: SentRequest | None = None
         found, tries, agreeing, word = best, 0, 0, next(self.word_names)
@@ -208,6 +211,13 @@ class ScenarioBuilder(CandidateServer):
         """Return the tokens of the checkpoints that the simulated server created for the request sent last."""
         own = events_by_task(self.events)[-1:]
         return {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
+
+    def _uncached(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+        """Return these choices for a request that may have set ``cache_prompt`` to false: it reused nothing although it
+        has a common prefix with its slot, and the server names no other reason."""
+        takes = "cache_prompt" in ENGINES[self.blank.engine].manual.takes
+        fits = takes and logged.cache_n == 0 and not logged.full
+        return [choice._replace(cached=False, why=UNCACHED) for choice in choices if fits and choice.lcp]
 
     def _resumed_later(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
         """Return these choices with a user message where a later request of the slot resumes, before the end of what it
@@ -340,7 +350,7 @@ class ScenarioBuilder(CandidateServer):
         known = dict(self.words)
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
-        text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}"
+        text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.cached else "!")
         text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
         found, sent = self._sent(text, "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
@@ -366,6 +376,12 @@ class ScenarioBuilder(CandidateServer):
             text += f"{{together+{playing.after}}}" if playing.after else "{together}"
         self._reset(self._copy_of(playing.base))
         return text, self._send([*playing.texts, text])
+
+
+def _found_nothing(logged: LoggedRequest) -> bool:
+    """Return whether the log shows that a request was the first of its server, or found an empty cache."""
+    fetched = [] if logged.tied is None else logged.tied.of("fetch")
+    return logged.task == 0 or any(line.number_of("prompts") == 0 for line in fetched)
 
 
 def _answer_length(logged: LoggedRequest, n_tokens: int) -> int:

@@ -13,16 +13,21 @@ from cachesim.tools.server_logs.printed_numbers import Contradiction
 from cachesim.tools.server_logs.replay_candidates import RunningPrompt
 from cachesim.tools.server_logs.slot_contents import SlotText
 
+NEW_CONVERSATION = "a new conversation"
+"""Assumption about a request that reused nothing, if the log does not show what it has in common with earlier ones."""
+
 
 class Choice(NamedTuple):
     """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
-    log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt."""
+    log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt. ``cached``:
+    False if the request sets ``cache_prompt`` to false."""
 
     base: SlotText
     lcp: int
     why: str
     marks: tuple[int, ...] = ()
     length: AssumedLength = AssumedLength(0)
+    cached: bool = True
 
 
 class SentRequest(NamedTuple):
@@ -125,7 +130,8 @@ class Reconstruction:
         """Number of agreeing requests, then negative numbers of differing requests, of contradicted lines and of
         requests with an assumption."""
         found = [request.agrees for request in self.requests]
-        lines, assumed = len(self.contradicted), sum(bool(request.assumed) for request in self.requests)
+        lines = len(self.contradicted)
+        assumed = sum(request.assumed not in ("", NEW_CONVERSATION) for request in self.requests)
         return sum(request is True for request in found), -sum(request is False for request in found), -lines, -assumed
 
     @property

@@ -113,3 +113,13 @@ def test_an_excerpt_without_its_beginning_is_reproduced(tmp_path, name):
     file.write_text("".join(lines[ends[lacking - 1] :]), encoding="utf-8")
     data, _ = import_log(file)
     assert (data["rejected"], data["complete"], data["differ"]) == (False, True, 0), data["contradicted"]
+
+
+@pytest.mark.parametrize(("first", "assumed"), [(0, ""), (5, "a new conversation")])
+def test_only_the_first_task_of_a_server_is_known_to_share_nothing(tmp_path, first, assumed):
+    lines = simulated_log("A40>a2", "A").splitlines(keepends=True)
+    at = next(number for number, text in enumerate(lines) if "launch_slot_" in text)
+    file = tmp_path / "excerpt.log"
+    file.write_text("".join(lines[at:]).replace("task 0 |", f"task {first} |"), encoding="utf-8")
+    data, _ = import_log(file)
+    assert [one["assumed"] for one in data["requests"]] == [assumed] and data["agree"] == 1

@@ -15,7 +15,9 @@ from cachesim.scenarios.load import load
 from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import _windows, import_log
 from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.reconstruct import UNCACHED
 from cachesim.tools.server_logs.slot_contents import SlotText, word_names
+from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 CACHED = Path(__file__).parent / "default_verbosity.log"      # b11549, -np 2 -kvu -c 2048 -b 64 -ub 16, a hybrid model
@@ -281,3 +283,21 @@ def test_the_date_of_a_line_chooses_the_rule_set_if_its_spelling_does_not(tmp_pa
     assert import_log(file)[0]["profile"] == "llama_cpp@2026-02-07"
     file.write_text("\n".join(line.partition(": ")[2] for line in lines))
     assert import_log(file)[0]["profile"] == "llama_cpp@b11549"
+
+
+@pytest.mark.parametrize("model", ["A", "GGGA"])
+def test_a_request_that_reused_nothing_without_a_reason_may_have_turned_the_cache_off(tmp_path, model):
+    file = tmp_path / "a.log"
+    file.write_text(simulated_log("A400>a2/A.a.B90>b2!/A.a.B.b.C80>c2", model))
+    data, text = import_log(file)
+    assert (data["agree"], data["differ"], data["rejected"]) == (3, 0, False)
+    assert [UNCACHED in one["assumed"] for one in data["requests"]] == [False, True, False]
+    assert "cache_prompt = false" in text
+
+
+def test_a_server_that_names_the_reason_is_believed(tmp_path):
+    file = tmp_path / "a.log"
+    file.write_text(simulated_log("A400>a2/A[:200].B90>b2", "GGGA"))
+    data, _ = import_log(file)
+    assert (data["agree"], data["differ"]) == (2, 0)
+    assert not any(UNCACHED in one["assumed"] for one in data["requests"])
