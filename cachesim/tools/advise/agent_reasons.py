@@ -122,12 +122,12 @@ def _compared(found: Mapping[str, Any]) -> str:
     return f"{tie}, and takes as much memory ({_gib(here)})" if here["bytes"] == there["bytes"] else tie
 
 
-def _precision(here: Data, there: Data, other: str) -> str:
+def _precision(here: Data, there: Data, flag: str) -> str:
     evaluated = f"{_percent(there)} of the prompt tokens are evaluated instead of {_percent(here)}"
     least = f"{100 // WORTH} % of the prompt tokens"
     if there["less_precise"]:
-        return f"with {other}, {evaluated}: less precise rows must save {least}"
-    return f"with {other}, {evaluated}: the less precise rows save {least} or more"
+        return f"with {flag}, {evaluated}: less precise rows must save {least}"
+    return f"with {flag}, {evaluated}: the less precise rows save {least} or more"
 
 
 def _percent(cost: Mapping[str, Any]) -> str:
