@@ -107,8 +107,11 @@ def _time(requests: Sequence[RequestNumbers]) -> Iterator[FirstLine]:
     lines = tuple(sorted(one.kinds["prompt_time"] for one in lost or timed))
     if lost:
         own = _seconds(sum(one.prompt_ms or 0 for one in lost))
-        whose = "That request took" if len(lost) == 1 else "Those requests took"
-        yield FirstLine("time", f"{whose} {own} of the {total} that the log prints for prompts.", lines)
+        whose = "That request" if len(lost) == 1 else "Those requests"
+        counts = [one.numbers.get("prompt_n") for one in lost]
+        known = [count.low for count in counts if count is not None and count.low == count.high]
+        took = f"evaluated {sum(known):,} tokens in" if len(known) == len(lost) else "took"
+        yield FirstLine("time", f"{whose} {took} {own} of the {total} that the log prints for prompts.", lines)
     else:
         yield FirstLine("time", f"The log prints {total} for the prompts of {counted(len(timed), 'request')}.", lines)
 

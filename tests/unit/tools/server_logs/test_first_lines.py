@@ -43,9 +43,10 @@ EDITED = [*served(1, 2000, 2000), *served(60, 3000, 2500, ms=6000, choice=shares
 
 
 def test_the_time_is_that_of_the_requests_that_lost_tokens():
-    assert said(*EDITED)["time"] == "That request took 6.0 s of the 8.0 s that the log prints for prompts."
+    end = "that the log prints for prompts."
+    assert said(*EDITED)["time"] == f"That request evaluated 2,500 tokens in 6.0 s of the 8.0 s {end}"
     both = [*EDITED, *served(90, 4000, 3500, ms=1000, choice=shares(0.250, 0.333))]
-    assert said(*both)["time"] == "Those requests took 7.0 s of the 9.0 s that the log prints for prompts."
+    assert said(*both)["time"] == f"Those requests evaluated 6,000 tokens in 7.0 s of the 9.0 s {end}"
 
 
 def test_the_time_is_left_out_if_a_request_that_lost_tokens_has_none():
