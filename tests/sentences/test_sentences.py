@@ -11,7 +11,7 @@ from cachesim.scenarios.from_notation import from_line
 from tests.sentences.drawn import ORDER, draw_run
 from tests.sentences.printed import Found, compare_sentences
 
-SAMPLE, ALL = 4, 400     # drawn runs of each engine
+SAMPLE, MORE, ALL = 4, 20, 400     # drawn runs of each engine, in `make test`, in `make long`, and with `-m slow`
 
 
 def compared(engine: str, number: int) -> list[tuple[str, Found]]:
@@ -29,7 +29,8 @@ def compared(engine: str, number: int) -> list[tuple[str, Found]]:
 
 
 @pytest.mark.parametrize("engine", ORDER)
-@pytest.mark.parametrize("runs", [SAMPLE, pytest.param(ALL, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [
+    SAMPLE, pytest.param(MORE, marks=pytest.mark.long), pytest.param(ALL, marks=pytest.mark.slow)])  # fmt: skip
 def test_every_sentence_names_an_event_of_its_run(engine, runs):
     found = compared(engine, runs)
     assert [(name, one.false) for name, one in found if one.false] == []
