@@ -138,12 +138,14 @@ ADVICE = {
 
 
 def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
-    """Return the classified requests: those that are simulated and whose length the log determines."""
+    """Return the classified requests: those that are simulated and whose length and reused tokens the log
+    determines."""
     found: list[LogTurn] = []
     prompts: dict[int, set[int]] = {}                     # slot -> lengths of the prompts that the log shows in it
     for request in requests:
         known = prompts.setdefault(request.logged.slot, set())
-        if request.step >= 0 and request.logged.n_tokens:
+        is_known = request.logged.prompt_n is not None or request.logged.cache_n is not None
+        if request.step >= 0 and request.logged.n_tokens and is_known:
             found.append(_turn(request, known))
         known |= {request.logged.n_tokens or 0}
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
@@ -156,7 +158,7 @@ def _turn(request: ReconstructedRequest, prompts: AbstractSet[int]) -> LogTurn:
     lengths of earlier prompts of its slot."""
     logged = request.logged
     n_tokens = logged.n_tokens or 0
-    evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
+    evaluated = n_tokens - (logged.cache_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
     how = _proven_change(request, prompts)
     return LogTurn(request.step, how, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)

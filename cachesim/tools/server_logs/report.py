@@ -94,7 +94,7 @@ def _result(data: Data) -> Iterator[Text]:
     nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
     simulated = sum(row["step"] >= 0 for row in data["requests"])
-    known = "" if total >= simulated else f" in {total} of {counted(simulated, 'request')}, whose lengths the log shows"
+    known = "" if total >= simulated else f" in {total} of {counted(simulated, 'request')}, whose counts the log shows"
     of = f"{share} of {short(found['tokens'])} prompt tokens evaluated{known}"
     again = f"{of}, {short(lost)} of them re-evaluated"
     if nothing:

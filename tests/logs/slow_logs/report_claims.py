@@ -127,11 +127,12 @@ def _client_changes(data: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _sums(data: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield the sums over the simulated requests with known lengths; the value names their tasks, and whether one of
-    them rests on an assumption."""
+    """Yield the sums over the simulated requests with known lengths and counts; the value names their tasks, and
+    whether one of them rests on an assumption."""
     summary = data["summary"]
     if summary["requests"]:
-        rows = [row for row in data["requests"] if row["step"] >= 0 and row["n_tokens"] is not None]
+        rows = [row for row in data["requests"] if row["step"] >= 0 and row["n_tokens"] is not None
+                and (row["prompt_n"] is not None or row["cache_n"] is not None)]  # fmt: skip
         is_assumed = any(row["assumed"] or row["task"] is None for row in rows)
         tasks = [row["task"] for row in rows]
         by_step = {row["step"]: row["task"] for row in rows}
