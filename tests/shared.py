@@ -6,7 +6,9 @@ Tests that read ``../shared`` are skipped if it is absent. ``tests/data`` contai
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -23,6 +25,25 @@ MODELS = SHARED / "models"
 
 SMALL = {"ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1}
 """Options of a llama-server with a single slot, in which few tokens make many micro-batches."""
+
+
+ADDITIONS, USUAL = 1_000_000, 0.06
+"""Loop that measures a machine, and the CPU seconds that it takes on the machine for which limits were chosen."""
+
+
+@cache
+def slowness() -> float:
+    """Return how many times as slow as usual this machine is, at least 1. A test that limits CPU time multiplies."""
+    return max(1.0, min(_loop() for _ in range(3)) / USUAL)
+
+
+def _loop() -> float:
+    """Return the CPU seconds of the loop."""
+    start = time.process_time()
+    total = 0
+    for number in range(ADDITIONS):
+        total += number
+    return time.process_time() - start
 
 
 def alike(asked: Iterable[Asked | Action], **fields: Any) -> tuple[Asked | Action, ...]:
