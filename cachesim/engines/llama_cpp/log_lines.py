@@ -229,6 +229,8 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
         found["ctx_size"] = whole
         if slots != 1 and each == whole:
             found.setdefault("kv_unified", True)
+        if isinstance(each, int) and isinstance(slots, int) and each * slots < whole and not whole % max(each, 1):
+            found["parallel"] = whole // each                     # equal shares of a context that is not unified
     elif isinstance(each, int) and isinstance(slots, int):
         found["ctx_size"] = each if facts.get("kv_unified") else each * slots
     elif isinstance(needed := facts.get("needed"), int) and isinstance(slots, int):

@@ -8,12 +8,15 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import NamedTuple, Sequence
 
+from cachesim.tools.server_logs.before_the_log import listed_checkpoints
 from cachesim.tools.server_logs.found_numbers import share_range
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.slot_contents import END
 
 ENDS = "prompt length assumed: the last position in the log"
 MOST_ASSUMED = 300_000       # tokens of a prompt whose length the log does not bound: longer ones take too much memory
+MARKED = "prompt length assumed: its last checkpoint in the log"
 GOES_ON = "prompt assumed to extend the longest prompt before it"
 
 
@@ -31,9 +34,12 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
     found: list[tuple[AssumedLength, ...]] = []
     longest = 0
     following = following_requests(requests)
+    next_of = dict(zip(map(id, requests), following, strict=True))
     held: dict[int, ProvenRange | None] = {}                    # tokens that the requests so far left in a slot
     for number, request in enumerate(requests):
         lengths = _lengths(request, longest, following[number], held.get(request.slot))
+        if lengths and lengths[0].why == ENDS and not request.whole and request.end is not None:
+            lengths = (*_by_checkpoints(request, listed_checkpoints(request, next_of)), *lengths)
         held[request.slot] = request.range_of("end")
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
         found.append(lengths)
@@ -74,9 +80,16 @@ def _lengths(
         evaluated = request.prompt_n
         return () if evaluated is None else (AssumedLength(longest + evaluated, GOES_ON, is_bounded=False),)
     least = _least(request)
-    if least and after is not None:
+    if least and after is not None and request.end is None:
         least = max(least, after.least("cache_n"))              # the next request reused so many tokens
     return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
+
+
+def _by_checkpoints(request: LoggedRequest, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
+    """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``listed``: tokens of
+    checkpoints that later lines show, and no line creates."""
+    last = max((at for at in listed if at + END <= (request.end or 0)), default=0)
+    return (AssumedLength(last + END, MARKED, is_bounded=False),) if last else ()
 
 
 def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:

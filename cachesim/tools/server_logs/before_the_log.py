@@ -13,6 +13,7 @@ from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 
 LEAST_SIMILAR = 0.1          # share of a prompt that a slot must have in common with it to be chosen for it, by default
+SHORT_PROMPT = 256          # assumed tokens of a checkpoint that the log shows only by another's erasure
 OTHER_PROMPT = 64            # assumed tokens of a prompt after an earlier conversation, if the log shows none
 MOST_CONVERSATIONS = 4       # earlier conversations, at most
 
@@ -21,10 +22,12 @@ MOST_CONVERSATIONS = 4       # earlier conversations, at most
 class EarlierConversation:
     """Conversation from before the excerpt that the prompt cache holds when the excerpt begins.
 
-    ``n_tokens``: its length. ``resumed``: tokens after which a request resumes within it, 0 = only at its end.
-    ``shared``: tokens that it has in common with the other conversations.
+    ``loaded_by``: the first request that loads it. ``n_tokens``: its length. ``resumed``: tokens after which that
+    request resumes within it, 0 = only at its end. ``shared``: tokens that it has in common with the other
+    conversations.
     """
 
+    loaded_by: LoggedRequest
     n_tokens: int
     resumed: int = 0
     shared: int = 0
@@ -49,6 +52,31 @@ def resumed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedReq
     return found
 
 
+def listed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+    """Return the tokens of checkpoints from before the excerpt that the server checks or erases for a request or later
+    ones of its slot, and of one more where the first of them is erased because it is close to another.
+
+    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    """
+    found: set[int] = set()
+    created: set[int] = set()
+    kept: int | None = None
+    is_close = False
+    request: LoggedRequest | None = logged
+    while request is not None and (request is logged or not request.loaded):
+        listed = {*request.erased, *(last + 1 for _, last, _ in request.checked)}
+        earlier = {at for at in listed - created if kept is None or at <= kept + 1}
+        is_close = is_close or (min(found | earlier, default=0) in request.erased)
+        found |= earlier
+        created |= {*request.created}
+        if request.cache_n is not None:
+            kept = request.cache_n if kept is None else min(kept, request.cache_n)
+        request = following.get(id(request))
+    if is_close and min(found) > 2 * SHORT_PROMPT:
+        found.add(SHORT_PROMPT)
+    return sorted(found)
+
+
 def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConversation]:
     """Return the conversations that requests load from the prompt cache though no logged request left them, in the
     order of their use; [] if the requests use several slots, whose choice is then not known."""
@@ -62,6 +90,26 @@ def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConv
             found.append(_loaded_conversation(request, reused))
         left.append(_left_by(request))
     return found[:MOST_CONVERSATIONS]
+
+
+def used_slots(requests: Sequence[LoggedRequest], n_slots: int) -> list[int]:
+    """Return the slots that were used before the excerpt, though no request before shows it: for a request the server
+    selected the slot that was used least recently, and that slot had never been used."""
+    found: list[int] = []
+    seen: set[int] = set()
+    unused = {request.slot for request in requests if _is_first_use(request)}
+    for request in requests:
+        if _is_first_use(request):
+            found += [slot for slot in range(n_slots) if slot not in unused | seen]
+            break
+        seen.add(request.slot)
+    return found
+
+
+def _is_first_use(request: LoggedRequest) -> bool:
+    """Return whether a request was the first of its slot, as printed."""
+    choice = None if request.tied is None else request.tied.choice
+    return choice is not None and choice.kind == "slot_by_lru" and choice.read.numbers.get("t_last") == -1
 
 
 def prompt_between(first: LoggedRequest) -> int:
@@ -87,6 +135,7 @@ def _loaded_conversation(request: LoggedRequest, reused: int) -> EarlierConversa
     similar = [] if request.tied is None else [line.number_of("lcp") for line in request.tied.similar]
     shared = next((number for number in similar if number), 0)
     return EarlierConversation(
+        loaded_by=request,
         n_tokens=max(size, reused),
         resumed=reused if reused < size else 0,
         shared=shared if shared < reused else 0,

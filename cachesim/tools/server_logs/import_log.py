@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -126,15 +126,20 @@ def _by_date(engine: Engine, session: LogSession) -> list[str]:
 def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:
     """Return the server options found in the log, restricted to options that the engine has and to values of their
     type."""
-    slots = {row.slot for row in session.requests}
     needed = max((max(*(_most(row, name) for name in _IN_CONTEXT), row.seen) for row in session.requests), default=0)
-    facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **_longest_batch(session), **session.facts}
+    facts = {"n_slots": _slots(session), "needed": needed, **_longest_batch(session), **session.facts}
     out = {}
     for name, value in grammar.options(facts).items():
         flag = engine.manual.flag(name)
         if flag is not None and type(value) is type(flag.default):
             out[name] = value
     return out
+
+
+def _slots(session: LogSession) -> int:
+    """Return the least number of slots that a server can have whose lines name these slots."""
+    named = [line.slot for line in session.read_lines if line.slot is not None]
+    return max([*named, *(request.slot for request in session.requests)], default=0) + 1
 
 
 _IN_CONTEXT = ("n_tokens", "held", "end")
@@ -149,16 +154,34 @@ def _most(request: LoggedRequest, name: str) -> int:
 
 def _longest_batch(session: LogSession) -> dict[str, int]:
     """Return the batch size [tokens] that the longest step between two batches of a prompt shows, nothing without a
-    step. A batch also has the tokens of other slots, and may end before the last tokens of a prompt, so that a step a
-    few tokens below a usual size shows that size."""
-    begun: dict[tuple[int | None, int | None], int] = {}
-    longest = 0
+    step. A batch also has the tokens of other slots, so that a step a few tokens below a usual size shows that size."""
+    lengths: dict[tuple[int | None, int | None], int | None] = {}
+    lengths |= {(request.slot, request.task): request.n_tokens for request in session.requests}
+    end = grammars()[session.engine].end
+    begun: dict[tuple[int | None, int | None], list[int]] = {}
     for line in session.read_lines:
         if line.kind == "batch" and (p0 := line.number_of("p0")) is not None:
-            longest = max(longest, p0 - begun.get((line.slot, line.task), p0))
-            begun[line.slot, line.task] = p0
+            begun.setdefault((line.slot, line.task), []).append(p0)
+    longest = least = 0
+    for prompt, starts in begun.items():
+        steps = [after - before for before, after in pairwise(starts)]
+        if steps and lengths.get(prompt) == starts[-1] + end:
+            size, is_exact = _last_step(steps, end)
+            steps[-1] = size if is_exact else 0
+            least = max(least, size)
+        longest = max([longest, *steps])
     usual = next((size for size in BATCHES if longest <= size <= longest + FEWER), longest)
-    return {"n_batch": usual} if longest else {}
+    return {"n_batch": usual} if longest and longest >= least else {}
+
+
+def _last_step(steps: Sequence[int], end: int) -> tuple[int, bool]:
+    """Return the least batch size that the step before the last tokens of a prompt shows, and whether it is that size.
+    A server divides a prompt ``end`` tokens before its end, and a micro-batch earlier if a batch is longer than that,
+    else a batch before the end of the prompt."""
+    if len(steps) > 1 and steps[-1] == UBATCH:
+        return UBATCH + end, False
+    size = steps[-1] + end
+    return (size, True) if len(steps) > 1 and size in BATCHES else (steps[-1], False)
 
 
 FEWER = 8                     # tokens by which a batch may be shorter than its limit

@@ -4,7 +4,7 @@ numbers that follow from them."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.tools.server_logs.derivations import Derived
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -44,6 +44,7 @@ class LoggedRequest:
     cancelled: bool = False                                      # the client hung up within the prompt
     loaded: bool = False                                         # an entry of the prompt cache was loaded for it
     created: Sequence[int] = ()                                  # tokens of the checkpoints made during it
+    erased: Sequence[int] = ()                                   # tokens of checkpoints erased, too close to another
     checked: Sequence[tuple[int, int, int]] = ()                 # checkpoints checked: pos_min, pos_max, threshold
     shifts: Sequence[tuple[int, int]] = ()                       # context shifts: n_keep, n_discard
     chunks: Sequence[tuple[int, int]] = ()                       # chunks of the slot that were moved: start, end
@@ -96,24 +97,32 @@ def logged_request(derived: Derived) -> LoggedRequest:
         f_keep=_share(tied.choice, "f_keep"),
         truncated=bool(tied.of("ctx_shift")) or any(line.read.numbers.get("truncated") for line in tied.of("release")),
         pos_min=next((line.number_of("pos_min") for line in tied.of("n_past", "prefix")), None),
-        restored=_restored(tied),
-        restored_end=next(_ends(tied, "ckpt_restore"), None),
         full=bool(tied.of("full_reprocess", "trim_failed")),
         refused=bool(tied.of("too_long")),
         cancelled=_is_cancelled(derived),
         loaded=bool(tied.of_cache("pc_load")),
-        created=tuple(_ends(tied, "ckpt_create")),
-        checked=_checked(tied),
         shifts=_pairs(tied, "ctx_shift", "n_keep", "n_discard"),
         chunks=_pairs(tied, "reuse_chunk", "c0", "c1"),
         chunk_start=next((line.number_of("p0") for line in tied.of("reuse_chunk")), None),
-        spans=_pairs(tied, "ckpt_create", "pos_min", "pos_max"),
         seen=max((high + 1 for kind in _IN_SLOT for (high,) in _counts(tied, kind, "pos_max")), default=0),
         whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines),
         slot_known=tied.slot is not None,
         named=not any(line.kind in ("fetch", "progress_of", "usage") for line in tied.lines),
         tied=tied,
+        **_checkpoints(tied),
     )
+
+
+def _checkpoints(tied: TiedRequest) -> dict[str, Any]:
+    """Return the fields of a request about checkpoints."""
+    return {
+        "restored": _restored(tied),
+        "restored_end": next(_ends(tied, "ckpt_restore"), None),
+        "created": tuple(_ends(tied, "ckpt_create")),
+        "erased": tuple(_ends(tied, "ckpt_too_close")),
+        "checked": _checked(tied),
+        "spans": _pairs(tied, "ckpt_create", "pos_min", "pos_max"),
+    }
 
 
 def _lines(tied: TiedRequest) -> tuple[int, int]:

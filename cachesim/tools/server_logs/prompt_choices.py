@@ -58,6 +58,9 @@ class SlotTexts:
                 yield Choice(contents, min(lcp, n_tokens, contents.size), why)
             if known and contents.size:
                 return
+            is_cut_off = not logged.whole and logged.cache_n is None
+            if is_cut_off and 0 < contents.size < n_tokens:      # the slot has what later lines show of the time before
+                yield Choice(contents, contents.size, f"{contents.size} tokens in common with the slot")
             if not logged.least("cache_n"):
                 yield from self._new(n_tokens)
             yield from self._guessed(logged, contents, n_tokens)

@@ -9,8 +9,16 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
 from cachesim.events import CkptCreate
+from cachesim.model.spec import parse
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths, following_requests
-from cachesim.tools.server_logs.before_the_log import earlier_conversations, prompt_between, resumed_checkpoints
+from cachesim.tools.server_logs.before_the_log import (
+    OTHER_PROMPT,
+    earlier_conversations,
+    listed_checkpoints,
+    prompt_between,
+    resumed_checkpoints,
+    used_slots,
+)
 from cachesim.tools.server_logs.launch_order import last_batch, loops_between, tried_loops
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, overlapping
 from cachesim.tools.server_logs.printed_numbers import (
@@ -27,11 +35,13 @@ from cachesim.tools.server_logs.replay_candidates import CandidateServer, Runnin
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
     BATCHES,
+    END,
     MOST,
     UBATCH,
     SlotText,
     earlier_prompts,
     held_by_shares,
+    held_by_window,
     prefixes_by_threshold,
     word_names,
 )
@@ -53,13 +63,13 @@ class ScenarioBuilder(CandidateServer):
         self.word_names, self.most, self.stopped_early = word_names(), 0, False
         self.marks: tuple[int, ...] = ()                # user messages of the last request that has some
         self.running: list[tuple[ReconstructedRequest, RunningPrompt]] = []
-        n_swa = session.facts.get("n_swa")
         self.started = not BEGINS.isdisjoint(session.kinds)
         self.lengths = assumed_lengths(session.requests)
         self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
-        self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0, began_empty)
+        self.texts = SlotTexts(_window(session, model), began_empty)
+        self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
 
@@ -71,6 +81,7 @@ class ScenarioBuilder(CandidateServer):
         requests = self.session.requests
         if not self.started:
             self._fill_prompt_cache()
+            self._fill_used_slots()
         for members in overlapping(requests) if self.several else ([request] for request in requests):
             *others, last = (request.predicted_n or 0 for request in members)
             self.stopped_early = self.work + (owed + sum(others)) * self.round > most
@@ -281,15 +292,27 @@ class ScenarioBuilder(CandidateServer):
         held = self._held_before(logged)
         shared = max(prefixes_by_threshold(logged, self.texts.n_swa), default=0)
         common = max(logged.least("lcp"), shared, logged.restored or 0, logged.restored_end or 0)
-        needed = max(held or 0, logged.seen, common, logged.least("cache_n") if not self.lines else 0)
+        reused = logged.least("cache_n") if len(self.lines) == self.fillers else 0
+        needed = max(held or 0, logged.seen, common, reused, held_by_window(logged))
         is_begun = logged.slot in self.begun
         self.begun.add(logged.slot)
+        earlier = [] if self.started or is_begun else self._earlier_checkpoints(logged)
+        end = grammars()[self.session.engine].end
+        needed = max([needed, *(at + end for at in earlier)])
         if logged.loaded or is_begun or not needed:
             return
-        resumed = [] if self.started else resumed_checkpoints(logged, self.next_of)
-        ends, answered = earlier_prompts(logged, needed, grammars()[self.session.engine].end, resumed)
+        ends, answered = earlier_prompts(logged, needed, end, earlier)
         where = f"@{logged.slot}" if self.several else ""
         self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
+
+    def _earlier_checkpoints(self, logged: LoggedRequest) -> list[int]:
+        """Return the tokens of checkpoints that the slot of a request had before the log."""
+        listed = listed_checkpoints(logged, self.next_of)
+        if not logged.whole and listed:                         # the request itself leaves its last ones
+            own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
+            listed = [at for at in listed if at not in own]
+        resumed = resumed_checkpoints(logged, self.next_of)     # a window resumes one token before the end of its rows
+        return [*listed, *(at for at in resumed if not {at, at + 1} & {*listed})]
 
     def _held_before(self, logged: LoggedRequest) -> int | None:
         """Return the assumed tokens of a slot before the log: as many as its first request reused, if the log allows
@@ -303,14 +326,29 @@ class ScenarioBuilder(CandidateServer):
         """Send the conversations that a prompt cache held when the log began, and another prompt after them."""
         end = grammars()[self.session.engine].end
         for earlier in earlier_conversations(self.session.requests):
-            ends = [earlier.resumed + end] if earlier.resumed else []
-            sizes = [*(size for size in ends if size < earlier.n_tokens), earlier.n_tokens]
-            text = self._send_earlier(self.texts.shared, sizes, 1, "")
+            listed = listed_checkpoints(earlier.loaded_by, self.next_of)
+            marks = listed or ([earlier.resumed] if earlier.resumed else [])
+            inside = [at for at in marks if at + end <= earlier.n_tokens]
+            ends, answered = earlier_prompts(earlier.loaded_by, earlier.n_tokens, end, inside)
+            text = self._send_earlier(self.texts.shared, ends, answered, "")
             if not self.texts.shared.size:
                 self.texts.shared = text.prefix(earlier.shared)
         between = prompt_between(self.session.requests[0]) if self.lines else 0
         if between:
             self._send_earlier(self.texts.shared.prefix(between - 1), [between], 1, "")
+
+    def _fill_used_slots(self) -> None:
+        """Send prompts to slots that were used before the log, so that a server prefers a slot never used."""
+        requests = self.session.requests
+        used = used_slots(requests, self.stage.server.n_slots) if self.several else []
+        for slot in used:
+            first = next((request for request in requests if request.slot == slot), None)
+            if first is not None and not first.refused:
+                self._fill_slot(first)
+        for slot in used:
+            if slot not in self.texts.slots:
+                self.fillers += 1
+                self._send_earlier(self.texts.shared.prefix(OTHER_PROMPT - 1), [OTHER_PROMPT], 1, f"@{slot}")
 
     def _send_earlier(self, text: SlotText, ends: Sequence[int], answered: int, where: str) -> SlotText:
         """Send prompts of these lengths, each a prefix of the next, that begin with a text. The last has an answer of
@@ -376,6 +414,14 @@ class ScenarioBuilder(CandidateServer):
             text += f"{{together+{playing.after}}}" if playing.after else "{together}"
         self._reset(self._copy_of(playing.base))
         return text, self._send([*playing.texts, text])
+
+
+def _window(session: LogSession, model: str) -> int:
+    """Return the window [tokens] that the log prints, else that of the model of a candidate; 0 without a window."""
+    n_swa = session.facts.get("n_swa")
+    if isinstance(n_swa, int) and n_swa > 1:
+        return n_swa
+    return max((layer.window for layer in parse(model).layers), default=0)
 
 
 def _found_nothing(logged: LoggedRequest) -> bool:

@@ -18,12 +18,12 @@ MOST = 64                    # values tried for a free variable, at most
 
 
 def earlier_prompts(
-    logged: LoggedRequest, needed: int, end: int = END, resumed: Sequence[int] = ()
+    logged: LoggedRequest, needed: int, end: int = END, earlier: Sequence[int] = ()
 ) -> tuple[list[int], int]:
     """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
     and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
-    another a micro-batch before that. ``resumed``: tokens of further checkpoints at which requests resume."""
-    marks = {hi + 1 for _, hi, _ in logged.checked} | {*resumed}
+    another a micro-batch before that. ``earlier``: tokens of further checkpoints from before the log."""
+    marks = {hi + 1 for _, hi, _ in logged.checked} | {*earlier}
     marks |= {logged.restored_end} if logged.restored_end else set()
     alone = sorted(mark for mark in marks if not {mark + size for size in BATCHES} & marks)
     ends = [mark + end for mark in alone][-MAX_EARLIER:]
@@ -47,6 +47,12 @@ def held_by_shares(logged: LoggedRequest) -> int | None:
     if not logged.f_keep or logged.f_sim is None or logged.n_tokens is None:
         return None
     return round(logged.f_sim * logged.n_tokens / logged.f_keep)
+
+
+def held_by_window(logged: LoggedRequest) -> int:
+    """Return the least number of tokens in a slot whose memory no longer has the rows that the first checked checkpoint
+    has; 0 without one. A memory with a window keeps as many rows as a checkpoint of it."""
+    return max((int(at) + high - low + 1 for low, high, at in logged.checked[:1] if low < high), default=0)
 
 
 def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:

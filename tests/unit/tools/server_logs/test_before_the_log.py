@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.tools.server_logs.before_the_log import (
     OTHER_PROMPT,
+    SHORT_PROMPT,
     EarlierConversation,
     earlier_conversations,
+    listed_checkpoints,
     prompt_between,
     resumed_checkpoints,
+    used_slots,
 )
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -59,9 +63,46 @@ def test_a_request_with_unknown_reuse_ends_the_search():
     assert resumed(logged(5650, None), logged(6752, CHECKPOINT, COMMON)) == []
 
 
+def listed(*requests):
+    return listed_checkpoints(requests[0], in_slot(*requests))
+
+
+def test_a_checkpoint_that_a_later_request_checks_or_erases_is_from_before():
+    first = logged(3287, 2775, created=(3283,), erased=(2762,))
+    assert listed(first, logged(1400, 0, checked=((3282, 3282, 0), (1999, 1999, 0)))) == [SHORT_PROMPT, 2000, 2762]
+
+
+def test_a_checkpoint_that_a_logged_request_created_or_lost_is_not():
+    first = logged(3287, 2775, created=(3283,))
+    assert listed(first, logged(3400, 3283, erased=(3283,))) == []
+    assert listed(logged(5650, 0), logged(6752, 3000, checked=((2999, 2999, 9),))) == []
+
+
+def test_a_request_of_unknown_reuse_may_have_kept_all():
+    assert listed(logged(5650, None), logged(6752, 3000, checked=((2999, 2999, 9),))) == [3000]
+
+
+def test_an_erased_checkpoint_shows_an_earlier_one_that_it_is_close_to():
+    assert listed(logged(8345, 8341, erased=(7833,))) == [SHORT_PROMPT, 7833]
+    assert listed(logged(8345, 8341, erased=(400,))) == [400]
+    assert listed(logged(8345, 8341, checked=((7832, 7832, 9),))) == [7833]
+
+
+def in_new_slot(slot):
+    """Return a request for which the server selected a slot that had never been used."""
+    choice = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
+    return logged(900, 0, slot=slot, chosen="lru", tied=SimpleNamespace(choice=choice))
+
+
+def test_a_new_slot_shows_that_the_others_were_used():
+    assert used_slots([logged(900, 0, slot=3), in_new_slot(0)], n_slots=4) == [1, 2]
+    assert used_slots([logged(900, 0, slot=3), in_new_slot(0), in_new_slot(1)], n_slots=4) == [2]
+    assert used_slots([logged(900, 0, slot=3), logged(900, 0, slot=0)], n_slots=4) == []
+
+
 def test_an_entry_that_no_request_left_is_from_before():
-    title = logged(152, 0, end=163, chosen="lru")
-    assert earlier_conversations([title, logged(8216, 7845, end=8255, chosen="lru")]) == [EarlierConversation(7845)]
+    title, loaded = logged(152, 0, end=163, chosen="lru"), logged(8216, 7845, end=8255, chosen="lru")
+    assert earlier_conversations([title, loaded]) == [EarlierConversation(loaded, 7845)]
 
 
 def test_an_entry_that_a_request_left_is_not():
@@ -73,13 +114,13 @@ def test_an_entry_that_a_request_left_is_not():
 def test_an_entry_with_a_printed_length_is_compared_with_it():
     longer = logged(8400, None, end=8446)
     loaded = logged(8410, 7001, 7001, loaded=True, held=7001)
-    assert earlier_conversations([longer, loaded]) == [EarlierConversation(7001)]
+    assert earlier_conversations([longer, loaded]) == [EarlierConversation(loaded, 7001)]
     assert earlier_conversations([logged(6960, None, end=7001), loaded]) == []
 
 
 def test_a_request_that_resumes_within_an_entry_shows_its_checkpoint():
     loaded = logged(8410, 6500, 7001, loaded=True, held=7001)
-    assert earlier_conversations([loaded]) == [EarlierConversation(7001, resumed=6500)]
+    assert earlier_conversations([loaded]) == [EarlierConversation(loaded, 7001, resumed=6500)]
 
 
 def test_few_reused_tokens_are_not_an_entry():
@@ -97,17 +138,26 @@ def test_the_first_request_that_loads_an_entry_found_another_prompt_in_its_slot(
 
 
 LINES = {
-    "a checkpoint": ("A1097/A.B3451/A.B.C1102>c40/A.B[:679].D4976>d40/E600", "GGGA", 2),
-    "a conversation": ("A7845/B152>b12/A.C371>c40/D159>d12/A.C.c[:39].E373>e40", "A", 1),
-    "two conversations": ("A4000/B5000/A.C900>c9/B.D800>d9/A.C.c[:8].E700>e9", "A", 2),
-}
-"""Conversations, their models, and how many of their requests an excerpt lacks."""
+    "a checkpoint": ("A1097/A.B3451/A.B.C1102>c40/A.B[:679].D4976>d40/E600", "GGGA", 2, {}),
+    "a conversation": ("A7845/B152>b12/A.C371>c40/D159>d12/A.C.c[:39].E373>e40", "A", 1, {}),
+    "two conversations": ("A4000/B5000/A.C900>c9/B.D800>d9/A.C.c[:8].E700>e9", "A", 2, {}),
+    "an erased checkpoint": ("A700/A.B2066>b10/A.B.b[:9].C512>c8", "GGGA", 2, {"verbosity": 4, "ctx_checkpoints": 4}),
+    "checked checkpoints": ("A1900/A.B700/A.B.C900>c9/A.B.C.c[:8].D1100>d9/A[:300].E900>e9", "W512 A", 3,
+                            {"verbosity": 4}),
+    "a restored window": ("A2414/A.B2431>b124/A.B.C1000>c9/A.B.b[:20].D1600>d15", "W512 A", 3, {"verbosity": 4}),
+    "used slots": ("A7000>a9/B970>b9/A.a[:8].C900>c9/E970>e8", "A", 2, {"parallel": 4}),
+    "a short batch": ("A8257>a2/A.B526>b51", "GGGA", 1, {"verbosity": 4}),
+}  # fmt: skip
+"""Conversations, their models, how many of their requests an excerpt lacks, and options of the server and its log."""
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_an_excerpt_without_its_beginning_is_reproduced(tmp_path, name):
-    line, model, lacking = LINES[name]
-    lines = simulated_log(line, model).splitlines(keepends=True)
+    line, model, lacking, options = LINES[name]
+    text = simulated_log(line, model, **options)
+    if "parallel" in options:
+        text = text.replace("t_last = 0", "t_last = -1")         # a server prints -1 for a slot that it never used
+    lines = text.splitlines(keepends=True)
     ends = [number for number, text in enumerate(lines, 1) if re.search(r"stop processing|slot\s+release", text)]
     file = tmp_path / "excerpt.log"
     file.write_text("".join(lines[ends[lacking - 1] :]), encoding="utf-8")
