@@ -142,7 +142,7 @@ def reuse_by_arrival(path: Path, rules: str) -> set[int]:
     return {reused for same in ways.values() for reused in same}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
 def test_the_reuse_of_requests_sent_at_once_depends_on_their_arrival():
     """The specification counts 29,853 reused tokens after the change; 27,605 are those of the workloads without groups,

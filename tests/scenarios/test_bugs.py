@@ -18,9 +18,16 @@ CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
 BUGS, REPORTS = bugs(), shown()
 CLAIMS = [case for some in REPORTS.values() for case in some if case.report.claim == STRICT]
 strict = pytest.mark.parametrize("case", CLAIMS, ids=lambda case: f"{case.report.entry}-{case.scenario.id}")
-EACH = 20                # one of so many reports is explained in ``make test``
+QUICK, LONG = 20, 4      # one of so many reports is explained in ``make test``, and in ``make long``; ``-m slow``: all
+
+
+def how_often(number: int) -> list[pytest.MarkDecorator]:
+    """Return the marks of the report with this number."""
+    return [pytest.mark.long] * bool(number % QUICK) + [pytest.mark.slow] * bool(number % LONG)
+
+
 some_explained = pytest.mark.parametrize("case", [
-    pytest.param(case, id=f"{case.report.entry}-{case.scenario.id}", marks=[pytest.mark.long] * bool(number % EACH))
+    pytest.param(case, id=f"{case.report.entry}-{case.scenario.id}", marks=how_often(number))
     for number, case in enumerate(CLAIMS)
 ])
 
