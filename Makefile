@@ -84,7 +84,7 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
-# Whole replays, packages, killed processes, campaigns and tests that take seconds: about ten minutes.
+# Replays of one recording in four, packages, killed processes, campaigns and tests that take seconds: about ten minutes.
 long: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) -m 'long and not slow' $(ARGS)
 

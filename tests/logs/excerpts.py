@@ -23,6 +23,8 @@ from tests.shared import ROOT, TRACES
 
 DATA = ROOT / "tests" / "data"
 RECORDED, DRAWN, CORPUS = "recorded", "drawn", "corpus"
+OURS = ("-proposed", "-repaired")
+"""Ends of the names of rule sets that cachesim proposes."""
 ENGINE_SHARES = ("llama_cpp",) * 7 + ("ik_llama",) * 2 + ("mlx_lm",)
 
 
@@ -45,13 +47,14 @@ def _files(shared: bool) -> Sequence[Path]:
 @lru_cache(maxsize=1)
 def _corpus() -> Sequence[tuple[Scenario, str]]:
     """Return the scenarios of the corpus with each of their profiles."""
-    known = {name for engine in ENGINES.values() for name in engine.profiles}
+    known = {name for engine in ENGINES for name in profiles_of(engine)}
     return [(one, name) for one in load_all(corpus_files().values()) for name in one.profiles if name in known]
 
 
 def profiles_of(engine: str) -> Sequence[str]:
-    """Return the rule sets of an engine, proposed changes included."""
-    return sorted(ENGINES[engine].profiles)
+    """Return the rule sets of an engine that a server can have. A rule set of our own prints shares that count tokens
+    otherwise, and no server writes such a log."""
+    return sorted(name for name in ENGINES[engine].profiles if not name.endswith(OURS))
 
 
 def log_of(source: Source, shared: bool = True) -> FullLog | None:
