@@ -166,8 +166,8 @@ class LineTies:
             self._in_slot, self._since_idle = {}, []
         if line.kind in BEGINS:
             self._begin()
-        elif line.kind == "cancel":
-            self._cancel(line)
+        elif line.kind == "cancel" or (line.kind == "too_long" and line.number_of("id_task") is not None):
+            self._add_to_task(line)
         elif where[0] is not None and where[1] is not None:
             self._take_prefix(block, self._open.get((where[0], where[1])), line)
             self._add((where[0], where[1]), line)
@@ -199,8 +199,8 @@ class LineTies:
         self._open, self._pending, self._in_slot = {}, PendingChoice(None, None, [], []), {}
         self._since_idle, self._is_new = None, not self._has_begun
 
-    def _cancel(self, line: ReadLine) -> None:
-        """Add a line about a task whose client hung up to its request."""
+    def _add_to_task(self, line: ReadLine) -> None:
+        """Add a line about a task whose client hung up, or that is refused, to its request."""
         task = line.number_of("id_task")
         for request in [one for (_, known), one in self._open.items() if known == task and not one.of("release")]:
             request.add(line)

@@ -134,6 +134,8 @@ def cause_text(row: Row) -> str:
         parts[0] += f" ({row['path']}, character {row['character']:,}; byte {byte} of the body)"
     if row.get("parameters"):
         parts.append(f"changed: {', '.join(row['parameters'])}")
+    if row.get("loss"):
+        parts.append(row["loss"]["says"])
     if row.get("refused"):
         parts.append("the server refused the request")
     return "; ".join(part for part in (*parts, *(one["says"] for one in row.get("causes", ()))) if part)
@@ -142,14 +144,15 @@ def cause_text(row: Row) -> str:
 def cure_text(row: Row) -> str:
     """Return what may cure the cause, "" if nothing was lost."""
     flags = f"may help: {' '.join(row['flags'])}" if row.get("flags") else ""
-    advice = "" if row.get("harmless") or not row.get("advice") else f"try: {row['advice']}"
-    return "; ".join(part for part in (advice, flags) if part)
+    tries = [row.get("advice") if not row.get("harmless") else "", (row.get("loss") or {}).get("advice")]
+    return "; ".join(part for part in (*(f"try: {one}" for one in tries if one), flags) if part)
 
 
 def totals_text(totals: Row) -> str:
     """Return the totals as text."""
-    lines = [f"{counted(totals['requests'], 'request')}: prompt {totals['prompt']:,}, reused {totals['reused']:,}, "
-             f"evaluated {totals['evaluated']:,} tokens", *totals["first_lines"]]  # fmt: skip
+    sums = (f"{name} {'at least ' * (name in totals['at_least'])}{totals[name]:,}"
+            for name in ("prompt", "reused", "evaluated"))  # fmt: skip
+    lines = [f"{counted(totals['requests'], 'request')}: {', '.join(sums)} tokens", *totals["first_lines"]]
     lines += [f"  {one['requests']:>4}  {one['cause']}" for one in totals["causes"]]
     lines += [f"  {said}" for said in totals["log"]]
     lines += [f"  {one['requests']:>4}  left out: {one['why']}" for one in totals["left_out"]]
