@@ -5,8 +5,9 @@ server. Each request states what its client did, what the server lost, how it en
 about it. These statements follow from the order of the steps and from the flags alone; ``cachesim`` computes none.
 
 The log: at the default verbosity a server prints the similarity of a slot only if it is above the threshold (0.1), and
-the share of the slot that the prompt keeps. With ``-lv 4`` it prints the similarities of all slots, as tokens. It prints
-neither slot actions nor ``cache_prompt``.
+the share of the slot that the prompt keeps; lengths follow from the timings, which a request lacks whose client hung up.
+With ``-lv 4`` it prints the similarities of all slots as tokens, which slots are empty, and the length of each prompt.
+It never prints ``cache_prompt``.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ TOKENS = World("tokens", "tiny-llama", ("-np", "1", "-c", "4096", "-cram", "0", 
     Planned("A", "append", "extends", EXTENDS, lost=FORBIDDEN, fields={"cache_prompt": False}),
     Planned("A", "append", "extends", EXTENDS),
     Action("erase", "A"),
-    Planned("A", "same", "same", lost=ERASED),
+    Planned("A", "same", "same", NEW, lost=ERASED),
     Planned("A", "append", "extends", EXTENDS),
     Action("save", "A"),
     Planned("B", "open", "new", NEW),
@@ -121,7 +122,7 @@ SLOTS = World("slots", "tiny-llama", ("-np", "2", "-c", "4096", "-cram", "0"), F
     (Planned("C", "open", "new"), Planned("D", "open", "new")),
     Planned("A", "append", "extends", lost=OVERWRITTEN),
     Planned("B", "append", "extends", lost=OVERWRITTEN),
-    (Planned("A", "append", "extends", EXTENDS), Planned("B", "leave_answer", "extends", EXTENDS, end=HUNG_UP)),
+    (Planned("A", "append", "extends", EXTENDS), Planned("B", "leave_answer", "extends", end=HUNG_UP)),
     Planned("C", "append_in_slot_of_A", "extends", lost=OVERWRITTEN),
     Planned("A", "append", "extends", lost=OVERWRITTEN),
 ))  # fmt: skip

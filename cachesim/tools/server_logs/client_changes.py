@@ -53,7 +53,7 @@ class SlotPrompts:
         prompt, end = self._left.get(request.slot, (None, 0)) if request.slot_known else (None, 0)
         if request.slot_known and not request.refused:
             self._leave(request)
-        held = _range_of(request, "held")
+        held = _range_of(request, "held") or (ProvenRange(request.seen, None) if request.seen else None)
         is_known = prompt is not None and held is not None and held.exact and held.low == end
         return proven_change(_common(request), held, _range_of(request, "n_tokens"), prompt if is_known else None)
 

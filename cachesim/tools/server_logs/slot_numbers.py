@@ -41,6 +41,10 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
             _loaded(request, found, loaded[-1])
         return
     for line in request.similar[-1:]:
+        if line.kind == "slot_skip_empty":
+            for name in ("held", "lcp"):
+                found.add(name, ProvenRange(0, 0, frozenset({line.number, choice.number}), "the slot was empty"))
+            return
         lcp = line.number_of("lcp")
         if lcp is not None:
             how = "printed with the similarity"

@@ -262,7 +262,10 @@ class JoinedRows:
         prompt, reused, evaluated = counts
         if row["end"] != WHOLE:                          # a part of the prompt may not have been evaluated
             prompt = None if None in counts else min(prompt or 0, (reused or 0) + (evaluated or 0))
-        served = ServedRequest(half.link, half.ended, row.get("slot"), row.get("run"), prompt, reused)
+        served = ServedRequest(
+            link=half.link, ended=half.ended, slot=row.get("slot"), run=row.get("run"), task=row.get("task"),
+            prompt=prompt, reused=reused,
+        )  # fmt: skip
         self.losses.add(served, row["cause"])
 
     def ranked_causes(self) -> list[Row]:

@@ -49,6 +49,7 @@ class ServedRequest:
     ended: int
     slot: int | None = None
     run: int | None = None
+    task: int | None = None
     prompt: int | None = None
     reused: int | None = None
 
@@ -103,13 +104,13 @@ class ServerLosses:
         """Return the cause of a loss, and a sentence about it."""
         if request.link.forbids:
             return FORBIDDEN, "the request forbids reuse (cache_prompt: false)"
-        if None not in (request.run, previous.run) and request.run != previous.run:
+        others = list(self._others(request, previous))
+        if any(_is_restart(previous, one) for one in (request, *others)):
             return RESTARTED, "the server was restarted"
         events = [one for one in self._events if previous.ended < one.moment <= request.ended]
         if any(one.what == UNREACHABLE for one in events):
             return RESTARTED, "the server could not be reached meanwhile, and was probably restarted"
         slot, own = self._slot_of(previous), self._slot_of(request)
-        others = list(self._others(request, previous))
         if slot is not None:
             taken = [(one.ended, OVERWRITTEN, f"conversation {one.link.conversation} overwrote slot {slot}")
                      for one in others if self._slot_of(one) == slot]  # fmt: skip
@@ -134,6 +135,14 @@ class ServerLosses:
     def _slot_of(self, request: ServedRequest) -> int | None:
         """Return the slot of a request, None if it is unknown."""
         return 0 if request.slot is None and self.slots == 1 else request.slot
+
+
+def _is_restart(before: ServedRequest, after: ServedRequest) -> bool:
+    """Return whether a server was started between two requests, as their log shows: task numbers begin again. A run
+    alone does not show it: it may begin where the log is ambiguous."""
+    if before.task is None or after.task is None or before.run == after.run:
+        return False
+    return after.task <= before.task
 
 
 def _unfinished(previous: ServedRequest, request: ServedRequest) -> ServedRequest:
