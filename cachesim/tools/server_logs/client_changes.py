@@ -43,7 +43,8 @@ ADVICE = {
 
 @dataclass(slots=True)
 class SlotPrompts:
-    """Prompts that the requests of a server run left in its slots, in the order of the log."""
+    """Prompts that the requests of a server run left in its slots, in the order of the log. A slot that holds as many
+    tokens as its last request left still holds these."""
 
     _left: dict[int, tuple[int, int]] = field(default_factory=dict)    # slot -> tokens of its prompt, and all tokens
 
@@ -53,9 +54,12 @@ class SlotPrompts:
         prompt, end = self._left.get(request.slot, (None, 0)) if request.slot_known else (None, 0)
         if request.slot_known and not request.refused:
             self._leave(request)
+        if request.tied is not None and request.tied.of("need_one") and not request.chunks:
+            return "again"                       # the server evaluates the last token only, because it holds all
         held = _range_of(request, "held") or (ProvenRange(request.seen, None) if request.seen else None)
-        is_known = prompt is not None and held is not None and held.exact and held.low == end
-        return proven_change(_common(request), held, _range_of(request, "n_tokens"), prompt if is_known else None)
+        if prompt is None or held is None or held.high is None or not held.meets(ProvenRange(end, end)):
+            return proven_change(_common(request), held, _range_of(request, "n_tokens"))
+        return proven_change(_common(request), ProvenRange(end, end), _range_of(request, "n_tokens"), prompt)
 
     def _leave(self, request: LoggedRequest) -> None:
         """Take note of what a request left in its slot, or that it is unknown."""
@@ -100,8 +104,7 @@ def _range_of(request: LoggedRequest, name: str) -> ProvenRange | None:
 
 
 def _common(request: LoggedRequest) -> ProvenRange | None:
-    """Return the range of the common prefix. It has at least the reused tokens, unless chunks of the slot were moved;
-    if all but the last token of a prompt were reused, and no checkpoint was restored, the slot holds all of it."""
+    """Return the range of the common prefix. It has at least the reused tokens, unless chunks of the slot were moved."""
     found, kept = _range_of(request, "lcp"), request.least("cache_n")
     if found is None or request.chunks or found.high is None:
         return found

@@ -100,6 +100,9 @@ def _said(body: Any) -> Iterator[tuple[str, str]]:
 
 OFTEN = 3                    # requests that differ at the same token: so many show that its text changes each time
 
+EDITS = ("history", "differs")
+"""Classes of which several at the same token are the class "start"."""
+
 
 class LogTurn(NamedTuple):
     """Classified request of a log."""
@@ -136,10 +139,10 @@ def _turn(request: ReconstructedRequest, change: str) -> LogTurn:
 
 
 def _with_starts(found: Sequence[LogTurn]) -> list[LogTurn]:
-    """Return the requests; those that often differ near the same token have the class "start"."""
-    same = Counter(one.lcp // NEAR for one in found if one.how == "history")
+    """Return the requests; those that often leave the slot's contents near the same token have the class "start"."""
+    same = Counter(one.lcp // NEAR for one in found if one.how in EDITS)
     often = {where for where, times in same.items() if times >= OFTEN}
-    return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
+    return [one._replace(how="start") if one.how in EDITS and one.lcp // NEAR in often else one for one in found]
 
 
 def summary(found: Sequence[LogTurn]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_the_similarity_of_a_slot_that_was_not_selected_is_dropped():
         LAUNCH.format(0, 7), SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - skipping, slot is empty"),
         LAUNCH.format(1, 9),
     )  # fmt: skip
-    assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
+    assert (two.slot, two.chosen, two.lcp) == (1, "id", 0)
 
 
 def test_implausible_evaluated_tokens_do_not_give_reused_tokens():
