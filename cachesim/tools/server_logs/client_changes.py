@@ -85,7 +85,7 @@ def proven_change(
         return ""
     if held.high is not None and common.low >= held.high:
         return "extends"
-    return _position(common.low, most, prompt) if most < held.low - 1 else ""
+    return _position(common.low, most, prompt) if most < held.low else ""
 
 
 def _position(low: int, high: int, prompt: int | None) -> str:

@@ -25,6 +25,7 @@ HALVES = 4_096               # replies that wait for their log rows, at most
 OK = 200                     # HTTP status
 _ACTION = re.compile(r"/slots/(?P<slot>\d{1,9})\?(?:[^#]*&)?action=(?P<action>erase|restore)(?=&|#|$)")
 APART = 32                   # rows of the other side that end a wait for the missing half
+LOOKS = 25                   # looks at the log that end a wait for a half that will not come
 TOO_LATE = "the relay was ending"
 TOO_MANY = "the body has too many values"
 UNUSABLE = "the body cannot be read"
@@ -198,7 +199,7 @@ class JoinedRows:
         self._halves.logged.append(LogHalf(row))
         yield from self._pair()
         for one in self._halves.clients:
-            one.since += one.is_due
+            one.since += one.looks > 0
         yield from self._overdue()
 
     @property
@@ -211,9 +212,10 @@ class JoinedRows:
         rows that are known by now."""
         yield from self._pair()
         for client in self._halves.clients:
-            client.is_due = True
+            client.looks += 1
         for logged in self._halves.logged:
             logged.looks += 1
+        yield from self._overdue()
 
     def rest(self) -> Iterator[Row]:
         """Yield the halves that are left."""
@@ -233,15 +235,20 @@ class JoinedRows:
         return self._counted(row, pair.client)
 
     def _overdue(self) -> Iterator[Row]:
-        """Yield the halves that have waited long enough."""
+        """Yield the halves that have waited long enough, and those whose other half will not come: no line of the log
+        is about a body that the server cannot read, and other clients may not use the relay."""
         halves = self._halves
-        for client in [one for one in halves.clients if one.since >= APART] + halves.clients[: -HALVES]:
-            if client in halves.clients:
-                halves.clients.remove(client)
-                yield self._counted(client.row, client)
-        for logged in [one for one in halves.logged if one.since >= APART]:
+        for client in [one for one in halves.clients if one.since >= APART or (one.is_refused and one.looks >= LOOKS)]:
+            halves.clients.remove(client)
+            yield self._counted(client.row, client)
+        for logged in [one for one in halves.logged if one.since >= APART or (one.looks >= LOOKS and not halves.open)]:
             halves.logged.remove(logged)
             yield self._counted(logged.row)
+        while len(halves.clients) > HALVES:
+            client = halves.clients.pop(0)
+            yield self._counted(client.row, client)
+        while len(halves.logged) > HALVES:
+            yield self._counted(halves.logged.pop(0).row)
 
     def _read_other(self, exchange: WatchedExchange, stated: Mapping[tuple[str, str], int]) -> None:
         """Read what an exchange shows about the server's slots: how many there are, or an action."""

@@ -47,6 +47,7 @@ class _Run:
     derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
     is_cut: bool = False                                                     # earlier lines were forgotten
     has_named: bool = False                                                  # a row names its slot
+    last: int = 0                                                            # number of its last line
 
     def over(self) -> list[TiedRequest]:
         """Return the requests without a row that the server has finished."""
@@ -143,6 +144,8 @@ class LogRows:
                 gone = self._runs.pop(old)
                 gone.reader.ties.flush()
                 yield from self._rows(gone, list(gone.reader.ties.requests))
+        run.last = line.number
+        yield from self._rows_of_others(run, line.number)
         for source in list(self._headings)[:-SOURCES]:
             del self._headings[source]
         session, ties = run.reader.session, run.reader.ties
@@ -152,6 +155,13 @@ class LogRows:
             run.is_cut = True
         over = [one for one in run.over() if line.number - one.lines[-1].number > LATE]
         yield from self._rows(run, over or ties.requests[: len(ties.requests) - WAITING])
+
+    def _rows_of_others(self, run: _Run, number: int) -> Iterator[Row]:
+        """Yield the rows of other runs whose requests are over and which got no more lines up to this number."""
+        for other in list(self._runs.values()):
+            if other is not run and other.reader.ties.requests and number - other.last > LATE:
+                other.reader.ties.flush()
+                yield from self._rows(other, other.over())
 
     def _rows(self, run: _Run, over: Sequence[TiedRequest]) -> Iterator[Row]:
         """Yield the rows of these requests, which then wait no longer."""

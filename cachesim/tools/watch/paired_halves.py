@@ -20,20 +20,25 @@ COUNTS = ("prompt", "reused", "evaluated", "generated")
 OF_LOG = ("run", "slot", "task", "lines", "again", "change", "causes", "flags", "refused")
 """Keys that a joined row has from the log."""
 REFUSED = 400                # lowest HTTP status of a refusal
+PATIENCE = 3                 # looks at the log for which a row waits whose exchange is ambiguous
+NOT_APART = "requests at the same time have equal counts: their log rows cannot be told apart"
+"""Note of a row whose log row is not certain."""
 
 
 @dataclass(slots=True, eq=False)
 class ClientHalf:
-    """Exchange of a client that has ended. ``sent``, ``ended``: moments; ``slot``: as its reply states; ``since``: rows
-    of the log that came meanwhile, counted since ``is_due``: the log was read to its end after the reply."""
+    """Exchange of a client that has ended. ``sent``, ``ended``: moments; ``slot``: as its reply states; ``looks``: how
+    often the log was read to its end after the reply; ``since``: rows of the log that came since the first of these;
+    ``is_unsure``: its row may be one that was taken for another exchange."""
 
     row: Row
     link: BodyLink = BodyLink()
     sent: int = 0
     ended: int = 0
     slot: int | None = None
-    is_due: bool = False
+    looks: int = 0
     since: int = 0
+    is_unsure: bool = False
 
     @property
     def has_counts(self) -> bool:
@@ -56,11 +61,12 @@ class LogHalf:
 
 
 class Pair(NamedTuple):
-    """Halves of a request. ``others``: log rows that fit as well, [] if the row is certain."""
+    """Halves of a request. ``alike``: keys whose values are the same whichever log row it is, None = the row is
+    certain."""
 
     client: ClientHalf
     logged: LogHalf
-    others: Sequence[LogHalf] = ()
+    alike: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -73,16 +79,20 @@ class Halves:
 
     def pairs(self) -> Iterator[Pair]:
         """Yield the pairs that are known now, and drop their halves."""
-        while found := self._next():
-            for pair in found:
+        for logged in sorted(self.logged, key=lambda one: (one.row["run"], one.row["lines"][:1])):
+            pair = self._pair_of(logged) if logged in self.logged else None
+            if pair is not None:
                 self.clients.remove(pair.client)
-                self.logged.remove(pair.logged)
-            yield from found
+                self.logged.remove(logged)
+                yield pair
 
     def last_pairs(self) -> Iterator[Pair]:
         """Yield the pairs that are known at the end: all exchanges have ended."""
         self.open = 0
-        yield from self.pairs()
+        for one in self.logged:
+            one.looks = PATIENCE
+        while found := list(self.pairs()):
+            yield from found
         left = [one for one in self.clients if not one.has_counts and not one.is_refused]
         whole = [one for one in self.logged if not one.row.get("refused")]
         if len(left) == len(whole) == 1 and _agrees(left[0], whole[0]) is not None:
@@ -90,21 +100,23 @@ class Halves:
             self.logged.remove(whole[0])
             yield Pair(left[0], whole[0])
 
-    def _next(self) -> list[Pair]:
-        """Return the next pair, or those of requests that cannot be told apart; [] if none is known."""
-        for logged in sorted(self.logged, key=lambda one: (one.row["run"], one.row["lines"][:1])):
-            if self.open and not logged.looks:
-                continue                         # its reply may not have been read yet
-            clients = self._fitting(logged)
-            if not clients:
-                continue
-            if all(before.ended < after.sent for before, after in pairwise(clients)):
-                return [Pair(clients[0], logged)]
-            rows = [one for one in self.logged if self._fitting(one) == clients]
-            if len(rows) >= len(clients):
-                rows = rows[: len(clients)]
-                return [Pair(client, row, rows) for client, row in zip(clients, rows, strict=True)]
-        return []
+    def _pair_of(self, logged: LogHalf) -> Pair | None:
+        """Return the pair of a log row, None if its exchange is not known yet."""
+        if self.open and not logged.looks:
+            return None                          # its reply may not have been read yet
+        clients = self._fitting(logged)
+        if not clients:
+            return None
+        if all(before.ended < after.sent for before, after in pairwise(clients)):
+            return Pair(clients[0], logged, frozenset() if clients[0].is_unsure else None)
+        rows = [one for one in self.logged if self._fitting(one) == clients]
+        if len(rows) < len(clients) and logged.looks < PATIENCE:
+            return None
+        is_whole = len(rows) >= len(clients) and not any(one.is_unsure for one in clients)
+        alike = {name for name in OF_LOG if all(one.row[name] == logged.row[name] for one in rows)} if is_whole else ()
+        for client in clients:
+            client.is_unsure |= not (is_whole and set(OF_LOG) == alike)
+        return Pair(clients[0], logged, frozenset(alike))
 
     def _fitting(self, logged: LogHalf) -> list[ClientHalf]:
         """Return the exchanges that fit a log row best, in the order of their sending."""
@@ -143,16 +155,14 @@ def joined(pair: Pair) -> Row:
     client, logged = pair.client.row, pair.logged.row
     shown = {name: logged[name] for name in OF_LOG}
     counts = {name: logged[name] if client.get(name) is None else client[name] for name in COUNTS}
-    if pair.others:
-        rows = [one.row for one in pair.others]
-        alike = {name for name in (*OF_LOG, *COUNTS) if all(row[name] == rows[0][name] for row in rows)}
-        shown = {name: value if name in alike else _unknown(value) for name, value in shown.items()}
-        shown["slot"] = shown["slot"] if pair.client.slot is None else pair.client.slot
-        counts = {name: value if name in alike else client.get(name) for name, value in counts.items()}
-        note = f"{len(rows)} requests at the same time have equal counts: their log rows cannot be told apart"
-        client = {**client, "note": client["note"] or note}
-    end = logged["end"] if client["end"] != CLIENT_LEFT and client["status"] is None else client["end"]
+    if pair.alike is not None:
+        shown = {name: value if name in pair.alike else _unknown(value) for name, value in shown.items()}
+        counts = {name: client.get(name) for name in COUNTS}
+        client = {**client, "note": client["note"] or NOT_APART}
+    if pair.client.slot is not None:
+        shown["slot"] = pair.client.slot
     client = {name: value for name, value in client.items() if name != "slot"}
+    end = logged["end"] if client["end"] != CLIENT_LEFT and client["status"] is None else client["end"]
     return {**shown, **client, **counts, "end": end, "source": "both"}
 
 
