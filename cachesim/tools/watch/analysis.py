@@ -69,7 +69,7 @@ class Analysis:
         waits = [*([] if self._copies is None else [self._copies]), *(log.wait_on() if log else [])]
         is_busy = log is not None and log.has_more
         ready = select(waits, [], [], 0 if is_busy or not (waits or not self._from.once) else TICK)[0]
-        has_copies = self._copies in ready
+        has_copies = is_copied = self._copies in ready
         while has_copies:                        # the copies first: they wait in memory, the log in a file
             self._read_copies()
             has_copies = bool(self._copies is not None and not self._joined.is_behind
@@ -80,7 +80,7 @@ class Analysis:
             self._print(self._logged(log.lines()))
             found |= self._lines.lines > before
             if not log.has_more:
-                self._print(self._joined.read_to_end())
+                self._print(self._joined.read_to_end(not is_copied))
             if log.failure and self._from.once:
                 raise BadInput(log.failure, file=log.name)
         self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)

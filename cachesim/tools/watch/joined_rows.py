@@ -22,6 +22,7 @@ from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, WHOLE
 
 Row = dict[str, Any]
 HALVES = 4_096               # replies that wait for their log rows, at most
+ROWS = 4_096                 # log rows that wait for their replies, at most
 OK = 200                     # HTTP status
 _ACTION = re.compile(r"/slots/(?P<slot>\d{1,9})\?(?:[^#]*&)?action=(?P<action>erase|restore)(?=&|#|$)")
 APART = 32                   # rows of the other side that end a wait for the missing half
@@ -207,14 +208,14 @@ class JoinedRows:
         """True if so many replies wait that the log must be read before further copies."""
         return len(self._halves.clients) >= HALVES // 2
 
-    def read_to_end(self) -> Iterator[Row]:
+    def read_to_end(self, is_quiet: bool = True) -> Iterator[Row]:
         """Take note that the log has been read to its end: the log rows of all replies so far follow soon. Yield the
-        rows that are known by now."""
+        rows that are known by now. ``is_quiet``: the relay copied nothing meanwhile."""
         yield from self._pair()
         for client in self._halves.clients:
             client.looks += 1
         for logged in self._halves.logged:
-            logged.looks += 1
+            logged.looks += is_quiet
         yield from self._overdue()
 
     def rest(self) -> Iterator[Row]:
@@ -247,7 +248,7 @@ class JoinedRows:
         while len(halves.clients) > HALVES:
             client = halves.clients.pop(0)
             yield self._counted(client.row, client)
-        while len(halves.logged) > HALVES:
+        while len(halves.logged) > ROWS:
             yield self._counted(halves.logged.pop(0).row)
 
     def _read_other(self, exchange: WatchedExchange, stated: Mapping[tuple[str, str], int]) -> None:

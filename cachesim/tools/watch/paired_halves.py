@@ -29,7 +29,7 @@ NOT_APART = "requests at the same time have equal counts: their log rows cannot 
 class ClientHalf:
     """Exchange of a client that has ended. ``sent``, ``ended``: moments; ``slot``: as its reply states; ``looks``: how
     often the log was read to its end after the reply; ``since``: rows of the log that came since the first of these;
-    ``is_unsure``: its row may be one that was taken for another exchange."""
+    ``alike``: keys with the same value in all rows that may be its row, None = not ambiguous."""
 
     row: Row
     link: BodyLink = BodyLink()
@@ -38,7 +38,7 @@ class ClientHalf:
     slot: int | None = None
     looks: int = 0
     since: int = 0
-    is_unsure: bool = False
+    alike: frozenset[str] | None = None
 
     @property
     def has_counts(self) -> bool:
@@ -61,12 +61,10 @@ class LogHalf:
 
 
 class Pair(NamedTuple):
-    """Halves of a request. ``alike``: keys whose values are the same whichever log row it is, None = the row is
-    certain."""
+    """Halves of a request."""
 
     client: ClientHalf
     logged: LogHalf
-    alike: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -108,15 +106,15 @@ class Halves:
         if not clients:
             return None
         if all(before.ended < after.sent for before, after in pairwise(clients)):
-            return Pair(clients[0], logged, frozenset() if clients[0].is_unsure else None)
+            return Pair(clients[0], logged)
         rows = [one for one in self.logged if self._fitting(one) == clients]
         if len(rows) < len(clients) and logged.looks < PATIENCE:
             return None
-        is_whole = len(rows) >= len(clients) and not any(one.is_unsure for one in clients)
-        alike = {name for name in OF_LOG if all(one.row[name] == logged.row[name] for one in rows)} if is_whole else ()
+        is_whole = len(rows) >= len(clients)
+        alike = {name for name in OF_LOG if is_whole and all(one.row[name] == logged.row[name] for one in rows)}
         for client in clients:
-            client.is_unsure |= not (is_whole and set(OF_LOG) == alike)
-        return Pair(clients[0], logged, frozenset(alike))
+            client.alike = frozenset(alike) if client.alike is None else client.alike & alike
+        return Pair(clients[0], logged)
 
     def _fitting(self, logged: LogHalf) -> list[ClientHalf]:
         """Return the exchanges that fit a log row best, in the order of their sending."""
@@ -130,10 +128,12 @@ def evidence(client: ClientHalf, logged: LogHalf) -> int | None:
     agreed = _agrees(client, logged)
     if agreed is None or client.is_refused != bool(logged.row.get("refused")):
         return None
+    is_left = logged.row.get("end") == CLIENT_LEFT
+    if client.has_counts and is_left:
+        return None                              # the server lists no counts for a client that hung up
     if client.is_refused or agreed:
         return agreed
-    is_left = not client.has_counts and client.row["end"] == CLIENT_LEFT
-    return 0 if is_left and logged.row.get("end") == CLIENT_LEFT else None
+    return 0 if is_left and client.row["end"] == CLIENT_LEFT else None
 
 
 def _agrees(client: ClientHalf, logged: LogHalf) -> int | None:
@@ -155,8 +155,9 @@ def joined(pair: Pair) -> Row:
     client, logged = pair.client.row, pair.logged.row
     shown = {name: logged[name] for name in OF_LOG}
     counts = {name: logged[name] if client.get(name) is None else client[name] for name in COUNTS}
-    if pair.alike is not None:
-        shown = {name: value if name in pair.alike else _unknown(value) for name, value in shown.items()}
+    alike = pair.client.alike
+    if alike is not None:
+        shown = {name: value if name in alike else _unknown(value) for name, value in shown.items()}
         counts = {name: client.get(name) for name in COUNTS}
         client = {**client, "note": client["note"] or NOT_APART}
     if pair.client.slot is not None:
