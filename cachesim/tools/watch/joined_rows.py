@@ -289,7 +289,7 @@ class JoinedRows:
         loss = None if half is None or half.is_refused else self.losses.loss(half.link.number, row.get("cause", ""))
         if loss is not None:
             is_explained = loss["cause"] == UNKNOWN and any("lost" in one for one in row.get("causes", ()))
-            row = {**row, "harmless": False, "loss": None if is_explained else loss}
+            row = {**row, "harmless": False, **({} if is_explained else {"loss": loss})}
         self.totals["requests"] += 1
         for name in (*NUMBERS, "again"):
             value = row.get(name)

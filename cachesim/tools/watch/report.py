@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Row = Mapping[str, Any]
+SCHEMA = 2                   # version of the JSON form of rows and totals
 TEXT, CURE = 300, 160        # characters of a cause and of a cure in a line, at most
 MARGIN = 6                   # lines of the terminal that the table leaves free
 MOST = 200                   # rows of the table, at most
@@ -35,11 +36,11 @@ class JsonLines:
 
     def row(self, row: Row) -> None:
         """Print a row as an object."""
-        _flushed(lambda: say_json({"request": dict(row)}))
+        _flushed(lambda: say_json({"schema": SCHEMA, "request": dict(row)}))
 
     def end(self, totals: Row) -> None:
         """Print the totals as the last object."""
-        _flushed(lambda: say_json({"totals": dict(totals)}))
+        _flushed(lambda: say_json({"schema": SCHEMA, "totals": dict(totals)}))
 
 
 class Lines:
