@@ -5,9 +5,9 @@ server. Each request states what its client did, what the server lost, how it en
 about it. These statements follow from the order of the steps and from the flags alone; ``cachesim`` computes none.
 
 The log: at the default verbosity a server prints the similarity of a slot only if it is above the threshold (0.1), and
-the share of the slot that the prompt keeps; lengths follow from the timings, which a request lacks whose client hung up.
-With ``-lv 4`` it prints the similarities of all slots as tokens, which slots are empty, and the length of each prompt.
-It never prints ``cache_prompt``.
+the share of the slot that the prompt keeps. Lengths follow from the timings, which a request lacks if its client hung
+up. With ``-lv 4`` it prints the similarities of all slots as tokens, which slots are empty, and the length of each
+prompt. It never prints ``cache_prompt``.
 """
 
 from __future__ import annotations

@@ -12,12 +12,15 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Iterator, Sequence
 
 from cachesim.tools.live.llama_server.process import HOST, Process, free_port
+from cachesim.tools.watch.paired_halves import NOT_APART
 from tests.live.check_server import ready
 from tests.live.watch import CHAT as TEMPLATE
 from tests.live.watch import Watch
@@ -85,10 +88,8 @@ class Server:
     def restart(self, client: Client) -> None:
         """End the server and start it again, while the client asks for its health."""
         self.stop()
-        try:
+        with suppress(OSError, ValueError, HTTPException):
             client.exchange("GET", "/health", None)
-        except (OSError, ValueError, Exception):
-            pass
         self.start()
 
 
@@ -153,7 +154,7 @@ def judge(outcome: Outcome, row: Row, way: str, judged: Judged) -> None:
     """Compare a row with the plan and with the reply."""
     wanted, found = expected(outcome.planned, way), set(claims(row))
     found -= {("cause", one) for kind, log in wanted if kind == "log" for one in SAYS.get(log, ())}
-    if row.get("note") and "apart" in row["note"]:
+    if row.get("note") == NOT_APART:
         wanted -= {one for one in wanted if one[0] == "log"}
     name = f"{outcome.model} {outcome.planned.talk} {outcome.planned.act}"
     judged.right += wanted <= found
@@ -180,7 +181,7 @@ def matched(outcomes: Sequence[Outcome], rows: Sequence[Row], way: str) -> list[
     started = [one for one in outcomes if one.planned.in_log]
     ordered = sorted(rows, key=lambda row: (row["run"], row["lines"][0]))
     found = [[row] for row in ordered] + [[] for _ in started]
-    return list(zip(started, found))
+    return list(zip(started, found, strict=False))
 
 
 def compare(outcomes: Sequence[Outcome], rows: Sequence[Row], totals: Row, way: str, judged: Judged) -> None:
@@ -243,6 +244,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="the world of this name")
     parser.add_argument("--keep", type=Path, help="folder for logs and rows")
     args = parser.parse_args(argv)
+    if not args.models.is_dir():
+        print(f"not run: the folder of models {args.models} is absent")
+        return 0
     worlds = [world for world in (SHORT if args.short else WORLDS) if args.only in world.name]
     print(f"{sum(len(world.requests) for world in worlds)} planned requests")
     judged = measure(args, worlds)

@@ -131,7 +131,9 @@ def turns_and_rows(file: Path) -> Iterator[tuple[str, str]]:
             yield turns[request["request"]], rows[request["slot"], request["task"]]["change"]
 
 
-@pytest.mark.parametrize("name", ["qwen35-strip_reasoning-default", "llama-alternate-default", "gemma3-edit_early-default"])
+@pytest.mark.parametrize("name", [
+    "qwen35-strip_reasoning-default", "llama-alternate-default", "gemma3-edit_early-default",
+])  # fmt: skip
 def test_a_row_has_the_clients_change_of_the_report(name):
     pairs = list(turns_and_rows(SAMPLE / f"{name}.log"))
     assert len(pairs) > 3 and [how for how, _ in pairs] == [change for _, change in pairs]

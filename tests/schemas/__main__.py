@@ -106,7 +106,8 @@ SHOWN: Mapping[str, Any] = {
         "loss": {"cause": "overwritten", "tokens": 100, "says": "", "advice": ""}}},
     "watch-totals": {"schema": 2, "totals": {
         "requests": 3, "other": 1, "prompt": 450, "reused": 116, "evaluated": 334, "again": 4, "generated": 12,
-        "at_least": ["prompt"], "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
+        "at_least": ["prompt"],
+        "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
         "first_lines": [""],
         "left_out": [{"why": "", "requests": 1}], "unread_log_bytes": 0,
         "dropped_bytes": 0, "unread_connections": 0, "refused_connections": 0, "unsaved_requests": 0}},

@@ -32,8 +32,8 @@ CLIENT_CHANGES = {
 
 ADVICE = {
     "answer": "if it is the same conversation: send answers back exactly as generated, with their reasoning",
-    "turn end": "if it is the same conversation: keep the reasoning in the history, or use a chat template that renders "
-                "past turns unchanged",
+    "turn end": "if it is the same conversation: keep the reasoning in the history, or use a chat template that "
+                "renders past turns unchanged",
     "history": "if it is the same conversation: edit or compact the history rarely, and from its end",
     "start": "if a date, an id or a list changes there: move it to the end of the prompt",
     "new": "more slots (one for each conversation), or a larger prompt cache",
@@ -104,7 +104,7 @@ def _range_of(request: LoggedRequest, name: str) -> ProvenRange | None:
 
 
 def _common(request: LoggedRequest) -> ProvenRange | None:
-    """Return the range of the common prefix. It has at least the reused tokens, unless chunks of the slot were moved."""
+    """Return the range of the common prefix: at least the reused tokens, unless chunks of the slot were moved."""
     found, kept = _range_of(request, "lcp"), request.least("cache_n")
     if found is None or request.chunks or found.high is None:
         return found

@@ -140,7 +140,8 @@ class Analysis:
         joined, log = self._joined, self._from.log
         names = ("requests", "other", "prompt", "reused", "evaluated", "again", "generated")
         return {
-            **{name: joined.totals[name] for name in names}, "at_least": sorted(joined.open_columns), "causes": joined.ranked_causes(),
+            **{name: joined.totals[name] for name in names}, "at_least": sorted(joined.open_columns),
+            "causes": joined.ranked_causes(),
             "log_lines": self._lines.lines, "log_restarts": log.restarts if log else 0, "log": self._lines.totals(),
             "first_lines": self._lines.first_lines(),
             "left_out": joined.ranked_reasons(), "unread_log_bytes": log.unread if log else 0,

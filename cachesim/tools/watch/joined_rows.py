@@ -15,7 +15,7 @@ from weakref import ref
 
 from cachesim.base.errors import BadInput, OverLimit
 from cachesim.tools.request_bodies.prompt_causes import HARMLESS
-from cachesim.tools.watch.paired_halves import ClientHalf, Halves, LogHalf, Pair, joined
+from cachesim.tools.watch.paired_halves import ClientHalf, Halves, LogHalf, PairedHalves, joined
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
 from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest, ServerLosses
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, WHOLE, WatchedExchange
@@ -229,7 +229,7 @@ class JoinedRows:
         """Yield the rows of requests both of whose halves are known."""
         yield from map(self._joined, self._halves.pairs())
 
-    def _joined(self, pair: Pair) -> Row:
+    def _joined(self, pair: PairedHalves) -> Row:
         """Return the row of a request from both of its halves."""
         row = joined(pair)
         self._serve(pair.client, row)

@@ -1,16 +1,16 @@
 """Pairs of replies and log rows that are about the same request.
 
 A reply and a log row fit if nothing that both state differs: the slot, the token counts, a refusal. Requests of which
-one ended before the next was sent have the order of their log rows. Requests at the same time with equal statements
-cannot be told apart: each of their rows has only what is true of all. A request without counts, whose client hung up,
-fits a row whose log shows that.
+one ended before the next was sent have the order of their log rows. The rows of requests at the same time with equal
+statements are ambiguous: each has only what is true of all. A request without counts, whose client hung up, fits a row
+whose log shows that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple
 
 from cachesim.tools.watch.server_losses import BodyLink
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT
@@ -21,7 +21,7 @@ OF_LOG = ("run", "slot", "task", "lines", "again", "change", "causes", "flags", 
 """Keys that a joined row has from the log."""
 REFUSED = 400                # lowest HTTP status of a refusal
 PATIENCE = 3                 # looks at the log for which a row waits whose exchange is ambiguous
-NOT_APART = "requests at the same time have equal counts: their log rows cannot be told apart"
+NOT_APART = "another request at the same time has equal counts: the log does not show which row is which"
 """Note of a row whose log row is not certain."""
 
 
@@ -32,7 +32,7 @@ class ClientHalf:
     ``alike``: keys with the same value in all rows that may be its row, None = not ambiguous."""
 
     row: Row
-    link: BodyLink = BodyLink()
+    link: BodyLink = field(default_factory=BodyLink)
     sent: int = 0
     ended: int = 0
     slot: int | None = None
@@ -60,7 +60,7 @@ class LogHalf:
     since: int = 0
 
 
-class Pair(NamedTuple):
+class PairedHalves(NamedTuple):
     """Halves of a request."""
 
     client: ClientHalf
@@ -75,7 +75,7 @@ class Halves:
     logged: list[LogHalf] = field(default_factory=list)
     open: int = 0
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[PairedHalves]:
         """Yield the pairs that are known now, and drop their halves."""
         for logged in sorted(self.logged, key=lambda one: (one.row["run"], one.row["lines"][:1])):
             pair = self._pair_of(logged) if logged in self.logged else None
@@ -84,7 +84,7 @@ class Halves:
                 self.logged.remove(logged)
                 yield pair
 
-    def last_pairs(self) -> Iterator[Pair]:
+    def last_pairs(self) -> Iterator[PairedHalves]:
         """Yield the pairs that are known at the end: all exchanges have ended."""
         self.open = 0
         for one in self.logged:
@@ -96,9 +96,9 @@ class Halves:
         if len(left) == len(whole) == 1 and _agrees(left[0], whole[0]) is not None:
             self.clients.remove(left[0])
             self.logged.remove(whole[0])
-            yield Pair(left[0], whole[0])
+            yield PairedHalves(left[0], whole[0])
 
-    def _pair_of(self, logged: LogHalf) -> Pair | None:
+    def _pair_of(self, logged: LogHalf) -> PairedHalves | None:
         """Return the pair of a log row, None if its exchange is not known yet."""
         if self.open and not logged.looks:
             return None                          # its reply may not have been read yet
@@ -106,7 +106,7 @@ class Halves:
         if not clients:
             return None
         if all(before.ended < after.sent for before, after in pairwise(clients)):
-            return Pair(clients[0], logged)
+            return PairedHalves(clients[0], logged)
         rows = [one for one in self.logged if self._fitting(one) == clients]
         if len(rows) < len(clients) and logged.looks < PATIENCE:
             return None
@@ -114,7 +114,7 @@ class Halves:
         alike = {name for name in OF_LOG if is_whole and all(one.row[name] == logged.row[name] for one in rows)}
         for client in clients:
             client.alike = frozenset(alike) if client.alike is None else client.alike & alike
-        return Pair(clients[0], logged)
+        return PairedHalves(clients[0], logged)
 
     def _fitting(self, logged: LogHalf) -> list[ClientHalf]:
         """Return the exchanges that fit a log row best, in the order of their sending."""
@@ -150,7 +150,7 @@ def _agrees(client: ClientHalf, logged: LogHalf) -> int | None:
     return agreed
 
 
-def joined(pair: Pair) -> Row:
+def joined(pair: PairedHalves) -> Row:
     """Return the row of a request from both of its halves."""
     client, logged = pair.client.row, pair.logged.row
     shown = {name: logged[name] for name in OF_LOG}

@@ -97,7 +97,7 @@ def test_a_line_about_the_last_token_proves_that_the_slot_held_the_whole_prompt(
 
 
 def test_a_log_never_says_that_a_client_changed_its_own_conversation():
-    """Another conversation with the same beginning leaves the same lines, so every sentence and advice leaves it open."""
+    """Another conversation with the same beginning leaves the same lines, so all sentences leave it open."""
     for name in ("answer", "turn end", "history", "differs"):
         assert "another conversation" in CLIENT_CHANGES[name]
         assert ADVICE.get(name, "if").startswith("if")

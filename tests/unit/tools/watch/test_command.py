@@ -312,7 +312,8 @@ def test_a_finished_log_as_text(capsys):
     assert main(["watch", "--once", str(LOG)]) == exits.HOLDS
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("   2  slot 1, task 9: prompt 150, reused 116, evaluated 34, 4 again; differs at the end")
-    assert "try: if it is the same conversation: keep the reasoning" in out[1] and out[1].endswith("may help: -ctxcp -cms")
+    assert "try: if it is the same conversation: keep the reasoning" in out[1]
+    assert out[1].endswith("may help: -ctxcp -cms")
     assert out[7] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
 
 

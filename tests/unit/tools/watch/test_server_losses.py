@@ -1,4 +1,4 @@
-"""What the server did not reuse although the client sent it unchanged: the cause is named if it follows, else unknown."""
+"""What the server did not reuse although the client sent it unchanged: its cause if it follows, else unknown."""
 
 from __future__ import annotations
 
