@@ -25,7 +25,6 @@ UNREACHABLE = "unreachable"
 ADVICE = {
     FORBIDDEN: "leave out cache_prompt: false",
     OVERWRITTEN: "more slots (one for each conversation), or a larger prompt cache",
-    OTHER_SLOT: "name the slot of the conversation (id_slot)",
 }
 """Advice for the client, by cause."""
 
@@ -119,7 +118,7 @@ class ServerLosses:
             if taken:
                 return min(taken)[1:]
             if own is not None and own != slot:
-                return OTHER_SLOT, f"it ran in slot {own}, and its conversation is in slot {slot}"
+                return OTHER_SLOT, f"it ran in slot {own}, and its conversation was in slot {slot}"
         if not others:
             return UNKNOWN, "the cause is not known"
         names = sorted({one.link.conversation for one in others})

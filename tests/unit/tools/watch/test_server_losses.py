@@ -106,7 +106,7 @@ def test_events_before_the_previous_request_or_after_this_one_are_not_its_cause(
 
 def test_a_slot_that_still_holds_the_conversation_is_named():
     loss = started().ask(1, 0, slot=2)
-    assert loss["cause"] == "other slot" and "it ran in slot 2, and its conversation is in slot 0" in loss["says"]
+    assert loss["cause"] == "other slot" and "it ran in slot 2, and its conversation was in slot 0" in loss["says"]
 
 
 def test_a_request_that_forbids_reuse_lost_it_by_itself():
