@@ -14,12 +14,11 @@ from cachesim.base.limits import WATCHED_VALUES
 from cachesim.base.tokens import common_prefix
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import Body, changed
+from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody, is_body
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link, core_text, spoken_text
-from cachesim.tools.request_bodies.import_bodies import at, where
+from cachesim.tools.request_bodies.import_bodies import at, fields_beside, where
 from cachesim.tools.request_bodies.message_content import answer_of
-from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import PromptRecord, find_usable, relate
@@ -174,9 +173,7 @@ def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
     """Return what the comparison of a request with the previous one of its conversation found."""
     record = kept.record
     cause, place = CAUSES[record.cause.name], at(record.place)
-    names = [] if previous is None else [
-        *changed(previous.record.body.parameters, record.body.parameters),
-        *changed_fields(previous.record.body, record.body)]  # fmt: skip
+    names = [] if previous is None else fields_beside(previous.record, record, templated=False)
     first = None if previous is None else previous.raw.difference(kept.raw)
     return {
         "conversation": kept.conversation, "model": cut(record.body.model, NAME), "cause": record.cause.name,
