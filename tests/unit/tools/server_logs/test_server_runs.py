@@ -98,9 +98,9 @@ def test_in_doubt_a_new_run_begins():
 
 def test_a_run_that_printed_its_end_gets_no_more_lines_about_requests():
     """The time stamps of a restarted server begin again, so that its later lines follow those of the run before."""
-    line = "0.0{}.{}00.000 I slot launch_slot_: id  0 | task {} | processing task, is_child = 0"
+    line = "0.00.{}.000 I slot launch_slot_: id  0 | task {} | processing task, is_child = 0"
     ends = ["0.00.910.000 I srv    operator(): operator(): cleaning up before exit...",
             "0.00.911.000 I ~Server: main loop exited"]  # fmt: skip
-    first = [line.format(0, 2, 0), line.format(0, 8, 2)]
-    second = ["0.00.000.376 I srv          init: initializing ...", line.format(0, 3, 0), line.format(0, 9, 4)]
+    first = [line.format(200, 0), line.format(800, 2)]
+    second = ["0.00.000.376 I srv          init: initializing ...", line.format(300, 0), line.format(912, 4)]
     assert runs([*first, *ends, *second]) == [0, 0, 0, 0, 1, 1, 1]

@@ -160,6 +160,13 @@ def test_a_request_without_any_statement_fits_only_a_row_whose_client_hung_up():
     assert [row["source"] for row in joined.rest()] == ["log"]
 
 
+def test_a_whole_reply_is_not_that_of_a_request_whose_client_hung_up():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(5, 7))) == list(joined.logged({**logged(5, 7), "end": CLIENT_LEFT})) == []
+    [row] = joined.logged({**logged(5, 7), "task": 8})
+    assert (row["source"], row["task"], row["end"]) == ("both", 8, WHOLE)
+
+
 def test_at_the_end_the_only_reply_and_the_only_row_that_are_left_belong_together():
     joined = JoinedRows(RecentBodies(), True)
     silent = exchange(b"", {"prompt": "a question"}, status=0, end=CLIENT_LEFT, has_client_left=True)
