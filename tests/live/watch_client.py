@@ -195,6 +195,8 @@ class Client:
     def tokens_open(self, talk: Talk) -> None:
         talk.sent = talk.tokens(120)
 
+    tokens_leave_open = tokens_open
+
     def tokens_open_too_long(self, talk: Talk) -> None:
         talk.sent = talk.tokens(TOO_LONG)
 

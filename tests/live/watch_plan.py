@@ -153,7 +153,18 @@ HYBRID = World("hybrid", "tiny-qwen35", ("-np", "1", "-c", "4096", "-cram", "0",
     Planned("A", "edit_first", "text", DIFFERS, causes=("no-checkpoint",)),
     Planned("A", "append", "extends", EXTENDS),
     Planned("A", "append", "extends", EXTENDS, lost=FORBIDDEN, fields={"cache_prompt": False}),
+    Planned("A", "same", "same", AGAIN, causes=("checkpoint-too-late",)),
 ))  # fmt: skip
 
-WORLDS = (CHAT, TOKENS, SLOTS, RESTART, CACHE, HYBRID)
+QUEUE = World("queue", "tiny-llama", ("-np", "1", "-c", "4096", "-cram", "0"), False, (
+    Planned("A", "open", "new", NEW),
+    (Planned("A", "append", "extends", EXTENDS, fields={"n_predict": 1_000}),
+     Planned("B", "leave_open", "new", end=HUNG_UP, in_log=False)),
+    Planned("A", "append", "extends", EXTENDS),
+    (Planned("A", "append", "extends", EXTENDS, fields={"n_predict": 500}), Planned("C", "open", "new")),
+    Planned("A", "append", "extends", lost=OVERWRITTEN),
+))  # fmt: skip
+"""The second request of a pair waits for the slot; the first client that waits hangs up before it gets one."""
+
+WORLDS = (CHAT, TOKENS, SLOTS, RESTART, CACHE, HYBRID, QUEUE)
 SHORT = (RESTART, SLOTS)
