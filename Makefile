@@ -25,6 +25,7 @@ N      ?= 1000
 JOBS   ?= 2
 WORKERS ?= 2
 TRACES ?= ../shared/traces
+MODELS ?= ../shared/models
 SESSIONS ?= ../shared/workloads/agent_sessions
 THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
@@ -33,7 +34,7 @@ MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --proper
 SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live slow workloads agents upstream optimized browser dist release targets clean
+.PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million keyed blocks trees hostile rediscover replay grades docs coverage peers peers-vllm vllm-tests peers-sglang adapters live slow watch workloads agents upstream optimized browser dist release targets clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
@@ -65,6 +66,7 @@ help:
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo '              with adapters: KIT=llama_cpp-adapters; with images: KIT=llama_cpp-images'
 	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
+	@echo 'make watch    planned requests to a server, watch   make watch ARGS=--short'
 	@echo 'make slow     record slow prompts, compare import  make slow N=60 SLOW=../slow'
 	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
 	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'
@@ -247,6 +249,10 @@ $(LIVE)/.made: pyproject.toml
 slow: $(VENV)/.dev $(XLLAMA)/.made
 	@$(BIN)/python -m tests.logs.slow_logs.record --server $(XLLAMA)/bin/llama-server --out $(SLOW) --number $(N)
 	$(BIN)/python -m tests.logs.slow_logs --logs $(SLOW) -j $(JOBS) $(ARGS)
+
+# Planned requests to the server of the wheel, whose causes `watch` must name.
+watch: $(VENV)/.dev $(XLLAMA)/.made
+	@$(BIN)/python -m tests.live.watch_planned --server $(XLLAMA)/bin/llama-server --models $(MODELS) $(ARGS)
 
 # The wheel has its own environment, so that nothing else can depend on it. Its launcher takes llama-server's flags:
 # `make live LLAMA_SERVER=$PWD/.venv-xllama/bin/llama-server` needs no compiler.

@@ -44,6 +44,7 @@ SMALLEST = {
     "peers-sglang": "OPS=2000",
     "adapters": "ARGS=mlx_lm_lru",
     "live": "N=5 MINUTES=1 JOBS=1",
+    "watch": "ARGS=--short",
     "slow": "N=1 JOBS=1 ARGS='--cuts 1 --report'",
     "workloads": "SESSIONS=tests/workloads/data JOBS=1",
     "agents": "ARGS='--only attention --clients 1 --memory 16 --lines .venv/agents.jsonl --page .venv/agents.md'",

@@ -57,7 +57,7 @@ def judge(rows):
         text = row_text(row) + json.dumps(row)
         assert text.isprintable() and len(text) < 6_000, text[:300]
     totals = {"requests": len(rows), "prompt": 0, "reused": 0, "evaluated": 0, "causes": [], "log": [],
-              "first_lines": [], "left_out": []}  # fmt: skip
+              "at_least": ["prompt"], "first_lines": [], "left_out": []}  # fmt: skip
     assert totals_text(totals)
 
 

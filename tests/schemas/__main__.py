@@ -95,16 +95,18 @@ SHOWN: Mapping[str, Any] = {
         ],
     },
     "watch": {"schema": 1, "url": "http://127.0.0.1:8081/", "to": "http://127.0.0.1:8080"},
-    "watch-request": {"schema": 1, "request": {
+    "watch-request": {"schema": 2, "request": {
         "number": 1, "source": "both", "run": 0, "slot": 1, "task": 9, "lines": [90, 105], "prompt": 150,
         "reused": 116, "evaluated": 34, "again": 4, "generated": 4, "change": "history", "says": "the date or time",
         "causes": [{"cause": "checkpoint-too-late", "says": "", "lines": [88, 89]}], "flags": ["-ctxcp"], "advice": "",
         "target": "/v1/chat/completions", "status": 200, "end": "whole", "note": "", "conversation": 1, "model": "x",
         "cause": "date", "detail": "", "where": "the system prompt", "path": "messages[0].content", "character": 32,
         "byte": 77, "byte_at_least": 77, "prompt_byte": 51, "harmless": False, "estimated": 73,
-        "estimated_common": 12, "parameters": ["lora"]}},
-    "watch-totals": {"schema": 1, "totals": {
+        "estimated_common": 12, "parameters": ["lora"], "refused": False,
+        "loss": {"cause": "overwritten", "tokens": 100, "says": "", "advice": ""}}},
+    "watch-totals": {"schema": 2, "totals": {
         "requests": 3, "other": 1, "prompt": 450, "reused": 116, "evaluated": 334, "again": 4, "generated": 12,
+        "at_least": ["prompt"],
         "causes": [{"cause": "date", "requests": 1}], "log_lines": 258, "log_restarts": 0, "log": [""],
         "first_lines": [""],
         "left_out": [{"why": "", "requests": 1}], "unread_log_bytes": 0,

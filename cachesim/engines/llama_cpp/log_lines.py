@@ -86,6 +86,8 @@ LINES = (
     Line("need_one", "need to evaluate at least 1 token for each active slot, n_past = {n_past}, "
          "n_prompt_tokens = {n_tokens}"),
     Line("need_one", "n_past was set to {n_past}"),
+    Line("too_long", "task id = {id_task}, error: request ({n_tokens} tokens) exceeds the available context size "
+         "({n_ctx} tokens){}"),
     Line("too_long", "error: request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
     Line("too_long", "request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens){}"),
     Line("too_long", "the request exceeds the available context size{}"),

@@ -150,8 +150,10 @@ class ConversationLinker:
         return not continued and new[: len(old) + 1] == [*old, "assistant"]
 
     def _previous_by_chunks(self, text: str, best: int, common: int) -> int:
-        """Return the latest of the recent requests that contains most chunks of this prompt, -1 = none."""
-        if best >= 0 and common * 2 >= len(text):
+        """Return the latest of the recent requests that contains most chunks of this prompt, -1 = none. A prompt that
+        begins with all of an earlier one continues it, however long its new part is."""
+        is_continued = best >= 0 and TRIVIAL <= len(self.texts[best]) <= common
+        if is_continued or (best >= 0 and common * 2 >= len(text)):
             return best
         step = max(1, len(text) // CHUNKS)
         chunks = [text[at : at + min(CHUNK, step)] for at in range(0, len(text), step)]

@@ -21,7 +21,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.request_bodies.report import request_numbers
-from cachesim.tools.server_logs.log_causes import NEAR
+from cachesim.tools.server_logs.client_changes import NEAR
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 

@@ -38,6 +38,8 @@ _IN_SLOT = {"launch": 0, "in_cache": 1, "batch": 2, "ctx_shift": 3, "release": 4
 """Lines of a slot without their task, in the order in which servers of 2023 print them."""
 _FAILURES = frozenset({"kv_full", "pc_load_failed"})
 """Lines after which a request whose start is not in the excerpt may have other tokens in its slot than it shows."""
+_COMPARED = frozenset({"slot_sim", "slot_skip_empty"})
+"""Lines about each idle slot before the selection of one."""
 KEPT = 64                    # slots whose latest requests are kept
 
 
@@ -166,8 +168,8 @@ class LineTies:
             self._in_slot, self._since_idle = {}, []
         if line.kind in BEGINS:
             self._begin()
-        elif line.kind == "cancel":
-            self._cancel(line)
+        elif line.kind == "cancel" or (line.kind == "too_long" and line.number_of("id_task") is not None):
+            self._add_to_task(line)
         elif where[0] is not None and where[1] is not None:
             self._take_prefix(block, self._open.get((where[0], where[1])), line)
             self._add((where[0], where[1]), line)
@@ -176,7 +178,7 @@ class LineTies:
         elif line.read.line.template.startswith("print_timings: "):
             if self._since_idle is not None and len(self._since_idle) == 1:
                 self._since_idle[0].add(line)
-        elif line.kind in CHOICES | _ADAPTERS or line.kind == "slot_sim" or line.kind.startswith("pc_"):
+        elif line.kind in CHOICES | _ADAPTERS | _COMPARED or line.kind.startswith("pc_"):
             self._choose(line)
         elif where == (None, None) and line.kind in _PHASE:
             self._extend(block, line)
@@ -199,8 +201,8 @@ class LineTies:
         self._open, self._pending, self._in_slot = {}, PendingChoice(None, None, [], []), {}
         self._since_idle, self._is_new = None, not self._has_begun
 
-    def _cancel(self, line: ReadLine) -> None:
-        """Add a line about a task whose client hung up to its request."""
+    def _add_to_task(self, line: ReadLine) -> None:
+        """Add a line about a task whose client hung up, or that is refused, to its request."""
         task = line.number_of("id_task")
         for request in [one for (_, known), one in self._open.items() if known == task and not one.of("release")]:
             request.add(line)
@@ -269,9 +271,9 @@ class LineTies:
         """Keep a line that a server prints before a launch."""
         pending = self._pending
         by_id = pending.choice is not None and pending.choice.kind == "slot_by_id" and pending.slot == line.slot
-        if line.kind == "slot_sim" and by_id and not pending.cache:
+        if line.kind in _COMPARED and by_id and not pending.cache:
             pending.similar.append(line)                         # compared after its selection
-        elif line.kind == "slot_sim":
+        elif line.kind in _COMPARED:
             fresh = pending.choice is None and not pending.cache
             self._pending = PendingChoice(None, None, [*(pending.similar if fresh else []), line], [])
         elif line.kind in CHOICES:

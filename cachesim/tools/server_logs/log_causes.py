@@ -12,9 +12,10 @@ import re
 from collections import Counter
 from contextlib import suppress
 from itertools import islice
-from typing import AbstractSet, Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import comment_line
+from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 
@@ -97,8 +98,10 @@ def _said(body: Any) -> Iterator[tuple[str, str]]:
         yield "prompt", body["prompt"]
 
 
-NEAR = 16                    # tokens that a chat template puts at the end of a prompt, at most
 OFTEN = 3                    # requests that differ at the same token: so many show that its text changes each time
+
+EDITS = ("history", "differs")
+"""Classes of which several at the same token are the class "start"."""
 
 
 class LogTurn(NamedTuple):
@@ -113,86 +116,33 @@ class LogTurn(NamedTuple):
     forced: bool = False     # the log reports a full evaluation but not the common prefix
 
 
-CLIENT_CHANGES = {
-    "new": "a new conversation: nothing in common with the slot",
-    "extends": "extends what the slot holds",
-    "again": "the slot holds the whole prompt: the same prompt again, or an earlier point of the conversation",
-    "answer": "the client sent the answer back changed: reasoning removed, or the text rendered again",
-    "turn end": "differs at the end of the previous prompt: reasoning removed, or the chat template renders past turns "
-                "differently",
-    "history": "differs before the end of the previous prompt: the history was edited, shortened or compacted",
-    "start": "differs near the same token each time: a date, an id, or tools in changing order at the front",
-}
-"""Descriptions of the client's changes."""
-
-WITH_PROMPT = frozenset({"answer", "turn end", "history"})
-"""Classes that compare with the length of the previous prompt."""
-ADVICE = {
-    "answer": "send answers back exactly as generated: keep the reasoning in the history",
-    "turn end": "keep the reasoning in the history, or use a chat template that renders past turns unchanged",
-    "history": "edit or compact the history rarely, and from its end",
-    "start": "move changing parts (dates, ids, a list of files) to the end of the prompt",
-    "new": "more slots (one for each conversation), or a larger prompt cache",
-}
-"""Advice for the client, by the class of its change."""
-
-
 def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
     """Return the classified requests: those that are simulated and whose length and reused tokens the log
     determines."""
     found: list[LogTurn] = []
-    prompts: dict[int, set[int]] = {}                     # slot -> lengths of the prompts that the log shows in it
+    prompts = SlotPrompts()
     for request in requests:
-        known = prompts.setdefault(request.logged.slot, set())
+        change = prompts.change(request.logged)
         is_known = request.logged.prompt_n is not None or request.logged.cache_n is not None
         if request.step >= 0 and request.logged.n_tokens and is_known:
-            found.append(_turn(request, known))
-        known |= {request.logged.n_tokens or 0}
-    same = Counter(one.lcp // NEAR for one in found if one.how == "history")
-    often = {where for where, times in same.items() if times >= OFTEN}
-    return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
+            found.append(_turn(request, change))
+    return found
 
 
-def _turn(request: ReconstructedRequest, prompts: AbstractSet[int]) -> LogTurn:
-    """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix. ``prompts``:
-    lengths of earlier prompts of its slot."""
+def _turn(request: ReconstructedRequest, change: str) -> LogTurn:
+    """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
     logged = request.logged
     n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (logged.cache_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    how = _proven_change(request, prompts)
-    return LogTurn(request.step, how, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)
+    return LogTurn(request.step, change, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)
 
 
-def _proven_change(request: ReconstructedRequest, prompts: AbstractSet[int]) -> str:
-    """Return the class of the client's change, "" if the log does not prove it: its numbers allow several classes, or
-    the previous prompt of the slot is assumed."""
-    logged, before = request.logged, request.before
-    common, n_tokens = logged.range_of("lcp"), logged.n_tokens or 0
-    if common is None or common.high is None:
-        return ""
-    low = common.low if logged.chunks else max(common.low, min(logged.least("cache_n"), common.high))
-    if low >= n_tokens - 1:
-        return "again"
-    classes = {client_change(lcp, before.prompt, before.size, n_tokens) for lcp in (low, common.high)}
-    if len(classes) > 1:
-        return ""
-    (change,) = classes
-    return "" if change in WITH_PROMPT and before.prompt not in prompts else change
-
-
-def client_change(lcp: int, prompt: int, size: int, n_tokens: int) -> str:
-    """Return the class (key of ``CLIENT_CHANGES``) of a prompt of ``n_tokens`` tokens that shares ``lcp`` with a slot.
-    The slot holds ``size`` tokens, of which ``prompt`` were the previous prompt."""
-    if not lcp or not size:
-        return "new"
-    if lcp >= n_tokens:
-        return "again"
-    if lcp >= size - 1:
-        return "extends"
-    if lcp > prompt:
-        return "answer"
-    return "turn end" if prompt - lcp <= NEAR else "history"
+def _with_starts(found: Sequence[LogTurn]) -> list[LogTurn]:
+    """Return the requests; those that often leave the slot's contents near the same token have the class "start"."""
+    same = Counter(one.lcp // NEAR for one in found if one.how in EDITS)
+    often = {where for where, times in same.items() if times >= OFTEN}
+    return [one._replace(how="start") if one.how in EDITS and one.lcp // NEAR in often else one for one in found]
 
 
 def summary(found: Sequence[LogTurn]) -> dict[str, Any]:
@@ -201,10 +151,11 @@ def summary(found: Sequence[LogTurn]) -> dict[str, Any]:
     tokens, evaluated = sum(turn.n_tokens for turn in found), sum(turn.evaluated for turn in found)
     again = [turn for turn in found if turn.lost]
     nothing = [turn for turn in found if turn.lcp and turn.evaluated >= turn.n_tokens]
+    turns = _with_starts(found)
     causes: list[dict[str, Any]] = [
-        {"cause": how, "says": CLIENT_CHANGES[how], "requests": [turn.number for turn in found if turn.how == how],
-         "lost": sum(turn.lost for turn in found if turn.how == how), "advice": ADVICE.get(how, "")}
-        for how in CLIENT_CHANGES if any(turn.how == how for turn in found)
+        {"cause": how, "says": CLIENT_CHANGES[how], "requests": [turn.number for turn in turns if turn.how == how],
+         "lost": sum(turn.lost for turn in turns if turn.how == how), "advice": ADVICE.get(how, "")}
+        for how in CLIENT_CHANGES if any(turn.how == how for turn in turns)
     ]  # fmt: skip
     causes.sort(key=lambda cause: -cause["lost"])
     return {

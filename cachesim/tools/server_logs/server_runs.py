@@ -19,6 +19,8 @@ KEPT = 8                     # runs of a source that later lines can belong to, 
 TASKS, SOURCES = 4_096, 256  # latest tasks of a run, and latest sources, that are kept
 _STARTUP = re.compile(r"start|no_(?:cache|limit|ckpt|drafts)|server|memory|version|verbosity|capped|idle")
 """Kinds of line that a server prints before its first request."""
+_END = re.compile(r"(?:operator\(\): |~Server: )?(?:cleaning up before exit|main loop exited)")
+"""Beginnings of the messages that a server prints when it ends."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +31,7 @@ class _Run:
     stamp: int | None = None                               # last time stamp [us]
     stamps: bool | None = None                             # its lines have time stamps, None = unknown
     is_active: bool = False                                # has printed a line about a request
+    is_over: bool = False                                  # has printed that it ends
     launched: dict[int, None] = field(default_factory=dict)           # tasks that were launched
     tasks: dict[tuple[int, int], None] = field(default_factory=dict)  # (slot, task) of its lines
 
@@ -59,12 +62,14 @@ class ServerRuns:
             del self._runs[next(iter(self._runs))]
         is_whole = logged.function and (read is not None or logged.slot is not None)
         stamps = logged.stamp is not None if is_whole else None
-        run = self._find([run for run in runs if run.stamps in (None, stamps) or stamps is None], logged)
+        known = [run for run in runs if run.stamps in (None, stamps) or stamps is None]
+        run = self._find([run for run in known if read is None or not run.is_over], logged)
         if run is None or self._is_restart(run, logged, read):
             run = _Run(self._count)
             self._count += 1
         if not runs or run is not runs[-1]:
             runs[:] = [*[known for known in runs if known is not run][1 - KEPT :], run]   # the last is the current one
+        run.is_over |= bool(_END.match(logged.text))
         run.stamp = run.stamp if logged.stamp is None else logged.stamp
         run.stamps = run.stamps if stamps is None else stamps
         if read is not None and not _STARTUP.match(read.line.ev):

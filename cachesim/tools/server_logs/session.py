@@ -105,9 +105,14 @@ class SessionReader:
 def _of_requests(derived: list[Derived]) -> list[Derived]:
     """Return the groups of lines that are requests, without lines about an earlier request and, where lines name their
     slot, without lines that no request takes."""
-    found = [one for one in derived if any(line.kind not in _LEFT_OVER for line in one.request.lines)]
+    found = [one for one in derived if is_request(one)]
     named = [one for one in found if one.request.slot is not None]
     return named or found
+
+
+def is_request(derived: Derived) -> bool:
+    """Return whether lines show a request, and not only what belongs to an earlier one."""
+    return any(line.kind not in _LEFT_OVER for line in derived.request.lines)
 
 
 _LEFT_OVER = frozenset({"ckpt_evict", "ckpt_too_close", "drafts", "cancel"})

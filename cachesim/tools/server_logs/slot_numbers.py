@@ -41,10 +41,15 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
             _loaded(request, found, loaded[-1])
         return
     for line in request.similar[-1:]:
+        if line.kind == "slot_skip_empty":
+            for name in ("held", "lcp"):
+                found.add(name, ProvenRange(0, 0, frozenset({line.number, choice.number}), "the slot was empty"))
+            return
         lcp = line.number_of("lcp")
         if lcp is not None:
             how = "printed with the similarity"
             found.add("lcp", ProvenRange(lcp, lcp, frozenset({line.number, choice.number}), how))
+            _saved(request, found)
     if "lcs" in choice.read.line.template or choice.kind != "slot_by_lcp":
         return                                                # a common substring, or no similarity
     n_tokens, f_sim = found.get("n_tokens"), share_range(choice, "f_sim")
@@ -57,6 +62,15 @@ def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, s
     held, saved = found.get("held"), [line.number_of("n_tokens") or 0 for line in request.of_cache("pc_save")]
     if held is not None and any(n < held.low or n > (held.high or n) for n in saved):
         found.drop("lcp", "held")                             # the launch is that of another server
+
+
+def _saved(request: TiedRequest, found: FoundNumbers) -> None:
+    """Derive the slot's contents from the prompt that the server saved before it reused the slot."""
+    for line in request.of_cache("pc_save")[-1:]:
+        size = line.number_of("n_tokens")
+        if size is not None and request.choice is not None and request.choice.kind == "slot_by_lru":
+            how = "saved to the prompt cache before the slot was reused"
+            found.add("held", ProvenRange(size, size, frozenset({line.number}), how))
 
 
 def _similarity(request: TiedRequest, found: FoundNumbers) -> None:

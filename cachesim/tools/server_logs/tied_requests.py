@@ -48,7 +48,7 @@ class TiedRequest:
 
     def add(self, line: ReadLine) -> None:
         """Add a line; drop lines that a server prints while it generates, except the first ones."""
-        self.is_over |= line.kind in ENDS
+        self.is_over |= line.kind in ENDS and not (line.kind == "too_long" and self.slot is not None)
         if line.kind in _REPEATED:
             self.repeated += 1
         if line.kind not in _REPEATED or self.repeated <= MOST_REPEATED:

@@ -48,7 +48,7 @@ class Analysis:
         self._frames, self._lines = FrameReader(), LogRows()
         held = HeldBytes()
         self._joined = JoinedRows(RecentBodies(held=held), sources.log is not None, sources.is_over)
-        self._connections = Connections(self._sent, self._ended, held)
+        self._connections = Connections(self._sent, self._ended, held, self._joined.unreachable)
         self._copies = sources.copies
         self._quiet = self._dropped = 0
 
@@ -59,8 +59,7 @@ class Analysis:
                 pass
             self._print(self._logged(self._from.log.last() if self._from.log else ()))
         finally:
-            self._idle()
-            self._connections.close()
+            self._finish()
             self._print(self._joined.rest())
             self._output.end(self._totals())
 
@@ -70,7 +69,7 @@ class Analysis:
         waits = [*([] if self._copies is None else [self._copies]), *(log.wait_on() if log else [])]
         is_busy = log is not None and log.has_more
         ready = select(waits, [], [], 0 if is_busy or not (waits or not self._from.once) else TICK)[0]
-        has_copies = self._copies in ready
+        has_copies = is_copied = self._copies in ready
         while has_copies:                        # the copies first: they wait in memory, the log in a file
             self._read_copies()
             has_copies = bool(self._copies is not None and not self._joined.is_behind
@@ -81,7 +80,7 @@ class Analysis:
             self._print(self._logged(log.lines()))
             found |= self._lines.lines > before
             if not log.has_more:
-                self._joined.read_to_end()
+                self._print(self._joined.read_to_end(not is_copied))
             if log.failure and self._from.once:
                 raise BadInput(log.failure, file=log.name)
         self._quiet = 0 if found else self._quiet + (1 if ready else QUIET)
@@ -126,6 +125,12 @@ class Analysis:
         for row in self._lines.idle() if self._from.log else ():
             self._print(self._joined.logged(row, self._from.copies is None))
 
+    def _finish(self) -> None:
+        """Print the rows of all requests that the log shows, also of those that are not over, and end all exchanges."""
+        self._connections.close()
+        for row in self._lines.rest() if self._from.log else ():
+            self._print(self._joined.logged(row, self._from.copies is None))
+
     def _print(self, rows: Iterable[Row]) -> None:
         for row in rows:
             self._output.row(row)
@@ -135,7 +140,8 @@ class Analysis:
         joined, log = self._joined, self._from.log
         names = ("requests", "other", "prompt", "reused", "evaluated", "again", "generated")
         return {
-            **{name: joined.totals[name] for name in names}, "causes": joined.ranked_causes(),
+            **{name: joined.totals[name] for name in names}, "at_least": sorted(joined.open_columns),
+            "causes": joined.ranked_causes(),
             "log_lines": self._lines.lines, "log_restarts": log.restarts if log else 0, "log": self._lines.totals(),
             "first_lines": self._lines.first_lines(),
             "left_out": joined.ranked_reasons(), "unread_log_bytes": log.unread if log else 0,

@@ -94,6 +94,7 @@ class ConnectionReader:
                 self._end(CLIENT_LEFT)
             elif self._current is not None and self._current.end == OPEN:
                 self._current.end = CLIENT_LEFT          # the reply may still arrive
+                self._current.has_client_left = True
             return
         elif frame.kind == SERVER_ENDS:
             if self._current is not None and self._server.their_state is h11.SEND_BODY:
@@ -197,15 +198,19 @@ class ConnectionReader:
 class Connections:
     """Readers of all connections. ``unread``: connections that could not be read to their end."""
 
-    def __init__(self, sent: Heard, ended: Heard, held: HeldBytes | None = None) -> None:
-        self._sent, self._ended, self._held = sent, ended, held or HeldBytes()
+    def __init__(
+        self, sent: Heard, ended: Heard, held: HeldBytes | None = None, unreachable: Callable[[], None] = lambda: None
+    ) -> None:
+        self._sent, self._ended, self._held, self._unreachable = sent, ended, held or HeldBytes(), unreachable
         self._readers: dict[int, ConnectionReader] = {}
         self._ends: dict[int, set[int]] = {}
         self.unread, self.unreachable = 0, 0
 
     def read(self, frame: Frame) -> None:
         """Take a frame of any connection."""
-        self.unreachable += frame.kind == UNREACHABLE
+        if frame.kind == UNREACHABLE:
+            self.unreachable += 1
+            self._unreachable()
         reader = self._readers.get(frame.connection)
         if reader is None:
             if frame.kind in (CLIENT_ENDS, SERVER_ENDS, UNREACHABLE):

@@ -1,44 +1,65 @@
 """Rows of requests: what the client sent, what the server answered, and what its log says about the same request.
 
-Reply and log are about the same request if the token counts that both state are equal; of several such requests, the
-one that ended first. A log row without a reply, or a reply without a log row, is printed alone after a while.
+``paired_halves`` finds the log row of a reply. A log row without a reply, or a reply without a log row, is printed
+alone after a while.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+import re
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeGuard
 from weakref import ref
 
 from cachesim.base.errors import BadInput, OverLimit
+from cachesim.tools.request_bodies.prompt_causes import HARMLESS
+from cachesim.tools.watch.paired_halves import ClientHalf, Halves, LogHalf, PairedHalves, joined
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
-from cachesim.tools.watch.watched_exchange import INCOMPLETE, WHOLE, WatchedExchange
+from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest, ServerLosses
+from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, WHOLE, WatchedExchange
 
 Row = dict[str, Any]
 HALVES = 4_096               # replies that wait for their log rows, at most
+ROWS = 4_096                 # log rows that wait for their replies, at most
+OK = 200                     # HTTP status
+_ACTION = re.compile(r"/slots/(?P<slot>\d{1,9})\?(?:[^#]*&)?action=(?P<action>erase|restore)(?=&|#|$)")
 APART = 32                   # rows of the other side that end a wait for the missing half
+LOOKS = 25                   # looks at the log that end a wait for a half that will not come
 TOO_LATE = "the relay was ending"
 TOO_MANY = "the body has too many values"
 UNUSABLE = "the body cannot be read"
 NO_REPLY = "the reply was not read: too many bytes were held"
 """Reasons for which a request is left out, besides those of an exchange."""
 NUMBERS = {
-    "prompt": (("timings", "prompt_n+cache_n"), ("usage", "prompt_tokens"), ("usage", "input_tokens")),
+    "prompt": (("timings", "prompt_n+cache_n"), ("usage", "prompt_tokens"), ("usage", "input_tokens"),
+               ("error", "n_prompt_tokens"), ("event", "tokens_evaluated")),
     "reused": (("timings", "cache_n"), ("usage", "cached_tokens"), ("usage", "cache_read_input_tokens")),
     "evaluated": (("timings", "prompt_n"),), "generated": (("timings", "predicted_n"), ("usage", "completion_tokens"),
                                                            ("usage", "output_tokens")),
 }  # fmt: skip
 """Numbers of a reply, and where servers write them."""
+OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erased")
+"""Counts that a reply states outside of an object."""
 
 
 def reply_numbers(exchange: WatchedExchange) -> dict[str, int | None]:
     """Return prompt, reused, evaluated and generated tokens that the reply states; None if it does not."""
+    return _numbers(_stated(exchange))
+
+
+def _stated(exchange: WatchedExchange) -> dict[tuple[str, str], int]:
+    """Return the counts at the end of a reply, by the name of their object."""
     stated: dict[tuple[str, str], int] = {}
     if exchange.coding in ("", "identity"):
         for event in _events(bytes(exchange.reply[-(1 << 16) :] + exchange.rest)):
             _take(event, stated)
+    return stated
+
+
+def _numbers(stated: dict[tuple[str, str], int]) -> dict[str, int | None]:
+    """Return the numbers of a row from the counts of a reply."""
     both = ("timings", "prompt_n"), ("timings", "cache_n")
     if all(name in stated for name in both):
         stated["timings", "prompt_n+cache_n"] = sum(stated[name] for name in both)
@@ -65,22 +86,29 @@ def _take(value: Mapping[str, Any], stated: dict[tuple[str, str], int]) -> None:
     """Store the counts of an event by the name of their object."""
     inner = [value.get("message"), value.get("response")]
     for holder in (value, *(one for one in inner if isinstance(one, dict))):
-        for name in ("timings", "usage"):
+        for name in ("timings", "usage", "error"):
             found = holder.get(name)
             for counts in (found, *found.values()) if isinstance(found, dict) else ():
                 for key, count in counts.items() if isinstance(counts, dict) else ():
-                    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 1 << 31:
+                    if _is_count(count):
                         stated[name, key] = count
+    stated.update((("event", key), value[key]) for key in OF_EVENT if _is_count(value.get(key)))
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Half of a row. ``since``: rows of the other side that came meanwhile; for a reply, since ``is_due``: the log was
-    read to its end after the reply."""
+def _is_count(value: Any) -> TypeGuard[int]:
+    """Return whether a JSON value is a plausible count."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
-    row: Row
-    is_due: bool = True
-    since: int = 0
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A request whose reply is awaited: what the comparison of its prompts found. ``sent``: moment."""
+
+    sent: int
+    kept: Sequence[ref[KeptBody]] = ()
+    rows: Sequence[Row] = ()
+    links: Sequence[BodyLink] = ()
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -94,11 +122,13 @@ class JoinedRows:
     totals: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
-    _compared: dict[int, tuple[list[ref[KeptBody]], list[Row], str]] = field(default_factory=dict)
-    _replies: deque[_Waiting] = field(default_factory=deque)
-    _logged: deque[_Waiting] = field(default_factory=deque)
+    losses: ServerLosses = field(default_factory=ServerLosses)
+    open_columns: set[str] = field(default_factory=set)      # columns with rows whose number is unknown
+    _moment: int = 0
+    _compared: dict[int, _Compared] = field(default_factory=dict)
+    _halves: Halves = field(default_factory=Halves)
 
-    def sent(self, exchange: WatchedExchange) -> list[Row]:
+    def sent(self, exchange: WatchedExchange) -> Sequence[Row]:
         """Compare a request that is complete, before its reply is known; return what the comparison of each of its
         prompts found, [] if it could not be compared."""
         kept, note = list[KeptBody](), ""
@@ -113,70 +143,138 @@ class JoinedRows:
         if why:
             self.left_out[why] += 1
             note = note or f"not compared: {why}"
-        compared = [self.bodies.row(one) for one in kept]
-        self._compared[id(exchange)] = [ref(one) for one in kept], compared, note    # a weak one: it may be dropped
+        rows = [self.bodies.row(one) for one in kept]
+        links = [BodyLink(one.number, one.before, one.conversation, one.forbids_reuse) for one in kept]
+        if rows or note:
+            weak = [ref(one) for one in kept]                # it may be dropped meanwhile
+            self._compared[id(exchange)] = _Compared(self._next_moment(), weak, rows, links, note)
+            self._halves.open += 1
         exchange.forget_body()
-        return compared
+        return rows
+
+    def unreachable(self) -> None:
+        """Take note that the server refused a connection."""
+        self.losses.note(self._next_moment(), UNREACHABLE)
+
+    def _next_moment(self) -> int:
+        self._moment += 1
+        return self._moment
 
     def ended(self, exchange: WatchedExchange) -> Iterator[Row]:
         """Yield the rows that the end of an exchange completes."""
-        kept, compared, note = self._compared.pop(id(exchange), ([], [], ""))
-        if not compared and not note:
+        compared, stated = self._compared.pop(id(exchange), None), _stated(exchange)
+        if compared is None:
             self.totals["other"] += 1                    # a list of models, a health check
+            self._read_other(exchange, stated)
             return
+        self._halves.open -= 1
         self.left_out[NO_REPLY] += exchange.is_reply_left_out
-        first = kept[0]() if kept else None
+        first = compared.kept[0]() if compared.kept else None
         if first is not None and exchange.end == WHOLE and exchange.reply_size == len(exchange.reply):
             self.bodies.read_answer(first, bytes(exchange.reply))
-        numbers = reply_numbers(exchange) if len(compared) < 2 else dict.fromkeys(NUMBERS)
-        for found in compared or [{}]:
+        numbers, moment = _numbers(stated), self._next_moment()
+        slot = stated.get(("event", "id_slot"))
+        is_single = len(compared.rows) < 2
+        is_left = exchange.has_client_left and numbers["evaluated"] is None and numbers["generated"] is None
+        for number, found in enumerate(compared.rows or [{}]):
             row = {"source": "client", "target": exchange.path, "status": exchange.status or None,
-                   "end": exchange.end, "note": note, **numbers, **found}  # fmt: skip
-            if not self.has_log or exchange.status != 200:
-                yield self._counted(row)
-            elif (logged := _partner(row, self._logged)) is not None:
-                yield self._counted(_joined(row, logged))
+                   "end": CLIENT_LEFT if is_left else exchange.end, "note": compared.note, "slot": slot,
+                   **(numbers if is_single else dict.fromkeys(NUMBERS)), **found}  # fmt: skip
+            link = compared.links[number] if compared.links else BodyLink()
+            half = ClientHalf(row=row, link=link, sent=compared.sent, ended=moment, slot=slot)
+            self._serve(half, row)
+            if self.has_log:
+                self._halves.clients.append(half)
             else:
-                self._replies.append(_Waiting(row, is_due=False))
-        yield from self._overdue(self._logged)
-        while len(self._replies) > HALVES:
-            yield self._counted(self._replies.popleft().row)
+                yield self._counted(row, half)
+        yield from self._pair()
+        for one in self._halves.logged:
+            one.since += 1
+        yield from self._overdue()
 
     def logged(self, row: Row, is_alone: bool = False) -> Iterator[Row]:
         """Yield the rows that a log row completes. ``is_alone``: no clients are watched."""
         if is_alone:
             yield self._counted(row)
             return
-        if (reply := _partner(row, self._replies)) is not None:
-            yield self._counted(_joined(reply, row))
-        else:
-            self._logged.append(_Waiting(row))
-        yield from self._overdue(self._replies)
+        self._halves.logged.append(LogHalf(row))
+        yield from self._pair()
+        for one in self._halves.clients:
+            one.since += one.looks > 0
+        yield from self._overdue()
 
     @property
     def is_behind(self) -> bool:
         """True if so many replies wait that the log must be read before further copies."""
-        return len(self._replies) >= HALVES // 2
+        return len(self._halves.clients) >= HALVES // 2
 
-    def read_to_end(self) -> None:
-        """Take note that the log has been read to its end: the log rows of all replies so far follow soon."""
-        for one in reversed(self._replies):
-            if one.is_due:
-                break
-            one.is_due = True
-
-    def _overdue(self, waiting: deque[_Waiting]) -> Iterator[Row]:
-        """Count a row of the other side for these halves, and yield those that have waited long enough."""
-        for one in waiting:
-            one.since += one.is_due
-        while waiting and waiting[0].since >= APART:
-            yield self._counted(waiting.popleft().row)
+    def read_to_end(self, is_quiet: bool = True) -> Iterator[Row]:
+        """Take note that the log has been read to its end: the log rows of all replies so far follow soon. Yield the
+        rows that are known by now. ``is_quiet``: the relay copied nothing meanwhile."""
+        yield from self._pair()
+        for client in self._halves.clients:
+            client.looks += 1
+        for logged in self._halves.logged:
+            logged.looks += is_quiet
+        yield from self._overdue()
 
     def rest(self) -> Iterator[Row]:
         """Yield the halves that are left."""
-        for waiting in (self._replies, self._logged):
-            yield from (self._counted(one.row) for one in waiting)
-            waiting.clear()
+        yield from map(self._joined, self._halves.last_pairs())
+        yield from (self._counted(one.row, one) for one in self._halves.clients)
+        yield from (self._counted(one.row) for one in self._halves.logged)
+        self._halves = Halves()
+
+    def _pair(self) -> Iterator[Row]:
+        """Yield the rows of requests both of whose halves are known."""
+        yield from map(self._joined, self._halves.pairs())
+
+    def _joined(self, pair: PairedHalves) -> Row:
+        """Return the row of a request from both of its halves."""
+        row = joined(pair)
+        self._serve(pair.client, row)
+        return self._counted(row, pair.client)
+
+    def _overdue(self) -> Iterator[Row]:
+        """Yield the halves that have waited long enough, and those whose other half will not come: no line of the log
+        is about a body that the server cannot read, and other clients may not use the relay."""
+        halves = self._halves
+        for client in [one for one in halves.clients if one.since >= APART or (one.is_refused and one.looks >= LOOKS)]:
+            halves.clients.remove(client)
+            yield self._counted(client.row, client)
+        for logged in [one for one in halves.logged if one.since >= APART or (one.looks >= LOOKS and not halves.open)]:
+            halves.logged.remove(logged)
+            yield self._counted(logged.row)
+        while len(halves.clients) > HALVES:
+            client = halves.clients.pop(0)
+            yield self._counted(client.row, client)
+        while len(halves.logged) > ROWS:
+            yield self._counted(halves.logged.pop(0).row)
+
+    def _read_other(self, exchange: WatchedExchange, stated: Mapping[tuple[str, str], int]) -> None:
+        """Read what an exchange shows about the server's slots: how many there are, or an action."""
+        if exchange.status != OK:
+            return
+        if exchange.method == "GET" and ("event", "total_slots") in stated:
+            self.losses.slots = stated["event", "total_slots"]
+        found = _ACTION.search(exchange.target)
+        slot = stated.get(("event", "id_slot"))
+        if exchange.method == "POST" and found is not None and slot == int(found["slot"]):
+            self.losses.note(self._next_moment(), found["action"], slot)
+
+    def _serve(self, half: ClientHalf, row: Row) -> None:
+        """Take note of what the server did for a request, unless it refused the request."""
+        if not half.link.number or half.is_refused:
+            return
+        counts = [row[name] if isinstance(row[name], int) else None for name in ("prompt", "reused", "evaluated")]
+        prompt, reused, evaluated = counts
+        if row["end"] != WHOLE:                          # a part of the prompt may not have been evaluated
+            prompt = None if None in counts else min(prompt or 0, (reused or 0) + (evaluated or 0))
+        served = ServedRequest(
+            link=half.link, ended=half.ended, slot=row.get("slot"), run=row.get("run"), task=row.get("task"),
+            prompt=prompt, reused=reused,
+        )  # fmt: skip
+        self.losses.add(served, row["cause"])
 
     def ranked_causes(self) -> list[Row]:
         """Return the causes that cost tokens, the most frequent first."""
@@ -186,36 +284,27 @@ class JoinedRows:
         """Return why requests were left out, the most frequent reason first."""
         return [{"why": why, "requests": number} for why, number in self.left_out.most_common() if number]
 
-    def _counted(self, row: Row) -> Row:
-        """Number a row and add it to the totals."""
+    def _counted(self, row: Row, half: ClientHalf | None = None) -> Row:
+        """Number a row, add the loss that the server's side shows, and add the row to the totals."""
+        loss = None if half is None or half.is_refused else self.losses.loss(half.link.number, row.get("cause", ""))
+        if loss is not None:
+            is_explained = loss["cause"] == UNKNOWN and any("lost" in one for one in row.get("causes", ()))
+            row = {**row, "harmless": False, **({} if is_explained else {"loss": loss})}
         self.totals["requests"] += 1
-        for name in ("prompt", "reused", "evaluated", "again", "generated"):
+        for name in (*NUMBERS, "again"):
             value = row.get(name)
             self.totals[name] += value if isinstance(value, int) else (value[0] or 0) if isinstance(value, list) else 0
+            if not isinstance(value, int):
+                self.open_columns.add(name)
         for says in row_causes(row):
             self.causes[says] += 1
         return {"number": self.totals["requests"], **row}
 
 
 def row_causes(row: Row) -> Iterable[str]:
-    """Return the causes of a row that cost tokens, by name: the client's, then those that the log proves."""
-    client = row.get("cause", row.get("change", ""))
-    harmless = row.get("harmless", client in ("", "new", "extends"))
-    return [*([] if harmless else [client]), *(one["cause"] for one in row.get("causes", ()))]
-
-
-def _partner(row: Row, waiting: deque[_Waiting]) -> Row | None:
-    """Return, and take away, the first half with the same counts; a log may lack some of them."""
-    names = [name for name in ("evaluated", "reused", "generated") if row.get(name) is not None]
-    for one in waiting:
-        both = [name for name in names if one.row.get(name) is not None]
-        if both and all(row[name] == one.row[name] for name in both):
-            waiting.remove(one)
-            return one.row
-    return None
-
-
-def _joined(client: Row, logged: Row) -> Row:
-    """Return the row of a request from both of its halves."""
-    return {**{name: logged[name] for name in ("run", "slot", "task", "lines", "again", "change", "causes", "flags")},
-            **client, "source": "both"}  # fmt: skip
+    """Return the causes of a row that cost tokens, by name: the client's, the loss on the server's side, then those
+    that the log proves."""
+    client, loss = row.get("cause", row.get("change", "")), row.get("loss")
+    harmless = client in HARMLESS if "cause" in row else client in ("", "new", "extends")
+    return [*([] if harmless else [client]), *([loss["cause"]] if loss else []),
+            *(one["cause"] for one in row.get("causes", ()))]  # fmt: skip

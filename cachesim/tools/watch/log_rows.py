@@ -6,7 +6,7 @@ An excerpt proves less than the whole log and nothing false, so that the memory 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Iterator, Sequence
 
@@ -14,21 +14,21 @@ from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements
+from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, SlotPrompts
 from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.first_lines import facts_first
-from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, OFTEN, client_change
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
 from cachesim.tools.server_logs.logical_lines import LogicalLine, LogicalLineReader
-from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise
-from cachesim.tools.server_logs.session import SessionReader
+from cachesim.tools.server_logs.session import SessionReader, is_request
 from cachesim.tools.server_logs.statement_report import headline
 from cachesim.tools.server_logs.statements import Statement
 from cachesim.tools.server_logs.tied_requests import ENDS, TiedRequest
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
 from cachesim.tools.watch.listed_lines import ListedLines
+from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE
 
 Row = dict[str, Any]
 EXCERPT = 1_200              # latest recognised lines of a run that conclusions are drawn from
@@ -39,14 +39,15 @@ WAITING = 64                 # requests without a row, at most
 
 @dataclass(slots=True)
 class _Run:
-    """A server run. ``slots``: prompt tokens and all tokens that the last request left in each slot."""
+    """A server run. ``prompts``: what the requests with rows left in its slots."""
 
     number: int
     reader: SessionReader
-    slots: dict[int, tuple[int, int]] = field(default_factory=dict)
+    prompts: SlotPrompts = field(default_factory=SlotPrompts)
     derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
     is_cut: bool = False                                                     # earlier lines were forgotten
-    places: deque[int] = field(default_factory=lambda: deque(maxlen=64))     # where prompts left the slot's contents
+    has_named: bool = False                                                  # a row names its slot
+    last: int = 0                                                            # number of its last line
 
     def over(self) -> list[TiedRequest]:
         """Return the requests without a row that the server has finished."""
@@ -90,6 +91,13 @@ class LogRows:
         for run in self._runs.values():
             run.reader.ties.flush()
             yield from self._rows(run, run.over())
+
+    def rest(self) -> Iterator[Row]:
+        """Yield the rows of all requests that have none, also of those that are not over. Call it at the end."""
+        yield from self.idle()
+        for run in self._runs.values():
+            ties = run.reader.ties
+            yield from self._rows(run, list(ties.requests if run.derived else ties.finished()))
 
     def totals(self) -> list[str]:
         """Return what the last lines of the current run say about all of its requests, for servers that log no single
@@ -136,6 +144,8 @@ class LogRows:
                 gone = self._runs.pop(old)
                 gone.reader.ties.flush()
                 yield from self._rows(gone, list(gone.reader.ties.requests))
+        run.last = line.number
+        yield from self._rows_of_others(run, line.number)
         for source in list(self._headings)[:-SOURCES]:
             del self._headings[source]
         session, ties = run.reader.session, run.reader.ties
@@ -145,6 +155,13 @@ class LogRows:
             run.is_cut = True
         over = [one for one in run.over() if line.number - one.lines[-1].number > LATE]
         yield from self._rows(run, over or ties.requests[: len(ties.requests) - WAITING])
+
+    def _rows_of_others(self, run: _Run, number: int) -> Iterator[Row]:
+        """Yield the rows of other runs whose requests are over and which got no more lines up to this number."""
+        for other in list(self._runs.values()):
+            if other is not run and other.reader.ties.requests and number - other.last > LATE:
+                other.reader.ties.flush()
+                yield from self._rows(other, other.over())
 
     def _rows(self, run: _Run, over: Sequence[TiedRequest]) -> Iterator[Row]:
         """Yield the rows of these requests, which then wait no longer."""
@@ -156,7 +173,8 @@ class LogRows:
         for request in over:
             run.reader.ties.check(request)
             derived = numbers_of(request, self._grammar, sieve)
-            if request.slot is None and not derived.numbers:
+            run.has_named |= request.slot is not None
+            if not is_request(derived) or (request.slot is None and (run.has_named or not derived.numbers)):
                 continue                                         # lines that belong to no request
             run.derived.append(derived)
             found = [*cause_statements(derived, self._grammar)]
@@ -167,17 +185,14 @@ class LogRows:
     def _row(self, run: _Run, request: LoggedRequest, found: Sequence[Statement]) -> Row:
         """Return the row of a request."""
         numbers = {name: value.data for name, value in request.numbers.items()}
-        prompt, reused = numbers.get("n_tokens"), numbers.get("cache_n")
-        change = _change(run, request)
+        change = run.prompts.change(request)
         keys = [said.numbers["cause"] for said in found]
         flags = [flag for one in self._grammar.signatures if one.key in keys for flag in one.flags]
-        lost = numbers.get("lost", 0 if reused is not None and "lcp" in numbers else None)
-        if isinstance(prompt, int) and request.slot_known:
-            run.slots[request.slot] = prompt, request.end or prompt
         return {
             "source": "log", "run": run.number, "slot": request.slot if request.slot_known else None,
-            "task": request.task, "lines": list(request.lines), "prompt": prompt, "reused": reused,
-            "evaluated": numbers.get("prompt_n"), "again": lost, "generated": numbers.get("predicted_n"),
+            "task": request.task, "lines": list(request.lines), "prompt": numbers.get("n_tokens"),
+            "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(request),
+            "generated": numbers.get("predicted_n"), "end": _end(request),
             "change": change, "says": CLIENT_CHANGES.get(change, ""),
             "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
                        for key, said in zip(keys, found, strict=True)],
@@ -186,21 +201,18 @@ class LogRows:
         }  # fmt: skip
 
 
-def _change(run: _Run, request: LoggedRequest) -> str:
-    """Return the class of the client's change, a key of ``CLIENT_CHANGES``; "" if the log does not show it."""
-    lcp, held = (_nearly(request.numbers.get(name)) for name in ("lcp", "held"))
-    prompt, size = run.slots.get(request.slot, (0, 0))
-    if request.n_tokens and request.may_be("lcp", request.n_tokens) and not request.loaded:
-        return "again"
-    if request.loaded or lcp is None or held is None or (size and held != size):
-        return ""
-    found = client_change(lcp, prompt or held, held, request.n_tokens or lcp + 1)
-    if found == "history":
-        run.places.append(lcp // NEAR)
-        found = "start" if Counter(run.places)[lcp // NEAR] >= OFTEN else found
-    return found
+def _again(request: LoggedRequest) -> int | list[int | None] | None:
+    """Return the tokens of the common prefix that were evaluated again, None if the log does not show them."""
+    lost, common, kept = (request.numbers.get(name) for name in ("lost", "lcp", "cache_n"))
+    if lost is not None:
+        return lost.data
+    is_kept = common is not None and kept is not None and common.high is not None and common.high <= kept.low
+    return 0 if is_kept else None
 
 
-def _nearly(value: ProvenRange | None) -> int | None:
-    """Return a number that is known to a token, None for other values."""
-    return value.low if value is not None and value.high is not None and value.high - value.low <= 1 else None
+def _end(request: LoggedRequest) -> str:
+    """Return how a request ended, as the log shows it."""
+    tied = request.tied
+    if tied is not None and tied.is_cancelled:
+        return WHOLE if request.refused else CLIENT_LEFT
+    return WHOLE if tied is None or tied.is_over else UNREAD

@@ -14,10 +14,10 @@ from cachesim.base.limits import WATCHED_VALUES
 from cachesim.base.tokens import common_prefix
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import Body, changed
+from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody, is_body
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link, core_text, spoken_text
-from cachesim.tools.request_bodies.import_bodies import at, where
+from cachesim.tools.request_bodies.import_bodies import at, fields_beside, where
 from cachesim.tools.request_bodies.message_content import answer_of
 from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
@@ -42,6 +42,9 @@ class KeptBody:
     raw: ShortenedBody           # its body
     conversation: int            # number of its conversation, from 1
     adapters: Adapters
+    number: int = 0              # of the body, from 1
+    before: int = 0              # number of the body that it was compared with, 0 = none
+    forbids_reuse: bool = False  # it sets cache_prompt to false
     own: int = 0                 # bytes that only this request takes
     shared: int = 0              # bytes of its parts, which other requests may share
     row: dict[str, Any] = field(default_factory=dict)        # what its comparison found
@@ -53,7 +56,7 @@ class RecentBodies:
     def __init__(self, requests: int = REQUESTS, most: int = KEPT, held: HeldBytes | None = None) -> None:
         self._requests, self._most, self._held = requests, most, held or HeldBytes()
         self._kept: list[KeptBody] = []
-        self._own = self._conversations = 0
+        self._own = self._conversations = self._bodies = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -106,7 +109,12 @@ class RecentBodies:
         """Keep a request that was compared, and count its bytes."""
         before = self._kept[record.link.before] if record.link.before >= 0 else None
         self._conversations += before is None
-        kept = KeptBody(record, raw, before.conversation if before else self._conversations, adapters)
+        self._bodies += 1
+        kept = KeptBody(
+            record=record, raw=raw, conversation=before.conversation if before else self._conversations,
+            adapters=adapters, number=self._bodies, before=before.number if before else 0,
+            forbids_reuse=record.body.parameters.get("cache_prompt") is False,
+        )  # fmt: skip
         kept.shared = _shared_bytes(record)
         kept.row = _row(kept, before)
         self._kept.append(kept)
@@ -165,7 +173,7 @@ def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
     """Return what the comparison of a request with the previous one of its conversation found."""
     record = kept.record
     cause, place = CAUSES[record.cause.name], at(record.place)
-    names = [] if previous is None else changed(previous.record.body.parameters, record.body.parameters)
+    names = [] if previous is None else fields_beside(previous.record, record, templated=False)
     first = None if previous is None else previous.raw.difference(kept.raw)
     return {
         "conversation": kept.conversation, "model": cut(record.body.model, NAME), "cause": record.cause.name,

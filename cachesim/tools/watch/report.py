@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Row = Mapping[str, Any]
+SCHEMA = 2                   # version of the JSON form of rows and totals
 TEXT, CURE = 300, 160        # characters of a cause and of a cure in a line, at most
 MARGIN = 6                   # lines of the terminal that the table leaves free
 MOST = 200                   # rows of the table, at most
@@ -35,11 +36,11 @@ class JsonLines:
 
     def row(self, row: Row) -> None:
         """Print a row as an object."""
-        _flushed(lambda: say_json({"request": dict(row)}))
+        _flushed(lambda: say_json({"schema": SCHEMA, "request": dict(row)}))
 
     def end(self, totals: Row) -> None:
         """Print the totals as the last object."""
-        _flushed(lambda: say_json({"totals": dict(totals)}))
+        _flushed(lambda: say_json({"schema": SCHEMA, "totals": dict(totals)}))
 
 
 class Lines:
@@ -134,6 +135,8 @@ def cause_text(row: Row) -> str:
         parts[0] += f" ({row['path']}, character {row['character']:,}; byte {byte} of the body)"
     if row.get("parameters"):
         parts.append(f"changed: {', '.join(row['parameters'])}")
+    if row.get("loss"):
+        parts.append(row["loss"]["says"])
     if row.get("refused"):
         parts.append("the server refused the request")
     return "; ".join(part for part in (*parts, *(one["says"] for one in row.get("causes", ()))) if part)
@@ -142,14 +145,15 @@ def cause_text(row: Row) -> str:
 def cure_text(row: Row) -> str:
     """Return what may cure the cause, "" if nothing was lost."""
     flags = f"may help: {' '.join(row['flags'])}" if row.get("flags") else ""
-    advice = "" if row.get("harmless") or not row.get("advice") else f"try: {row['advice']}"
-    return "; ".join(part for part in (advice, flags) if part)
+    tries = [row.get("advice") if not row.get("harmless") else "", (row.get("loss") or {}).get("advice")]
+    return "; ".join(part for part in (*(f"try: {one}" for one in tries if one), flags) if part)
 
 
 def totals_text(totals: Row) -> str:
     """Return the totals as text."""
-    lines = [f"{counted(totals['requests'], 'request')}: prompt {totals['prompt']:,}, reused {totals['reused']:,}, "
-             f"evaluated {totals['evaluated']:,} tokens", *totals["first_lines"]]  # fmt: skip
+    sums = (f"{name} {'at least ' * (name in totals['at_least'])}{totals[name]:,}"
+            for name in ("prompt", "reused", "evaluated"))  # fmt: skip
+    lines = [f"{counted(totals['requests'], 'request')}: {', '.join(sums)} tokens", *totals["first_lines"]]
     lines += [f"  {one['requests']:>4}  {one['cause']}" for one in totals["causes"]]
     lines += [f"  {said}" for said in totals["log"]]
     lines += [f"  {one['requests']:>4}  left out: {one['why']}" for one in totals["left_out"]]

@@ -36,6 +36,7 @@ class WatchedExchange:
     reply_size: int = 0                                      # bytes of the reply's body
     is_reply_left_out: bool = False                          # too many bytes were held for the reply
     end: str = OPEN                                          # how it ended
+    has_client_left: bool = False                            # the client closed its side before the reply ended
     held: HeldBytes = field(default_factory=HeldBytes)       # counts the bytes of body and reply
     _body_held: int = 0
     _reply_held: int = 0

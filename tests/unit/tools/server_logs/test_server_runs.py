@@ -94,3 +94,13 @@ def test_in_doubt_a_new_run_begins():
     line = "{}.00.000.000 I slot release: id  0 | task {} | n_tokens = 5"
     assert runs([line.format(9, 1), line.format(3, 2), line.format(13, 3), line.format(13, 4)]) == [0, 1, 2, 2]
     assert runs([line.format(9, 1), line.format(3, 2), line.format(13, 1)]) == [0, 1, 0]       # its task is known
+
+
+def test_a_run_that_printed_its_end_gets_no_more_lines_about_requests():
+    """The time stamps of a restarted server begin again, so that its later lines follow those of the run before."""
+    line = "0.00.{}.000 I slot launch_slot_: id  0 | task {} | processing task, is_child = 0"
+    ends = ["0.00.910.000 I srv    operator(): operator(): cleaning up before exit...",
+            "0.00.911.000 I ~Server: main loop exited"]  # fmt: skip
+    first = [line.format(200, 0), line.format(800, 2)]
+    second = ["0.00.000.376 I srv          init: initializing ...", line.format(300, 0), line.format(912, 4)]
+    assert runs([*first, *ends, *second]) == [0, 0, 0, 0, 1, 1, 1]

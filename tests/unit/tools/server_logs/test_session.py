@@ -30,7 +30,7 @@ def test_the_similarity_of_a_slot_that_was_not_selected_is_dropped():
         LAUNCH.format(0, 7), SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - skipping, slot is empty"),
         LAUNCH.format(1, 9),
     )  # fmt: skip
-    assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
+    assert (two.slot, two.chosen, two.lcp) == (1, "id", 0)
 
 
 def test_implausible_evaluated_tokens_do_not_give_reused_tokens():
@@ -91,3 +91,29 @@ def test_lines_of_another_thread_belong_to_the_task_that_they_name():
     one, two = read_session("ik_llama", grammars()["ik_llama"], lines).requests
     assert (one.task, one.n_tokens, one.prompt_n, one.predicted_n, one.full) == (1, 100, 100, 5, True)
     assert (two.task, two.n_tokens, two.prompt_n, two.predicted_n, two.full) == (4, 110, 110, 2, False)
+
+
+def test_a_refused_prompt_is_that_of_the_task_that_the_line_names():
+    """b11549 prints the refusal without a slot, before the release of the slot."""
+    refusal = "0.00.003.000 E srv    send_error: task id = 7, error: request (7219 tokens) exceeds the available " \
+              "context size (2048 tokens), try increasing it"  # fmt: skip
+    end = "0.00.004.000 I slot      release: id  0 | task 7 | stop processing: n_tokens = 179, truncated = 0"
+    [one] = requests(LAUNCH.format(0, 7), refusal, end, "0.00.005.000 W srv          stop: cancel task, id_task = 7")
+    assert (one.slot, one.task, one.refused, one.n_tokens, one.end) == (0, 7, True, 7219, 179)
+
+
+def test_an_empty_slot_holds_nothing_of_a_prompt():
+    [one] = requests(
+        SLOT.format(0, " - skipping, slot is empty"), SLOT.format(0, "selected slot by LRU, t_last = 55"),
+        LAUNCH.format(0, 7),
+    )  # fmt: skip
+    assert (one.lcp, one.held) == (0, 0)
+
+
+def test_the_prompt_that_is_saved_before_a_slot_is_reused_is_what_the_slot_held():
+    [one] = requests(
+        SLOT.format(0, " - checking sim = 0.020 (3/150) > 0.100"), SLOT.format(0, "selected slot by LRU, t_last = 55"),
+        "0.00.001.000 I srv   prompt_save:  - saving prompt with length 179, total state size = 0.090 MiB (draft: "
+        "0.000 MiB)", LAUNCH.format(0, 7),
+    )  # fmt: skip
+    assert (one.lcp, one.held) == (3, 179)

@@ -289,7 +289,7 @@ def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():
     assert max(map(len, shown)) <= 80
     begin = len(shown) - 1 - shown[::-1].index(" #  conv  slot  prompt  reused  evaluated  cause")
     assert shown[begin + 1 : begin + 3] == [
-        " 1     -     1     120       0        120  a new conversation: nothing in comm…",
+        " 1     -     1     120       0        120  nothing in common with the slot: a …",
         " 2     -     1     150     116         34  differs at the end of the previous …"]  # fmt: skip
     assert "7 requests: prompt 790, reused 116, evaluated 674 tokens" in shown
 
@@ -312,7 +312,8 @@ def test_a_finished_log_as_text(capsys):
     assert main(["watch", "--once", str(LOG)]) == exits.HOLDS
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("   2  slot 1, task 9: prompt 150, reused 116, evaluated 34, 4 again; differs at the end")
-    assert "try: keep the reasoning in the history" in out[1] and out[1].endswith("may help: -ctxcp -cms")
+    assert "try: if it is the same conversation: keep the reasoning" in out[1]
+    assert out[1].endswith("may help: -ctxcp -cms")
     assert out[7] == "7 requests: prompt 790, reused 116, evaluated 674 tokens"
 
 

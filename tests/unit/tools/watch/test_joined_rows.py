@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from random import Random
+from string import ascii_letters
 
 import pytest
 
-from cachesim.tools.watch.joined_rows import APART, NO_REPLY, UNUSABLE, JoinedRows, reply_numbers, row_causes
+from cachesim.tools.watch.joined_rows import APART, LOOKS, NO_REPLY, UNUSABLE, JoinedRows, reply_numbers, row_causes
+from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
@@ -30,7 +33,8 @@ def timed(evaluated, reused, generated=2):
 def logged(evaluated, reused, generated=2, **more):
     return {"source": "log", "run": 0, "slot": 3, "task": 7, "lines": [1, 9], "prompt": evaluated + reused,
             "evaluated": evaluated, "reused": reused, "generated": generated, "again": 4, "change": "extends",
-            "causes": [{"cause": "no-checkpoint", "says": "no checkpoint"}], "flags": ["-cms"], **more}  # fmt: skip
+            "causes": [{"cause": "no-checkpoint", "says": "no checkpoint"}], "flags": ["-cms"], "refused": False,
+            "end": WHOLE, **more}  # fmt: skip
 
 
 def watched(joined, *exchanges):
@@ -81,14 +85,14 @@ def test_a_log_that_states_fewer_counts_is_joined_by_those():
     assert watched(joined, exchange(timed(5, 7)), exchange(timed(6, 7))) == []
     [row] = joined.logged({**logged(6, 7), "reused": None, "generated": None})
     assert (row["source"], row["evaluated"], row["reused"]) == ("both", 6, 7)
-    assert list(joined.logged({**logged(5, 7), "evaluated": None, "reused": None, "generated": None})) == []
+    assert list(joined.logged({**logged(5, 7), **dict.fromkeys(COUNTS)})) == []
     assert [one["source"] for one in joined.rest()] == ["client", "log"]
 
 
 def test_halves_without_a_partner_are_printed_alone_after_a_while():
     joined = JoinedRows(RecentBodies(), True)
     assert watched(joined, exchange(timed(1, 1))) == []
-    joined.read_to_end()
+    assert list(joined.read_to_end()) == []
     rows = [row for number in range(APART) for row in joined.logged(logged(100 + number, 0))]
     assert [row["source"] for row in rows] == ["client"] and len(list(joined.rest())) == APART
 
@@ -100,10 +104,122 @@ def test_replies_wait_for_a_log_that_is_read_later():
     assert [row["source"] for row in rows] == ["both"] * 100 and list(joined.rest()) == []
 
 
-def test_without_a_log_or_without_an_answer_a_row_does_not_wait():
+def test_without_a_log_a_row_does_not_wait():
     assert len(watched(JoinedRows(RecentBodies(), False), exchange(timed(1, 1)))) == 1
-    [row] = watched(JoinedRows(RecentBodies(), True), exchange(b"{}", status=500))
-    assert (row["status"], row["prompt"], row["cause"]) == (500, None, "new")
+
+
+def test_a_refused_request_waits_for_its_line_in_the_log_but_not_for_ever():
+    """No line is about a body that the server cannot read."""
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(b"{}", status=500)) == []
+    rows = [row for _ in range(LOOKS + 1) for row in joined.read_to_end()]
+    assert [(row["status"], row["prompt"], row["cause"]) for row in rows] == [(500, None, "new")]
+    body = b'{"error": {"code": 400, "n_prompt_tokens": 9000}}'
+    assert watched(joined, exchange(body, status=400)) == []
+    shown = {"evaluated": None, "reused": None, "generated": None, "refused": True, "again": None}
+    [row] = joined.logged({**logged(9_000, 0), **shown})
+    assert (row["source"], row["slot"], row["prompt"], row["refused"]) == ("both", 3, 9_000, True)
+    assert joined.totals["requests"] == 2
+
+
+def test_a_row_of_another_client_of_the_server_does_not_wait_for_ever():
+    joined = JoinedRows(RecentBodies(), True)
+    assert list(joined.logged(logged(5, 7))) == []
+    assert [row for _ in range(LOOKS) for row in joined.read_to_end(is_quiet=False)] == []
+    assert [row["source"] for _ in range(LOOKS + 1) for row in joined.read_to_end()] == ["log"]
+
+
+def test_a_reply_that_is_still_open_may_be_that_of_a_log_row():
+    joined, first, second = JoinedRows(RecentBodies(), True), exchange(timed(5, 7)), exchange(timed(5, 7))
+    assert watched(joined, first) == [] and joined.sent(second)
+    assert list(joined.logged(logged(5, 7))) == list(joined.read_to_end()) == []
+    [row] = joined.read_to_end()
+    assert row["source"] == "both"
+
+
+def left(body, **fields):
+    """An exchange whose client hung up."""
+    return exchange(b'data: {"content": "a", "tokens_evaluated": 12}\n\n', body, end=CLIENT_LEFT, has_client_left=True,
+                    **fields)  # fmt: skip
+
+
+def test_a_request_whose_client_hung_up_has_one_row():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, left({"prompt": "a question"})) == []
+    [row] = joined.logged({**logged(5, 7), "generated": 3, "end": CLIENT_LEFT})
+    assert (row["source"], row["end"], row["prompt"], row["generated"]) == ("both", CLIENT_LEFT, 12, 3)
+    assert list(joined.rest()) == [] and joined.totals["prompt"] == 12
+
+
+def test_a_request_without_any_statement_fits_only_a_row_whose_client_hung_up():
+    joined = JoinedRows(RecentBodies(), True)
+    silent = exchange(b"", {"prompt": "a question"}, status=0, end=CLIENT_LEFT, has_client_left=True)
+    assert watched(joined, silent) == [] and list(joined.logged(logged(5, 7))) == []
+    [row] = joined.logged({**logged(6, 7), "end": CLIENT_LEFT})
+    assert (row["source"], row["evaluated"], row["end"]) == ("both", 6, CLIENT_LEFT)
+    assert [row["source"] for row in joined.rest()] == ["log"]
+
+
+def test_a_whole_reply_is_not_that_of_a_request_whose_client_hung_up():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(5, 7))) == list(joined.logged({**logged(5, 7), "end": CLIENT_LEFT})) == []
+    [row] = joined.logged({**logged(5, 7), "task": 8})
+    assert (row["source"], row["task"], row["end"]) == ("both", 8, WHOLE)
+
+
+def test_at_the_end_the_only_reply_and_the_only_row_that_are_left_belong_together():
+    joined = JoinedRows(RecentBodies(), True)
+    silent = exchange(b"", {"prompt": "a question"}, status=0, end=CLIENT_LEFT, has_client_left=True)
+    assert watched(joined, silent) == [] and list(joined.logged(logged(5, 7))) == []
+    assert [row["source"] for row in joined.rest()] == ["both"]
+
+
+PROMPTS = tuple("".join(Random(number).choices(ascii_letters, k=400)) for number in range(3))
+
+
+def at_once(*replies):
+    """Send requests before the first of them ends; return the joined rows."""
+    joined = JoinedRows(RecentBodies(), True)
+    made = [exchange(reply, {"prompt": prompt}) for reply, prompt in zip(replies, PROMPTS, strict=False)]
+    for one in made:
+        joined.sent(one)
+    assert [row for one in made for row in joined.ended(one)] == []
+    return joined
+
+
+def test_requests_at_once_are_paired_by_the_slot_that_the_reply_states():
+    states = b'{"id_slot": %d, "timings": {"prompt_n": 5, "cache_n": 7, "predicted_n": 2}}'
+    joined = at_once(states % 3, states % 1)
+    rows = [row for slot in (1, 3) for row in joined.logged({**logged(5, 7), "slot": slot, "task": slot})]
+    rows += joined.rest()
+    assert [(row["slot"], row["task"], row["conversation"]) for row in rows] == [(1, 1, 2), (3, 3, 1)]
+    assert [row["note"] for row in rows] == ["", ""]
+
+
+def test_requests_at_once_with_equal_counts_cannot_be_told_apart_and_say_so():
+    joined = at_once(timed(5, 7), timed(5, 7))
+    assert list(joined.logged({**logged(5, 7), "slot": 1, "causes": []})) == []
+    rows = list(joined.logged(logged(5, 7)))
+    assert [(row["source"], row["slot"], row["task"], row["causes"]) for row in rows] == [("both", None, 7, [])] * 2
+    assert [row["note"] for row in rows] == [NOT_APART] * 2 and [row["again"] for row in rows] == [4, 4]
+    assert joined.totals["requests"] == 2 and joined.totals["again"] == 8 and list(joined.rest()) == []
+
+
+def test_a_row_that_may_be_of_two_requests_waits_for_the_second_row_only_for_a_while():
+    joined = at_once(timed(5, 7), timed(5, 7))
+    assert list(joined.logged(logged(5, 7))) == []
+    rows = [row for _ in range(PATIENCE + 1) for row in joined.read_to_end()]
+    rows += joined.logged(logged(5, 7))
+    assert [(row["source"], row["slot"], row["prompt"], row["note"]) for row in rows] == [
+        ("both", None, 12, NOT_APART)] * 2  # fmt: skip
+
+
+def test_requests_one_after_the_other_with_equal_counts_have_the_order_of_their_rows():
+    joined = JoinedRows(RecentBodies(), True)
+    for prompt in PROMPTS:
+        assert watched(joined, exchange(timed(5, 7), {"prompt": prompt})) == []
+    rows = [row for task in range(3) for row in joined.logged({**logged(5, 7), "task": task, "lines": [task, task]})]
+    assert [(row["task"], row["conversation"], row["note"]) for row in rows] == [(0, 1, ""), (1, 2, ""), (2, 3, "")]
 
 
 def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():

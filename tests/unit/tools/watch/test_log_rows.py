@@ -7,10 +7,13 @@ import pytest
 from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import headline
 from cachesim.tools.watch import log_rows
 from cachesim.tools.watch.log_rows import LogRows
+from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE
 from tests.shared import ROOT
 
 LOGS = ROOT / "tests/unit/tools/server_logs"
@@ -111,3 +114,39 @@ def test_the_end_names_the_lines_that_it_is_about(monkeypatch):
 
 def test_the_end_without_a_known_line_says_nothing():
     assert LogRows().first_lines() == []
+
+
+LAUNCH = "0.0{}.000.000 I slot launch_slot_: id  0 | task {} | processing task, is_child = 0"
+RELEASE = "0.0{}.000.000 I slot      release: id  0 | task {} | stop processing: n_tokens = 90, truncated = 0"
+CANCEL = "0.0{}.000.000 W srv          stop: cancel task, id_task = {}"
+
+
+def ends_of(lines):
+    watched = LogRows()
+    rows = [*watched.read(lines), *watched.rest()]
+    return [(row["task"], row["end"]) for row in rows]
+
+
+def test_every_request_of_a_log_has_a_row_also_one_that_is_not_over():
+    lines = [LAUNCH.format(1, 5), RELEASE.format(2, 5), LAUNCH.format(3, 8), CANCEL.format(4, 8), RELEASE.format(5, 8),
+             LAUNCH.format(6, 9)]  # fmt: skip
+    assert ends_of(lines) == [(5, WHOLE), (8, CLIENT_LEFT), (9, UNREAD)]
+    assert ends_of(lines[:1]) == [(5, UNREAD)]
+
+
+def test_the_rows_of_a_run_come_before_those_of_the_next():
+    lines = lines_of("verbosity_4.log")
+    watched = LogRows()
+    rows = [*watched.read([*lines, *lines]), *watched.rest()]
+    assert [row["run"] for row in rows] == [0] * 7 + [1] * 7
+
+
+@pytest.mark.parametrize("lcp, cache_n, again", [
+    ((10, 50), (50, 50), 0), ((10, 51), (50, 50), None), ((10, None), (50, 50), None), ((60, 60), (50, 55), None),
+])  # fmt: skip
+def test_no_tokens_were_evaluated_again_only_if_the_common_prefix_is_certainly_not_longer_than_the_reuse(
+    lcp, cache_n, again
+):
+    numbers = {"lcp": ProvenRange(*lcp), "cache_n": ProvenRange(*cache_n)}
+    assert log_rows._again(LoggedRequest(numbers=numbers)) == again
+    assert log_rows._again(LoggedRequest(numbers={**numbers, "lost": ProvenRange(5, 10)})) == [5, 10]

@@ -13,6 +13,7 @@ import pytest
 
 from cachesim.base.errors import BadInput, OverLimit
 from cachesim.base.limits import WATCHED_VALUES
+from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.watch.held_bytes import HeldBytes
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.report import row_text
@@ -231,3 +232,40 @@ def test_the_fields_of_a_message_count_as_memory():
         return bodies._parts.size
 
     assert size("n" * 60) - size("n" * 10) >= 50
+
+
+TALK = [{"role": "system", "content": "You help with stones, rivers and clouds."},
+        {"role": "user", "content": "What is known about the amber stone?", "name": "ann"},
+        {"role": "assistant", "content": "It is old."}, {"role": "user", "content": "How old is it?"}]  # fmt: skip
+TOOLS = [{"type": "function", "function": {"name": "read"}}]
+FIELDS = {
+    "a field of a message": {"messages": [TALK[0], {**TALK[1], "name": "bob"}, *TALK[2:]]},
+    "a field that goes": {"messages": [TALK[0], {"role": "user", "content": TALK[1]["content"]}, *TALK[2:]]},
+    "an unseen field": {"messages": [*TALK[:3], {**TALK[3], "cache_control": {"type": "ephemeral"}}]},
+    "tool_choice": {"messages": TALK, "tool_choice": "none"},
+    "a template argument": {"messages": TALK, "chat_template_kwargs": {"enable_thinking": True}},
+    "tools that come": {"messages": TALK, "tools": TOOLS},
+    "sampling": {"messages": TALK, "temperature": 0.3},
+    "several": {"messages": [TALK[0], {**TALK[1], "name": "eve"}, *TALK[2:]], "tool_choice": "auto", "lora": []},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_row_names_the_changed_fields_that_import_names(tmp_path, name):
+    raws = [chat(TALK), json.dumps({"model": "m", **FIELDS[name]}).encode()]
+    bodies = RecentBodies()
+    row = [added(bodies, raw) for raw in raws][-1]
+    file = tmp_path / "bodies.jsonl"
+    file.write_bytes(b"\n".join(raws))
+    data, _ = import_bodies([file], ImportOptions())
+    second = data["requests"][1]
+    assert (row["cause"], row["detail"], row["where"]) == (second["cause"], second["detail"], second["where"])
+    assert row["parameters"] == [one["name"] for one in second["parameters"] if one["matters"] != "no"]
+    assert bool(row["parameters"]) == (name not in ("an unseen field", "sampling") and row["cause"] != "tools")
+
+
+def test_a_prompt_of_tokens_with_a_long_new_part_extends_the_one_that_it_begins_with():
+    drawn, bodies = random.Random(7), RecentBodies()
+    tokens = [drawn.randrange(30_000) for _ in range(3_200)]
+    rows = [added(bodies, json.dumps({"prompt": tokens[:size]}).encode()) for size in (200, 3_200)]
+    assert [(row["cause"], row["conversation"]) for row in rows] == [("new", 1), ("extends", 1)]

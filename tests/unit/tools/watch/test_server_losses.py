@@ -1,0 +1,155 @@
+"""What the server did not reuse although the client sent it unchanged: its cause if it follows, else unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.watch.server_losses import (
+    EVENTS,
+    KEPT,
+    NEAR,
+    UNREACHABLE,
+    BodyLink,
+    ServedRequest,
+    ServerLosses,
+)
+
+
+class Server:
+    """Requests of conversations in their order, of 200 tokens that extend 100, by default in slot 0."""
+
+    def __init__(self, slots=0):
+        self.losses = ServerLosses(slots)
+        self.moment, self.numbers = 0, {}
+
+    def event(self, what, slot=None):
+        self.moment += 1
+        self.losses.note(self.moment, what, slot)
+
+    def ask(self, conversation, reused, prompt=200, slot=0, cause="extends", forbids=False, **more):
+        self.moment += 1
+        before = self.numbers.get(conversation, 0)
+        self.numbers[conversation] = number = self.moment
+        link = BodyLink(number, before, conversation, forbids)
+        self.losses.add(ServedRequest(link, self.moment, slot=slot, prompt=prompt, reused=reused, **more), cause)
+        return self.losses.loss(number, cause)
+
+
+def started(**more):
+    server = Server(**more)
+    assert server.ask(1, 0, 100, cause="new") is None
+    return server
+
+
+def test_what_was_reused_is_no_loss_and_neither_are_the_last_tokens_of_a_turn():
+    assert started().ask(1, 100) is None and started().ask(1, 100 - NEAR) is None
+    assert started().ask(1, 99 - NEAR)["tokens"] == NEAR + 1
+
+
+@pytest.mark.parametrize("cause, prompt, tokens", [("extends", 200, 100), ("same", 100, 99), ("back", 60, 59)])
+def test_the_previous_prompt_counts_as_far_as_this_one_repeats_it(cause, prompt, tokens):
+    loss = started().ask(1, 0, prompt, cause=cause)
+    assert (loss["tokens"], loss["cause"]) == (tokens, "unknown")
+
+
+@pytest.mark.parametrize("cause", ["new", "edited", "text"])
+def test_a_changed_prompt_has_the_cause_of_its_body_alone(cause):
+    assert started().ask(1, 0, cause=cause) is None
+
+
+def test_another_conversation_in_the_slot_overwrote_it():
+    server = started()
+    server.ask(2, 0, cause="new")
+    loss = server.ask(1, 0)
+    assert loss["cause"] == "overwritten" and "conversation 2 overwrote slot 0" in loss["says"]
+    assert loss["says"].startswith("100 of 100 tokens") and "more slots" in loss["advice"]
+
+
+@pytest.mark.parametrize("slots, cause", [(1, "overwritten"), (0, "unknown"), (2, "unknown")])
+def test_slots_that_no_reply_states_are_known_only_if_there_is_one(slots, cause):
+    server = Server(slots)
+    server.ask(1, 0, 100, slot=None, cause="new")
+    server.ask(2, 0, slot=None, cause="new")
+    loss = server.ask(1, 0, slot=None)
+    assert loss["cause"] == cause and (cause != "unknown" or "conversation 2 used the server meanwhile" in loss["says"])
+
+
+def test_several_conversations_are_counted():
+    server = started()
+    for conversation in (2, 3):
+        server.ask(conversation, 0, slot=None, cause="new")
+    assert "2 other conversations used the server meanwhile" in server.ask(1, 0)["says"]
+
+
+@pytest.mark.parametrize("action, cause", [("erase", "erased"), ("restore", "restored over")])
+def test_an_action_on_the_slot_is_the_cause_and_one_on_another_slot_is_not(action, cause):
+    for slot, expected in ((0, cause), (1, "unknown")):
+        server = started()
+        server.event(action, slot)
+        assert server.ask(1, 0)["cause"] == expected
+
+
+def test_the_first_of_several_events_is_the_cause():
+    server = started()
+    server.event("erase", 0)
+    server.ask(2, 0, cause="new")
+    assert server.ask(1, 0)["cause"] == "erased"
+
+
+def test_events_before_the_previous_request_or_after_this_one_are_not_its_cause():
+    server = Server()
+    server.event("erase", 0)
+    server.event(UNREACHABLE)
+    server.ask(1, 0, 100, cause="new")
+    assert server.ask(1, 0)["cause"] == "unknown"
+
+
+def test_a_slot_that_still_holds_the_conversation_is_named():
+    loss = started().ask(1, 0, slot=2)
+    assert loss["cause"] == "other slot" and "it ran in slot 2, and its conversation was in slot 0" in loss["says"]
+
+
+def test_a_request_that_forbids_reuse_lost_it_by_itself():
+    server = started()
+    server.event("erase", 0)
+    assert server.ask(1, 0, forbids=True)["cause"] == "reuse forbidden"
+
+
+def test_a_server_that_could_not_be_reached_was_probably_restarted():
+    server = started()
+    server.event(UNREACHABLE)
+    loss = server.ask(1, 0)
+    assert loss["cause"] == "restarted" and "probably" in loss["says"]
+
+
+@pytest.mark.parametrize("run, task, cause", [(1, 0, "restarted"), (1, 9, "unknown"), (0, 9, "unknown")])
+def test_a_log_shows_a_restart_where_task_numbers_begin_again(run, task, cause):
+    server = Server()
+    server.ask(1, 0, 100, cause="new", run=0, task=4)
+    loss = server.ask(1, 0, run=run, task=task)
+    assert loss["cause"] == cause and "probably" not in loss["says"]
+
+
+def test_a_restart_before_a_request_of_another_conversation_is_found():
+    server = Server()
+    server.ask(1, 0, 100, cause="new", run=0, task=4)
+    server.ask(2, 0, cause="new", run=1, task=0)
+    assert server.ask(1, 0, run=1, task=6)["cause"] == "restarted"
+
+
+def test_a_request_without_counts_leaves_at_least_what_it_extends():
+    server = started()
+    assert server.ask(1, None, None, slot=None) is None                  # its client hung up
+    assert server.ask(1, 100) is None and server.ask(2, 0, cause="new") is None
+    assert server.ask(1, 0)["cause"] == "overwritten"
+    moved = started()
+    moved.ask(1, None, None, slot=3)
+    assert moved.ask(1, 0) is None                                       # what slot 3 held is unknown
+
+
+def test_memory_is_bounded():
+    server = Server()
+    for number in range(KEPT + 10):
+        server.ask(number, 0, cause="new")
+        server.event("erase", 0)
+    assert len(server.losses._served) == KEPT and len(server.losses._events) == EVENTS
