@@ -14,7 +14,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.replay.recorded_trace import Trace
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load_all
-from cachesim.scenarios.schema import Scenario
+from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.logs.cuts import CUTS, Excerpt
 from tests.logs.full_logs import FullLog, read_recording, recordings, reproduces, run_scenario, trace_scenario
@@ -48,7 +48,13 @@ def _files(shared: bool) -> Sequence[Path]:
 def _corpus() -> Sequence[tuple[Scenario, str]]:
     """Return the scenarios of the corpus with each of their profiles."""
     known = {name for engine in ENGINES for name in profiles_of(engine)}
-    return [(one, name) for one in load_all(corpus_files().values()) for name in one.profiles if name in known]
+    scenarios = [one for one in load_all(corpus_files().values()) if not any(map(_has_system, one.steps))]
+    return [(one, name) for one in scenarios for name in one.profiles if name in known]
+
+
+def _has_system(step: Step) -> bool:
+    """Return whether a request brings a system prompt of the server, whose tokens the rendered lines do not count."""
+    return "system_tokens" in step.request.extra
 
 
 def profiles_of(engine: str) -> Sequence[str]:

@@ -40,6 +40,8 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
             value = 0 if not gives.fields else line.number_of(*gives.fields)
             if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
                 continue
+            if gives.kind == "new_prompt" and _may_be_cut_off(request, line, value or 0):
+                continue
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
                 found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
@@ -75,6 +77,13 @@ def _is_confirmed(request: TiedRequest, n_past: int) -> bool:
     """Return whether a line of progress shows that evaluation began after ``n_past`` tokens."""
     return any((line.number_of("n_tokens") or 0) - (line.number_of("batch") or 0) == n_past
                for line in request.of("progress"))  # fmt: skip
+
+
+def _may_be_cut_off(request: TiedRequest, line: ReadLine, n_tokens: int) -> bool:
+    """Return whether a server may have cut off a prompt of ``n_tokens`` tokens, because its slot has no room for it and
+    no line refuses it."""
+    room = line.number_of("n_ctx_slot")
+    return room is not None and n_tokens >= room and not request.of("too_long")
 
 
 def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:

@@ -1,0 +1,39 @@
+"""Numbers of a request that follow from its lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.recognise import grammars
+
+LAUNCH = "slot launch_slot_: id  0 | task 7 | processing task"
+PROMPT = "slot update_slots: id  0 | task 7 | new prompt, n_ctx_slot = 128, n_keep = 0, n_prompt_tokens = {}"
+TIMES = """slot print_timing: id  0 | task 7 |
+prompt eval time =     900.00 ms /    74 tokens (    2.22 ms per token,   449.76 tokens per second)
+       eval time =       9.00 ms /     1 tokens (   26.90 ms per token,    37.18 tokens per second)
+      total time =     909.00 ms /    75 tokens"""
+
+
+def numbers(*lines):
+    """Return the numbers of the only request of these lines."""
+    session = read_session("llama_cpp", grammars()["llama_cpp"], "\n".join(lines).splitlines())
+    [request] = session.derived
+    return {name: (one.low, one.high) for name, one in request.numbers.items()}, request.clashes
+
+
+@pytest.mark.parametrize(("printed", "known"), [(127, (127, 127)), (128, None), (138, None)])
+def test_a_prompt_without_room_in_its_slot_may_have_been_cut_off(printed, known):
+    found, clashes = numbers(LAUNCH, PROMPT.format(printed))
+    assert (found.get("n_tokens"), clashes) == (known, ())
+
+
+def test_a_prompt_that_was_cut_off_contradicts_nothing():
+    found, clashes = numbers(LAUNCH, PROMPT.format(138), TIMES)
+    assert (found["prompt_n"], clashes) == ((74, 74), ())
+
+
+def test_a_refused_prompt_has_its_length():
+    refused = "srv    send_error: task id = 7, error: request (138 tokens) exceeds the available context size (128 tokens)"
+    found, _ = numbers(LAUNCH, PROMPT.format(138), refused)
+    assert found["n_tokens"] == (138, 138)
