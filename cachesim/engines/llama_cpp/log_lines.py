@@ -258,7 +258,8 @@ def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
 
 _REFUSED, _REUSE = ("trim_failed",), ("reuse_chunk", "reuse_result")
 GIVES = (
-    Gives("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",)), Gives("cut_off", "n_tokens", ("n_tokens",)),
+    Gives("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",), cuts="n_prompt_tokens"),
+    Gives("cut_off", "n_tokens", ("n_tokens",)),
     Gives("too_long", "n_tokens", ("n_tokens",)), Gives("need_one", "n_tokens", ("n_tokens",)),
     Gives("prompt_done", "n_tokens", ("n_tokens",)), Gives("prompt_size", "n_tokens", ("n_tokens",)),
     Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),

@@ -67,7 +67,8 @@ class Gives(NamedTuple):
     that no such line was printed. ``inside``: that is proven, too, if the prompt is longer than the number and the
     printed memory (pos_min, pos_max) ends before it or has no recurrent state. ``first``: only the first such line of a
     request counts, if the request's start is in the excerpt. ``spelled``: lines without this word are false if the
-    number is not 0 and the server does what it does not print."""
+    number is not 0 and the server does what it does not print. ``cuts``: lines with this word are false if the
+    number has no room in the context that they print, and no line refuses the prompt: such builds cut it off."""
 
     kind: str
     name: str
@@ -78,6 +79,7 @@ class Gives(NamedTuple):
     inside: bool = False
     first: bool = False
     spelled: str = ""
+    cuts: str = ""
 
 
 class PromptHint(NamedTuple):

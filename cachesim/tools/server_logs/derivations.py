@@ -40,7 +40,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
             value = 0 if not gives.fields else line.number_of(*gives.fields)
             if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
                 continue
-            if gives.kind == "new_prompt" and _may_be_cut_off(request, line, value or 0):
+            if gives.cuts and gives.cuts in line.read.line.template and _may_be_cut_off(request, line, value or 0):
                 continue
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
