@@ -16,11 +16,11 @@ from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id, make_block
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.shared.block_pool import ERASED, EVICTED
-from cachesim.engines.shared.block_pool import BlockPool as Pool
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.shared.request_queue import ReceivedRequest
 from cachesim.engines.vllm import ENGINE, recordings
+from cachesim.engines.vllm.core.block_pool import ERASED, EVICTED
+from cachesim.engines.vllm.core.block_pool import BlockPool as Pool
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.row import Died, Row, Table

@@ -10,7 +10,7 @@ from collections import Counter
 
 from cachesim.base import exits
 from cachesim.base.console import complain
-from cachesim.engines.shared.cpu_offload import HIT, MISS, PENDING, Access, Offload
+from cachesim.engines.vllm.kv_offload.cpu_offload import HIT, MISS, PENDING, Access, Offload
 
 try:
     from vllm.v1.kv_offload.base import LookupResult, ReqContext, make_offload_key

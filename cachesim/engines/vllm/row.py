@@ -13,8 +13,8 @@ import numpy as np
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import TokenList, Tokens
-from cachesim.engines.shared.offload_requests import OffloadClient
 from cachesim.engines.shared.request_queue import RequestRow
+from cachesim.engines.vllm.kv_offload.offload_requests import OffloadClient
 from cachesim.events import Event, frozen
 from cachesim.model.hash_mixing import MASK
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from cachesim.engines.base import Output
-from cachesim.engines.shared.offload_requests import Transfer
-from cachesim.engines.shared.table_events import Preempted
+from cachesim.engines.vllm.core.table_events import Preempted
+from cachesim.engines.vllm.kv_offload.offload_requests import Transfer
 from cachesim.engines.vllm.memory.offloading import Offloading
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.schedule import Split

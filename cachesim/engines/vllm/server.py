@@ -17,15 +17,15 @@ from cachesim.base.media_items import is_item
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Stored
-from cachesim.engines.shared.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
-from cachesim.engines.shared.offload_requests import OffloadClient
-from cachesim.engines.shared.pool_points import PoolPoints
-from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
+from cachesim.engines.vllm.core.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
+from cachesim.engines.vllm.kv_offload.offload_requests import OffloadClient
 from cachesim.engines.vllm.layout import layout
+from cachesim.engines.vllm.pool_points import PoolPoints
+from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces
 from cachesim.engines.vllm.row import Row, Table
 from cachesim.engines.vllm.rules.schedule import EVERY
-from cachesim.engines.vllm.worker import Worker
+from cachesim.engines.vllm.worker.model_runner import Worker
 from cachesim.model import LayerState
 
 PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}

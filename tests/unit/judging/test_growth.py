@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from cachesim.engines.shared.block_point_tracker import BlockPoints
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.block_point_tracker import BlockPoints
 from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged

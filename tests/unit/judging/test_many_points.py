@@ -10,9 +10,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 
 from cachesim.engines.inspection import RowsPart, Stored
-from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.events import Decided, Declined, Launch, Log
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger

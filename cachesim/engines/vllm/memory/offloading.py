@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from cachesim.engines.shared.cpu_offload import Offload
-from cachesim.engines.shared.offload_requests import Transfer, Transfers
+from cachesim.engines.vllm.kv_offload.cpu_offload import Offload
+from cachesim.engines.vllm.kv_offload.offload_requests import Transfer, Transfers
 from cachesim.engines.vllm.memory.tables import Tables
 from cachesim.engines.vllm.row import Row
 from cachesim.engines.vllm.rules.lookup import Hit

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from cachesim.engines.shared.block_keys import UNKEYED
-from cachesim.engines.shared.block_pool import ERASED, REPLACED, BlockPool
 from cachesim.engines.shared.request_queue import RequestQueue
+from cachesim.engines.vllm.core.block_keys import UNKEYED
+from cachesim.engines.vllm.core.block_pool import ERASED, REPLACED, BlockPool
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.layout import FULL, Group, Layout
 from cachesim.engines.vllm.row import Died, Row, Table

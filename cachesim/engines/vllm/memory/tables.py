@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.table_events import AskedForBlocks, Got, LookedUp, Refused
+from cachesim.engines.vllm.core.table_events import AskedForBlocks, Got, LookedUp, Refused
 from cachesim.engines.vllm.layout import Group
 from cachesim.engines.vllm.memory.publication import Publication
 from cachesim.engines.vllm.row import ABSENT, Died, Row, Table

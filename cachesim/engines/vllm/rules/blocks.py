@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.block_pool import BACK, FRONT
+from cachesim.engines.vllm.core.block_pool import BACK, FRONT
 from cachesim.engines.vllm.rules.lookup import window_blocks
 from cachesim.engines.vllm.rules.sources import coordinator, groups, interface, manager, pool, scheduler, utils
 

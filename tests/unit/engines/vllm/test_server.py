@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.shared.block_pool import BlockPool as Pool
 from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.core.block_pool import BlockPool as Pool
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 

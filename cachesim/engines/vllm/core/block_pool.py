@@ -11,9 +11,9 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import Crash
 from cachesim.engines.inspection import BlockCell
-from cachesim.engines.shared.block_keys import UNKEYED, BlockKeys
 from cachesim.engines.shared.class_recording import RecordedEvent
 from cachesim.engines.shared.free_list import FreeList
+from cachesim.engines.vllm.core.block_keys import UNKEYED, BlockKeys
 from cachesim.events import Event, frozen
 
 NULL = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.shared.cpu_offload import HIT, MISS, PENDING, Access, Offload
+from cachesim.engines.vllm.kv_offload.cpu_offload import HIT, MISS, PENDING, Access, Offload
 
 PROMPT = [(at, 0) for at in range(4)]
 OTHER = [(at, 0) for at in range(8, 12)]

@@ -7,9 +7,9 @@ from typing import Iterable, NamedTuple, Protocol, Sequence
 
 import numpy as np
 
-from cachesim.engines.shared.block_pool import NULL
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
+from cachesim.engines.vllm.core.block_pool import NULL
 from cachesim.model import LayerState, Rows, Spec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.shared.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
+from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
 from cachesim.events import Gained, Log, Lost
 
 TEXT = tuple(range(100, 124))

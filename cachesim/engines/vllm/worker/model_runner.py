@@ -13,12 +13,12 @@ import numpy as np
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
-from cachesim.engines.shared.block_contents import BlockContents, BlockSpan, BlockStep
 from cachesim.engines.shared.kv_rows import read_rows, write_rows
-from cachesim.engines.shared.offload_requests import Transfer
 from cachesim.engines.shared.vocab import WRONG, forced_draft
+from cachesim.engines.vllm.kv_offload.offload_requests import Transfer
 from cachesim.engines.vllm.row import DraftRowsWrong, Row
 from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
+from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep
 from cachesim.events import Decoded
 from cachesim.model import Rows
 from cachesim.model.hash_mixing import MASK

@@ -3,8 +3,8 @@ vLLM's."""
 
 from __future__ import annotations
 
-from cachesim.engines.shared.cpu_offload import Offload
-from cachesim.engines.shared.offload_requests import OffloadClient, Transfers
+from cachesim.engines.vllm.kv_offload.cpu_offload import Offload
+from cachesim.engines.vllm.kv_offload.offload_requests import OffloadClient, Transfers
 
 HASHES = [*range(100, 108)]
 BLOCKS = [*range(1, 9)]

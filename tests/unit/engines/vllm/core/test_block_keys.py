@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.shared.block_keys import BlockKeys
+from cachesim.engines.vllm.core.block_keys import BlockKeys
 
 
 def made(*pairs):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cachesim.engines.shared.block_contents import BlockContents, BlockSpan, BlockStep, cells_of
 from cachesim.engines.shared.kv_rows import write_rows
+from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep, cells_of
 from cachesim.model import LayerState, Rows, parse
 
 

@@ -9,8 +9,8 @@ from itertools import repeat
 from typing import Iterable, Protocol, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.shared.block_pool import BlockPool
-from cachesim.engines.shared.prefix_points import STATE, GroupPieces, PrefixPoints
+from cachesim.engines.vllm.core.block_pool import BlockPool
+from cachesim.engines.vllm.prefix_points import STATE, GroupPieces, PrefixPoints
 from cachesim.events import Log
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.shared.block_pool import Blocks
 from cachesim.engines.shared.class_recording import RecordedEvent
+from cachesim.engines.vllm.core.block_pool import Blocks
 from cachesim.events import frozen
 
 

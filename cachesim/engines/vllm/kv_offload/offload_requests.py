@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import AbstractSet, NamedTuple, Sequence
 
-from cachesim.engines.shared.cpu_offload import MISS, PENDING, Access, Key, Offload
+from cachesim.engines.vllm.kv_offload.cpu_offload import MISS, PENDING, Access, Key, Offload
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.engines.shared.block_pool import BACK, CLEARED, EVICTED, FRONT, BlockPool, Freed, Keyed, Moved
+from cachesim.engines.vllm.core.block_pool import BACK, CLEARED, EVICTED, FRONT, BlockPool, Freed, Keyed, Moved
 
 
 @pytest.fixture
