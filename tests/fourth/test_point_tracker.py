@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.engines.inspection import Point
 from cachesim.events import Gained, Log, Lost
-from tests.fourth.conftest import BLOCKS
+from tests.fourth.point_tracker import BlockPoints, Chain
 from tests.unit.engines.restore_points import Reported
-
-SPEC = spec_from_file_location("fourth_point_tracker", BLOCKS / "blockpool" / "point_tracker.py")
-TRACKER = sys.modules[SPEC.name] = module_from_spec(SPEC)        # the other modules need the fixture `engine`
-SPEC.loader.exec_module(TRACKER)
-BlockPoints, Chain = TRACKER.BlockPoints, TRACKER.Chain
 
 SIZE = 2
 

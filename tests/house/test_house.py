@@ -53,10 +53,6 @@ def test_unit_tests_lie_where_what_they_test_lies():
     assert [str(folder) for folder in folders if not (checks.PACKAGE / folder).is_dir()] == []
 
 
-def test_median_file_is_short():
-    assert median(len(module.text.splitlines()) for module in checks.modules()) <= checks.FILE_MEDIAN
-
-
 def test_median_function_is_short():
     lines = [checks.function_lines(f) for module in checks.modules() for f in checks.functions(module)]
     assert median(lines) <= checks.FUNCTION_MEDIAN

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.flags import flag, flags_of, options_of
-from cachesim.engines.vllm.kv_offload.cpu_offload import ARC, LRU
+from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
 

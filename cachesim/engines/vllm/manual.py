@@ -7,7 +7,7 @@ from typing import Any, Mapping
 from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.shared.advice import larger_values, tries_of
 from cachesim.engines.vllm.flags import FLAGS, METHODS
-from cachesim.engines.vllm.kv_offload.cpu_offload import ARC, LRU
+from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
 from cachesim.model.hash_mixing import Rng

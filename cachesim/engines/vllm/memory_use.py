@@ -14,7 +14,7 @@ from cachesim.engines.shared.agent_settings import context_needed
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16
-from cachesim.engines.vllm.rules.blocks import DENSE
+from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
 BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
@@ -44,7 +44,8 @@ def use(ask: Ask) -> MemoryUse:
     block = (full + window) // len([*model.full, *model.windows]) * layers * size
     blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
     most = options["max_model_len"] or context_of(ask)
-    cap = ask.rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
+    windows = Admission("swa", model.window, in_flight=options["max_num_batched_tokens"], most=most, block=size)
+    cap = ask.rules.cap(windows) if window_groups else 0
     request = full_groups * -(-most // size) + window_groups * cap
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
     chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group

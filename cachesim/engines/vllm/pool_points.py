@@ -5,71 +5,84 @@ A key may be entered when its block is scheduled; the prefix is reported once th
 
 from __future__ import annotations
 
-from itertools import repeat
-from typing import Iterable, Protocol, Sequence
+from typing import Sequence
 
-from cachesim.base.tokens import Tokens
-from cachesim.engines.vllm.core.block_pool import BlockPool
-from cachesim.engines.vllm.prefix_points import STATE, GroupPieces, PrefixPoints
-from cachesim.events import Log
+from cachesim.engines.vllm.core.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
+from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
+from cachesim.engines.vllm.request import Request, RequestText
 
-
-class HashedText(Protocol):
-    """A request with the numbers of its units."""
-
-    hashes: list[int]
-
-    def full_text(self) -> Tokens:
-        """Return its computed tokens."""
-        ...
+PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
 
 
 class PoolPoints(PrefixPoints):
-    """Restore points of a pool whose hashes stand for ``unit`` tokens. ``named``: keys that are not computed yet, with
-    the block, the request, and the length of the prefix; ``found``: computed ones, each with its block in a number."""
+    """Restore points of a pool. ``entered``: keys that are not computed yet, with the block, the text, and the length
+    of the prefix; ``found``: computed ones, each with its block in a number; ``reports``: restore points are
+    reported."""
 
-    def __init__(self, log: Log, pool: BlockPool, groups: Sequence[GroupPieces], unit: int, align: int) -> None:
-        super().__init__(log, groups, align)
-        self.pool, self.length, self.found = pool, unit, set[int]()
-        pool.moved = self.moved_keys
-        self.named: list[tuple[int, int, HashedText, int]] = []
+    def __init__(self, vllm_config: VllmConfig, block_pool: BlockPool) -> None:
+        config = vllm_config.kv_cache_config
+        pieces = [GroupPieces(PIECES[group.kind], group.block_size, group.window) for group in config.kv_cache_groups]
+        super().__init__(vllm_config.log, pieces, config.cache_hit_alignment_tokens)
+        self.vllm_config = vllm_config
+        self.rules = vllm_config.rules
+        self.pool = block_pool
+        self.unit = config.hash_block_size
+        self.found: set[int] = set()
+        self.entered: list[tuple[int, int, RequestText, int]] = []
+        self.reports = True
+        block_pool.reporter = self
 
-    def enter(self, keys: Iterable[int], blocks: Iterable[int], text: HashedText, ends: Iterable[int]) -> None:
+    def named(self, request: Request, keys: Sequence[int], blocks: Sequence[int], ends: Sequence[int]) -> None:
         """Note that blocks have these keys, as the ends of prefixes of a request."""
-        self.named += zip(keys, blocks, repeat(text), ends)
+        if self.reports:
+            text = request.text
+            self.entered += [(key, block, text, end) for key, block, end in zip(keys, blocks, ends, strict=True)]
 
     def computed(self) -> None:
         """Report the blocks that were entered, unless they lost their key, as computed."""
-        pool, unit = self.pool, self.length
-        for key, block, text, end in self.named:
-            if key * pool.n + block not in self.found and pool.named.has(block, key):
-                self.found.add(key * pool.n + block)
-                self.gained(key % pool.groups, text.hashes, end // unit, unit, text.full_text(), text)
-        self.named.clear()
+        pool, unit = self.pool, self.unit
+        for key, block, text, end in self.entered:
+            number = key * pool.num_gpu_blocks + block
+            if number not in self.found and pool.cached_block_hash_to_block.contain(key, block):
+                self.found.add(number)
+                chain = UnitChain(text.block_hashes, end // unit, unit=unit, tokens=text.full(), text=text)
+                self.gained(key % pool.num_groups, chain)
+        self.entered.clear()
 
-    def blocks_of(self, group: int, text: HashedText, end: int) -> list[int]:
+    def blocks_of(self, group: int, text: RequestText, end: int) -> list[int]:
         """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
-        unit, (kind, block, _) = self.length, self.groups[group]
-        rest, hashes = end % block, text.hashes
+        unit, hashes = self.unit, text.block_hashes
+        kind, block, _ = self.groups[group]
+        rest = end % block
         ends = [end] if kind == STATE else [*range(block, end + 1, block), *([end] if rest else ())]
-        found = [self.pool.find(hashes[one // unit - 1], (group,)) for one in ends]
+        found = [self.pool.get_cached_block(hashes[stop // unit - 1], (group,)) for stop in ends]
         if rest and not found[-1]:
             last = min(end - rest + block, len(hashes) * unit)
             longer = hashes[end // unit - 1 : last // unit]
-            found[-1] = next(filter(None, (self.pool.find(digest, (group,)) for digest in longer)), None)
-        return [one[0] if one else 0 for one in found]
+            blocks = (self.pool.get_cached_block(block_hash, (group,)) for block_hash in longer)
+            found[-1] = next(filter(None, blocks), None)
+        return [blocks[0] if blocks else 0 for blocks in found]
 
-    def lost_keys(self, block: int, keys: Sequence[int], cause: str, rule: str) -> None:
-        """Report that a block can no longer be found under these keys."""
+    def lost(self, block: int, keys: Sequence[int], cause: str) -> None:
+        """Decide on the loss of a block's keys, and report that it can no longer be found under these."""
+        rules = self.rules
+        rule = {REPLACED: rules.partial_rows, CLEARED: rules.reset_preempts}.get(cause, rules.state_inside).rule
+        if cause == EVICTED:
+            decision = rules.evict(block, self.pool.block_hash_num_tokens[block])
+            self.vllm_config.decide(decision, None)
+            rule = decision.rule
         for key in keys:
-            if key * self.pool.n + block in self.found:
-                self.found.remove(key * self.pool.n + block)
-                self.lost(key % self.pool.groups, key // self.pool.groups, cause, rule)
+            number = key * self.pool.num_gpu_blocks + block
+            if number in self.found:
+                self.found.remove(number)
+                self.gone(key % self.pool.num_groups, key // self.pool.num_groups, cause, rule)
 
-    def moved_keys(self, block: int, copy: int) -> None:
+    def moved(self, block: int, copy: int) -> None:
         """Note that keys of a block now belong to its copy, whose content is the same."""
-        self.named = [(key, copy if at == block else at, text, end) for key, at, text, end in self.named]
-        for key in self.pool.keys(copy):
-            if key * self.pool.n + block in self.found:
-                self.found.remove(key * self.pool.n + block)
-                self.found.add(key * self.pool.n + copy)
+        self.entered = [(key, copy if at == block else at, text, end) for key, at, text, end in self.entered]
+        for key in self.pool.keys_of(copy):
+            number = key * self.pool.num_gpu_blocks + block
+            if number in self.found:
+                self.found.remove(number)
+                self.found.add(key * self.pool.num_gpu_blocks + copy)

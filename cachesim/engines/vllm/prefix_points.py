@@ -25,6 +25,17 @@ class GroupPieces(NamedTuple):
     size: int = 0
 
 
+class UnitChain(NamedTuple):
+    """The first ``n`` units of a request, each of ``unit`` tokens. ``numbers``, ``tokens`` begin with theirs; ``text``
+    knows all tokens."""
+
+    numbers: Sequence[int]
+    n: int
+    unit: int
+    tokens: Sequence[int]
+    text: object
+
+
 @dataclass(slots=True, eq=False)
 class Prefix:
     """A prefix of ``end`` tokens; ``unit``: its last ones. ``has``: pieces of each group that end here; ``whole``: for
@@ -64,7 +75,9 @@ class PrefixPoints:
     """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]."""
 
     def __init__(self, log: Log, groups: Sequence[GroupPieces], align: int) -> None:
-        self.log, self.groups, self.align = log, groups, align
+        self.log = log
+        self.groups = groups
+        self.align = align
         self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
         self.far = max(self.far, *(group.block for group in groups))
         self.known: dict[int, Prefix] = {}
@@ -74,16 +87,15 @@ class PrefixPoints:
         """Return the keys of all restore points."""
         return list(self.points)
 
-    def gained(self, group: int, chain: Sequence[int], n: int, unit: int, tokens: Sequence[int], text: object) -> None:
-        """Report a computed piece at the end of a prefix, the first n units of a chain. ``tokens`` begins with its
-        tokens."""
-        node = self._node(chain, n, unit, tokens, text)
+    def gained(self, group: int, chain: UnitChain) -> None:
+        """Report a computed piece at the end of a prefix."""
+        node = self._node(chain)
         node.has[group] += 1
         if node.has[group] == 1:
             self._changed(group, node, "stored", "")
 
-    def lost(self, group: int, number: int, cause: str, rule: str) -> None:
-        """Report that a piece is gone."""
+    def gone(self, group: int, number: int, cause: str, rule: str) -> None:
+        """Report that a piece at the end of the prefix with this number is gone."""
         node = self.known.get(number)
         if node is None or not node.has[group]:
             return
@@ -92,19 +104,21 @@ class PrefixPoints:
             self._changed(group, node, cause, rule)
             self._forget(node)
 
-    def _node(self, chain: Sequence[int], n: int, unit: int, tokens: Sequence[int], text: object) -> Prefix:
+    def _node(self, chain: UnitChain) -> Prefix:
         """Return the prefix with these units; create it and those before it."""
-        at = n
-        while at and chain[at - 1] not in self.known:
+        numbers, unit = chain.numbers, chain.unit
+        at = chain.n
+        while at and numbers[at - 1] not in self.known:
             at -= 1
-        node = self.known[chain[at - 1]] if at else None
-        for i in range(at, n):
-            none = [0] * len(self.groups)
-            made = Prefix(chain[i], (i + 1) * unit, tuple(tokens[i * unit : (i + 1) * unit]), node, none,
-                          [False] * len(none), text)
-            self.known[chain[i]] = made
+        node = self.known[numbers[at - 1]] if at else None
+        for i in range(at, chain.n):
+            made = Prefix(
+                numbers[i], end=(i + 1) * unit, unit=tuple(chain.tokens[i * unit : (i + 1) * unit]), before=node,
+                has=[0] * len(self.groups), whole=[False] * len(self.groups), text=chain.text,
+            )  # fmt: skip
+            self.known[numbers[i]] = made
             if node is not None:
-                node.longer[chain[i]] = made
+                node.longer[numbers[i]] = made
             node = made
         assert node is not None
         return node
@@ -119,7 +133,8 @@ class PrefixPoints:
 
     def _changed(self, group: int, node: Prefix, cause: str, rule: str) -> None:
         """Find the prefixes that a piece makes usable or unusable."""
-        pieces, touched = self.groups[group], [node]
+        pieces = self.groups[group]
+        touched = [node]
         if pieces.kind == ALL:
             touched += self._flip(group, node)
             before = node.before
@@ -136,7 +151,9 @@ class PrefixPoints:
 
     def _flip(self, group: int, node: Prefix) -> list[Prefix]:
         """Update which prefixes have every piece of a group; return those that changed, and their parts of a block."""
-        block, found, todo = self.groups[group].block, list[Prefix](), [node]
+        block = self.groups[group].block
+        found = list[Prefix]()
+        todo = [node]
         while todo:
             one = todo.pop()
             before = one.back(block)
@@ -156,8 +173,9 @@ class PrefixPoints:
 
     def _has(self, group: int, node: Prefix) -> bool:
         """Return whether a group has what the token after a prefix reads."""
-        pieces, end = self.groups[group], node.end
-        block, rest = pieces.block, end % pieces.block
+        pieces = self.groups[group]
+        end, block = node.end, pieces.block
+        rest = end % block
         if pieces.kind == STATE:
             return node.has[group] > 0
         if pieces.kind == ALL:
@@ -183,7 +201,8 @@ class PrefixPoints:
             del self.points[key]
             self.log.emit(Lost(None, key, cause, rule))
             return
-        units, after = [node.unit], node.before
+        units = [node.unit]
+        after = node.before
         while after is not None and not after.usable:
             units.append(after.unit)
             after = after.before
@@ -191,4 +210,5 @@ class PrefixPoints:
         self.points[key] = node
         tokens = tuple(token for unit in reversed(units) for token in unit)
         origin = None if after is None else ("block", -1, after.number)
-        self.log.emit(Gained(None, Point(key, node.end, tokens, node.start, origin, node.end, node.end), "stored", ""))
+        point = Point(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
+        self.log.emit(Gained(None, point, "stored", ""))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from cachesim.engines.shared.block_point_tracker import BlockPoints
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
@@ -16,6 +15,7 @@ from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
 from tests.fourth import conftest as fourth
+from tests.fourth.point_tracker import BlockPoints
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 
 block_pool = fourth.engine

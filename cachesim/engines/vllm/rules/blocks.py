@@ -32,12 +32,23 @@ def free_side(keyed: bool) -> str:
     return BACK if keyed else FRONT
 
 
+class Admission(NamedTuple):
+    """A group of a kind with a window or chunk of ``size`` tokens, and blocks of ``block`` tokens. ``in_flight``: most
+    tokens of the steps in flight; ``most``: most tokens of a request."""
+
+    kind: str
+    size: int
+    in_flight: int
+    most: int
+    block: int
+
+
 @rule("V-SIZE-10", Role.SETUP, interface("max_admission_blocks_per_request"))
-def admission_cap(kind: str, size: int, in_flight: int, most: int, block: int) -> int:
+def admission_cap(ask: Admission) -> int:
     """Most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
-    if kind == "swa":
-        return -(-min(size - 1 + in_flight, most) // block) + 1
-    return -(-min(size + in_flight, most) // block) if kind == "chunked" else 0
+    if ask.kind == "swa":
+        return -(-min(ask.size - 1 + ask.in_flight, ask.most) // ask.block) + 1
+    return -(-min(ask.size + ask.in_flight, ask.most) // ask.block) if ask.kind == "chunked" else 0
 
 
 @rule("V-FREE-1", Role.REMOVE, groups("get_num_skipped_tokens"))
@@ -79,19 +90,30 @@ def blocks_needed(ask: Need) -> int:
     return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
 
 
+class Publishable(NamedTuple):
+    """``tokens`` of a request are scheduled, in blocks of ``block`` tokens. ``align``: multiple that a hit needs;
+    ``drop``: lookups drop a block; ``late``: last tokens that a drafter of several modules evaluates again."""
+
+    tokens: int
+    align: int
+    block: int
+    drop: bool
+    late: int
+
+
 @rule("V-PUB-1", Role.PUBLISH, coordinator("get_num_cacheable_tokens"))
-def publishable(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
-    """Tokens whose blocks can be found from the moment they are scheduled. ``align``: multiple that a hit needs;
-    ``late``: last tokens that a drafter of several modules evaluates again."""
-    if drop and tokens // align:
-        return min(max(0, tokens - late), max(0, tokens - late) // align * align + block)
-    return tokens // align * align
+def publishable(ask: Publishable) -> int:
+    """Tokens whose blocks can be found from the moment they are scheduled."""
+    final = max(0, ask.tokens - ask.late)
+    if ask.drop and ask.tokens // ask.align:
+        return min(final, final // ask.align * ask.align + ask.block)
+    return ask.tokens // ask.align * ask.align
 
 
 @rule("V-PUB-1.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens"))
-def publishable_one(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
+def publishable_one(ask: Publishable) -> int:
     """A single group publishes every computed block."""
-    return max(0, tokens - late)
+    return max(0, ask.tokens - ask.late)
 
 
 @rule("V-PUB-3", Role.PLAN, coordinator("replay_boundaries"))
@@ -169,19 +191,28 @@ def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
     return prompt // unit * unit
 
 
+class NewTokens(NamedTuple):
+    """Tokens of an answer arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
+    steps, before and after they arrived; ``in_flight``: computed tokens in flight; ``overlap``: steps overlap."""
+
+    drafts: int
+    before: int
+    after: int
+    in_flight: int
+    overlap: bool
+
+
 @rule("V-PUB-7", Role.PUBLISH, scheduler("update_from_output"))
-def publish_again(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+def publish_again(ask: NewTokens) -> int | None:
     """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
-    known. Returns the last computed tokens that are left out, None = nothing is published. ``drafts``: most drafted
-    tokens; ``before``, ``after``: places for tokens of later steps, before and after tokens arrived; ``flying``:
-    computed tokens in flight."""
-    return flying if drafts > 0 or before > 0 else None
+    known. Returns the last computed tokens that are left out, None = nothing is published."""
+    return ask.in_flight if ask.drafts > 0 or ask.before > 0 else None
 
 
 @rule("V-PUB-7.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0"))
-def publish_overlapped(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+def publish_overlapped(ask: NewTokens) -> int | None:
     """Blocks of an answer are published when tokens arrive only if steps overlap. Returns like `V-PUB-7`."""
-    return after if overlap else None
+    return ask.after if ask.overlap else None
 
 
 @rule("V-ALLOC-3", Role.ADMIT, manager("allocate_slots watermark_blocks"))

@@ -54,11 +54,11 @@ class Found(NamedTuple):
     tables: list[list[int]]
 
 
-class Sorted(NamedTuple):
-    """Equal groups, and the rule that finds their blocks."""
+class SpecGroup(NamedTuple):
+    """Groups of equal kind, size and block, which are looked up together. ``full``: they keep all rows; ``state``: they
+    keep states; ``drop``: a lookup drops a block."""
 
     groups: list[int]
-    find: Callable[[Find], Found]
     full: bool
     state: bool
     block: int
@@ -66,8 +66,19 @@ class Sorted(NamedTuple):
     drop: bool
 
 
-Look = Callable[[Sorted, int, bool], Found]
+Look = Callable[[SpecGroup, int, bool], Found]
 """Looks equal groups up, for at most so many tokens, with or without the drop."""
+
+
+class Lookup(NamedTuple):
+    """A prompt is looked up for at most ``most`` tokens in these kinds of groups, full attention first. ``reach``: last
+    token that a group with the drop may look at; ``unit``: tokens of a hash if a hit may end inside a block, else
+    0."""
+
+    most: int
+    reach: int
+    unit: int
+    kinds: Sequence[SpecGroup]
 
 
 class Hit(NamedTuple):
@@ -91,20 +102,26 @@ def most_tokens(n: int) -> int:
 
 
 @rule("V-LOOK-3", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
-def reconcile_all(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
+def reconcile_all(ask: Lookup, look: Look) -> Hit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
-    it too, up to ``reach``; two kinds of which one is full attention need a single round. ``kinds``: full attention
-    first; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
-    hit, longest, tables, lengths, verified = most, 0, dict[int, list[int]](), dict[int, int](), set[int]()
+    it too; two kinds of which one is full attention need a single round."""
+    kinds = ask.kinds
+    hit = ask.most
+    longest = 0
+    tables = dict[int, list[int]]()
+    lengths = dict[int, int]()
+    verified = set[int]()
     while True:
         now = hit
         for i, kind in enumerate(kinds):
             if kind.full and i in lengths:
                 now = min(now, lengths[i])
                 continue
-            drop, far = kind.drop and i not in verified, now
+            drop = kind.drop and i not in verified
+            far = now
             if drop and not kind.state:
-                far = min(now + (unit if unit and kind.full and kind.block > unit else kind.block), reach)
+                far = min(now + (ask.unit if ask.unit and kind.full and kind.block > ask.unit else kind.block),
+                          ask.reach)
             n, found = look(kind, far, drop)
             if drop:
                 verified.add(i)
@@ -149,9 +166,10 @@ def reach_prompt(most: int, known: int) -> int:
 
 
 @rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
-def look_up_one(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
+def look_up_one(ask: Lookup, look: Look) -> Hit:
     """A single group has the prefix that it has."""
-    n, [table] = look(kinds[0], most, kinds[0].drop)
+    kind = ask.kinds[0]
+    n, [table] = look(kind, ask.most, kind.drop)
     return Hit(n, {0: table}, n, {0: n})
 
 

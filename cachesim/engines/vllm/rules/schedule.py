@@ -27,31 +27,41 @@ def states_at_blocks(mode: str) -> bool:
     return mode == ALIGN
 
 
+class Drafter(NamedTuple):
+    """A drafter of ``k`` tokens. ``modules``: each draft token has a module; ``drop``: hashes cover no later token."""
+
+    method: str
+    k: int
+    modules: bool
+    caching: bool
+    drop: bool
+
+
 class Speculation(NamedTuple):
     """Drafts: slots behind a chunk, prompt tokens that the drafter reads ahead, tokens after a block that its hash
     covers, and whether the last block found is not used."""
 
-    slots: int
-    ahead: int
-    hashed: int
-    drop: bool
+    num_lookahead_tokens: int
+    num_prefill_lookahead: int
+    num_hash_lookahead_tokens: int
+    use_eagle_block_drop: bool
 
 
 @rule("V-SPEC-1", Role.SETUP, config("num_lookahead_tokens num_hash_lookahead_tokens"))
-def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+def speculation(ask: Drafter) -> Speculation:
     """Drafters of the EAGLE family keep rows of their own, which depend on the next token: hashes cover it, or the
-    last block found is evaluated again. ``modules``: each draft token has a module; ``drop``: hashes do not."""
-    if method not in EAGLE:
-        return Speculation(k if method == "draft_model" else 0, 0, 0, False)
-    ahead = k if modules else 1
-    hashed = ahead if caching and not drop else 0
-    return Speculation(k, ahead, hashed, not hashed)
+    last block found is evaluated again."""
+    if ask.method not in EAGLE:
+        return Speculation(ask.k if ask.method == "draft_model" else 0, 0, 0, False)
+    ahead = ask.k if ask.modules else 1
+    hashed = ahead if ask.caching and not ask.drop else 0
+    return Speculation(ask.k, ahead, hashed, not hashed)
 
 
 @rule("V-SPEC-1.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0"))
-def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+def speculation_drops(ask: Drafter) -> Speculation:
     """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
-    return speculation(method, k, modules, caching, drop=True)
+    return speculation(ask._replace(drop=True))
 
 
 @rule("V-SIZE-2", Role.SETUP, utils("resolve_kv_cache_block_sizes"))
@@ -149,10 +159,22 @@ def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     return Decision(ok, {"needed": max(whole, needed) + watermark, "free": free})
 
 
+class Padding(NamedTuple):
+    """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
+    a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
+    fit."""
+
+    left: int
+    drafts: int
+    prefill: bool
+    warm: bool
+    room: bool
+
+
 @rule("V-SCHED-PAD", Role.DRAFT, schedule)
-def pad_drafts(left: int, drafts: int, prefill: bool, warm: bool, room: bool) -> bool:
+def pad_drafts(ask: Padding) -> bool:
     """Whether a request with one token left gets places for drafts, so that all requests of the step have as many."""
-    return drafts > 0 and left == 1 and not prefill and warm and room
+    return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
 @rule("V-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))

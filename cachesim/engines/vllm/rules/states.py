@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.blocks import Need
@@ -61,16 +63,27 @@ def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> i
     return max(tokens // unit * unit - (unit if drop else 0), 0)
 
 
+class Boundary(NamedTuple):
+    """A chunk or a prompt ends after ``tokens``. ``unit``: tokens of a hash; ``align``: multiple that a hit needs;
+    ``drop``: lookups drop a block; ``lookahead``: tokens after a block that its hash covers."""
+
+    tokens: int
+    unit: int
+    align: int
+    drop: bool
+    lookahead: int
+
+
 @rule("V-MAM-8.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position"))
-def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+def checkpoint(ask: Boundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return last_boundary(tokens, align, drop, lookahead)
+    return last_boundary(ask.tokens, ask.align, ask.drop, ask.lookahead)
 
 
 @rule("V-MAM-8.POSITION.UNIT", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", "0.31.0"))
-def checkpoint_unit(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+def checkpoint_unit(ask: Boundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
-    return last_boundary_whole(tokens - 1, unit, drop, lookahead)
+    return last_boundary_whole(ask.tokens - 1, ask.unit, ask.drop, ask.lookahead)
 
 
 @rule("V-MAM-8.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint"))
@@ -115,43 +128,65 @@ def export_reserved(reserved: bool) -> bool:
     return reserved
 
 
+class StateInside(NamedTuple):
+    """A state inside a chunk. ``own``: the prompt resumes there; ``junction``: a sibling does; ``ended``: the chunk
+    ends the prompt; ``interval``: tokens from one kept length to the next; ``masked_in``: the interval keeps it."""
+
+    own: bool
+    junction: bool
+    ended: bool
+    interval: int
+    masked_in: bool
+
+
 @rule("V-MAM-8.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
-def keep_inside(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
-    """Whether the state inside a chunk can be found: where the prompt (``own``) or a sibling (``junction``) resumes, or
-    by the interval (``masked_in``)."""
-    return own or junction or masked_in
+def keep_inside(ask: StateInside) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
+    return ask.own or ask.junction or ask.masked_in
 
 
 @rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
-def keep_own(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+def keep_own(ask: StateInside) -> bool:
     """Whether the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
-    return interval != 0 or ended or own or junction
+    return ask.interval != 0 or ask.ended or ask.own or ask.junction
 
 
 @rule("V-MAM-8.KEEP.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
-def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+def keep_end(ask: StateInside) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
-    return interval != 0 or ended or junction
+    return ask.interval != 0 or ask.ended or ask.junction
+
+
+class StateTail(NamedTuple):
+    """The state after ``tokens``, at the end of a chunk. ``end``: where the prompt resumes; ``own_end``: where it would
+    resume if only the drops of this group counted; ``unit``: tokens of a hash; ``junction``: a sibling resumes
+    there."""
+
+    tokens: int
+    end: int
+    own_end: int
+    unit: int
+    block: int
+    junction: bool
 
 
 @rule("V-MAM-7", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
-def state_tail(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
-    """Whether the state at the end of a chunk can be found: at ``end``, where the prompt resumes, or at the junction.
-    ``own_end``: where it would resume if only the drops of this group counted."""
-    return tokens == end or junction
+def state_tail(ask: StateTail) -> bool:
+    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
+    return ask.tokens == ask.end or ask.junction
 
 
 @rule("V-MAM-7.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
-def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
+def state_tail_end(ask: StateTail) -> bool:
     """Whether the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
-    return block != unit and tokens % block != 0 and (tokens == end or junction)
+    return ask.block != ask.unit and ask.tokens % ask.block != 0 and (ask.tokens == ask.end or ask.junction)
 
 
 @rule("V-MAM-7.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
-def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
+def state_tail_own(ask: StateTail) -> bool:
     """Like `V-MAM-7.END`; the last hash is one earlier only for the group of the drafter's layers."""
-    return state_tail_end(tokens, own_end, own_end, unit, block, junction)
+    return state_tail_end(ask._replace(end=ask.own_end))
 
 
 @rule("V-MAM-7.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
@@ -178,9 +213,22 @@ def left_behind_alone(columns: int, inside: bool) -> int:
     return 0 if inside else columns
 
 
+class Export(NamedTuple):
+    """The state after ``position`` tokens, inside a chunk of tokens start .. end - 1. ``unit``: tokens of a hash;
+    ``grid``: multiple of tokens after ``start`` at which kernels can export a state, 0 = never."""
+
+    start: int
+    end: int
+    position: int
+    unit: int
+    block: int
+    grid: int
+
+
 @rule("V-MAM-8", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid"))
-def state_inside(start: int, end: int, position: int, unit: int, block: int, grid: int) -> bool:
-    """Whether the kernels can export the state after ``position`` tokens inside a chunk of tokens start .. end - 1.
-    ``grid``: multiple of tokens after ``start`` at which they can, 0 = never."""
-    fits = start % unit == 0 and -(-end // block) - 2 > (start - 1) // block and start + unit <= position < end
-    return grid > 0 and fits and (position - start) % grid == 0
+def state_inside(ask: Export) -> bool:
+    """Whether the kernels can export the state after ``position`` tokens inside a chunk."""
+    start, position = ask.start, ask.position
+    later = -(-ask.end // ask.block) - 2 > (start - 1) // ask.block
+    fits = start % ask.unit == 0 and later and start + ask.unit <= position < ask.end
+    return ask.grid > 0 and fits and (position - start) % ask.grid == 0

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Iterable, NamedTuple, Protocol, Sequence
+from typing import Iterable, Mapping, NamedTuple, Protocol, Sequence
 
 import numpy as np
 
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
 from cachesim.engines.vllm.core.block_pool import NULL
+from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
 from cachesim.model import LayerState, Rows, Spec
-
-
-class BlockGroup(Protocol):
-    """Layers that store alike: ``block``: tokens of their blocks."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def block(self) -> int: ...
-    @property
-    def layers(self) -> Sequence[int]: ...
 
 
 class BlockUser(Protocol):
     """A request as a worker knows it: its blocks of each group, and the cell of each position in them; column of the
     running state by group, and tokens accepted in the last step."""
 
-    id: int
-    columns: list[list[int]]
+    req_id: int
+    block_ids: list[list[int]]
     cells: list[np.ndarray]
     running_column: dict[int, int]
-    accepted: int
+    num_accepted_tokens: int
 
 
 class Chunk(Protocol):
@@ -42,7 +32,7 @@ class Chunk(Protocol):
     n: int
 
     @property
-    def row(self) -> BlockUser: ...
+    def state(self) -> BlockUser: ...
 
 
 class BlockSpan(NamedTuple):
@@ -62,12 +52,15 @@ class BlockContents:
     convolution, by draft token, and the state with its matrix. The blocks of a user only grow: a column that a
     scheduler empties or moves keeps the old block here."""
 
-    def __init__(self, kind: Spec, with_rows: Sequence[BlockGroup], states: Sequence[BlockGroup],
-                 drafted: Sequence[BlockGroup], users: Sequence[BlockUser]) -> None:
-        self.kind, self.with_rows, self.states, self.users = kind, with_rows, states, users
-        self.home = {layer: group for group in with_rows for layer in group.layers}
-        self.home |= {-1 - group.number: group for group in drafted}
-        self.state_home = {layer: group for group in states for layer in group.layers}
+    def __init__(self, kind: Spec, kv_cache_groups: Sequence[KVCacheGroupSpec], drafted: Sequence[KVCacheGroupSpec],
+                 users: Mapping[int, BlockUser]) -> None:
+        self.kind = kind
+        self.with_rows = [group for group in kv_cache_groups if group.kind != "mamba"]
+        self.states = [group for group in kv_cache_groups if group.kind == "mamba"]
+        self.users = users
+        self.home = {layer: group for group in self.with_rows for layer in group.layers}
+        self.home |= {-1 - group.group_id: group for group in drafted}
+        self.state_home = {layer: group for group in self.states for layer in group.layers}
         self.rows = empty_rows(self.home)
         self.windows: dict[tuple[int, int], list[LayerState]] = {}
         self.matrices: dict[tuple[int, int], LayerState] = {}
@@ -76,11 +69,11 @@ class BlockContents:
     def change(self, zeroed: Sequence[int], copies: Iterable[tuple[int, int]]) -> None:
         """Zero the rows in blocks; copy rows and states of blocks to others."""
         for layer, group in self.home.items() if zeroed else ():
-            zero_rows(self.rows[layer], cells_of(zeroed, group.block))
+            zero_rows(self.rows[layer], cells_of(zeroed, group.block_size))
         for source, copy in copies:
             for layer, group in self.home.items():
-                rows = read_rows(self.rows[layer], cells_of([source], group.block))
-                write_rows(self.rows, layer, cells_of([copy], group.block), rows)
+                rows = read_rows(self.rows[layer], cells_of([source], group.block_size))
+                write_rows(self.rows, layer, cells_of([copy], group.block_size), rows)
             for layer in self.state_home:
                 self.put(layer, copy, self.windows.get((layer, source)), self.matrices.get((layer, source)))
 
@@ -91,11 +84,11 @@ class BlockContents:
             if value is not None:
                 kept[layer, block] = value  # type: ignore[assignment]
 
-    def copy_state(self, user: BlockUser, group: BlockGroup, source: int, target: int, shift: int) -> None:
+    def copy_state(self, user: BlockUser, group: KVCacheGroupSpec, source: int, target: int, shift: int) -> None:
         """Copy the state between two columns, see ``state_in``."""
         for layer in group.layers:
-            found = self.state_in(layer, user.columns[group.number], source, shift)
-            self.put(layer, user.columns[group.number][target], found and [found], found)
+            found = self.state_in(layer, user.block_ids[group.group_id], source, shift)
+            self.put(layer, user.block_ids[group.group_id][target], found and [found], found)
 
     def state_in(self, layer: int, columns: Sequence[int], column: int, shift: int) -> LayerState | None:
         """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
@@ -110,23 +103,24 @@ class BlockContents:
     def learn(self, user: BlockUser, added: Sequence[Sequence[int]], whole: bool) -> None:
         """Add blocks of each group to those of a user; ``whole``: it has no others."""
         if whole:
-            user.columns, user.cells = [[] for _ in added], [np.zeros(0, np.int64) for _ in added]
+            user.block_ids = [[] for _ in added]
+            user.cells = [np.zeros(0, np.int64) for _ in added]
         for group in chain(self.with_rows, self.states):
-            user.columns[group.number] += added[group.number]
+            user.block_ids[group.group_id] += added[group.group_id]
         for group in self.with_rows:
-            if blocks := added[group.number]:
-                cells = user.cells[group.number], cells_of(blocks, group.block)
-                user.cells[group.number] = np.concatenate(cells)
+            if blocks := added[group.group_id]:
+                known = user.cells[group.group_id]
+                user.cells[group.group_id] = np.concatenate([known, cells_of(blocks, group.block_size)])
 
     def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""
-        return self.users[request].cells[self.home[layer].number][start:stop]
+        return self.users[request].cells[self.home[layer].group_id][start:stop]
 
     def read(self, layers: Iterable[int], blocks: Sequence[int], pos: np.ndarray) -> dict[int, Rows]:
         """Return the rows of layers at positions of a table of blocks, for reading only."""
         table = np.array(blocks, np.int64)
         return {layer: read_rows(self.rows[layer], table[pos // size] * size + pos % size)
-                for layer in layers for size in (self.home[layer].block,)}  # fmt: skip
+                for layer in layers for size in (self.home[layer].block_size,)}  # fmt: skip
 
     def first_read(self, part: str, start: int) -> int:
         """Return the first position that a token at ``start`` reads in this part of the memory."""
@@ -140,28 +134,34 @@ class BlockStep(CellStep):
     the last, else to that of its length."""
 
     def __init__(self, contents: BlockContents, spans: Sequence[BlockSpan], aligned: bool) -> None:
-        super().__init__(contents, [CellRun(span.chunk.row.id, span.start, span.tokens, {}) for span in spans])
-        self.contents, self.spans, self.aligned = contents, spans, aligned
+        super().__init__(contents, [CellRun(span.chunk.state.req_id, span.start, span.tokens, {}) for span in spans])
+        self.contents = contents
+        self.spans = spans
+        self.aligned = aligned
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """Return the state before a span: of the span before, or of the column in which the last chunk ended."""
-        span, group = self.spans[run], self.contents.state_home[layer].number
+        span = self.spans[run]
+        group = self.contents.state_home[layer].group_id
         if span.start > span.chunk.start:
             return self.after[run - 1][layer]
         if not span.start:
             return None
-        user = span.chunk.row
-        return self.contents.state_in(layer, user.columns[group], user.running_column[group], user.accepted - 1)
+        user = span.chunk.state
+        column, shift = user.running_column[group], user.num_accepted_tokens - 1
+        return self.contents.state_in(layer, user.block_ids[group], column, shift)
 
     def finish(self, run: int) -> None:
         """Write the states of a span: first the convolution at the end of the chunk, last the matrix there."""
         memory, span = self.contents, self.spans[run]
         for layer, group in memory.state_home.items():
-            user, state = span.chunk.row, self.after[run][layer]
-            columns, now = user.columns[group.number], user.running_column[group.number]
+            user = span.chunk.state
+            state = self.after[run][layer]
+            columns = user.block_ids[group.group_id]
+            now = user.running_column[group.group_id]
             if span.inside:
-                column = (-(-(span.chunk.start + span.chunk.n) // group.block) - 2 if self.aligned
-                          else (span.start + len(span.tokens)) // group.block - 1)
+                column = (-(-(span.chunk.start + span.chunk.n) // group.block_size) - 2 if self.aligned
+                          else (span.start + len(span.tokens)) // group.block_size - 1)
                 memory.windows[layer, columns[now]] = [self.after[run + 1][layer]]
                 memory.put(layer, columns[column], [state], state)
             elif span.draft:

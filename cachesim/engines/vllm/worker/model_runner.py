@@ -1,183 +1,231 @@
-"""The worker: contents of the blocks, and the evaluation of a step.
+"""The worker: contents of the blocks, and the evaluation of a step with a toy model.
 
-Source: vLLM vllm/v1/worker/gpu_model_runner.py, mamba_utils.py (0.33.0).
+Source: vLLM vllm/v1/worker/gpu/model_runner.py (0.33.0).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
-from cachesim.engines.shared.kv_rows import read_rows, write_rows
-from cachesim.engines.shared.vocab import WRONG, forced_draft
-from cachesim.engines.vllm.kv_offload.offload_requests import Transfer
-from cachesim.engines.vllm.row import DraftRowsWrong, Row
-from cachesim.engines.vllm.scheduler import Part, Scheduler, Step
+from cachesim.engines.base import Request as ClientRequest
+from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.engines.shared.vocab import WRONG, CountingSampler, forced_draft
+from cachesim.engines.vllm.core.scheduler_output import (
+    CachedRequestData,
+    ModelRunnerOutput,
+    NewRequestData,
+    RequestOutput,
+    SchedulerOutput,
+)
+from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.kv_offload.connector_worker import OffloadingConnectorWorker
+from cachesim.engines.vllm.request import RequestText
 from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep
+from cachesim.engines.vllm.worker.draft_rows import DraftRows
+from cachesim.engines.vllm.worker.mamba_hybrid import MambaHybridModelState
 from cachesim.events import Decoded
-from cachesim.model import Rows
+from cachesim.model import Model, Spec
 from cachesim.model.hash_mixing import MASK
 
 
-class Worker(Scheduler):
-    """The memory of a server, and its evaluation."""
+@dataclass(slots=True, eq=False)
+class CachedRequestState:
+    """A request as the worker knows it. ``block_ids``: its blocks of each group; ``cells``: cell of each position in
+    them; ``running_column``: column of the running state by group."""
 
-    def start_worker(self) -> None:
-        """Create an empty memory."""
-        ahead = self.layout.spec.ahead
-        self.drafted = [group for group in self.groups if group.kind != "mamba" and group.eagle and ahead]
-        states = [group for group in self.groups if group.kind == "mamba"]
-        rows = [group for group in self.groups if group.kind != "mamba"]
-        self.memory = BlockContents(self.kind, rows, states, self.drafted, self.slots)
+    req_id: int
+    request: ClientRequest
+    text: RequestText
+    block_ids: list[list[int]] = field(default_factory=list)
+    cells: list[np.ndarray] = field(default_factory=list)
+    running_column: dict[int, int] = field(default_factory=dict)
+    num_accepted_tokens: int = 1            # in the last step
+    draft_marks: list[int] = field(default_factory=list)
 
-    def evaluate(self, step: Step, accepted: Mapping[int, int] | None = None) -> None:
+    @property
+    def token_ids(self) -> list[int]:
+        """Its tokens, prompt and answer."""
+        return self.text.token_ids
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Number of tokens of its answer."""
+        return len(self.text.token_ids) - len(self.request.prompt)
+
+    @property
+    def key_offset(self) -> int:
+        """Number that turns a token into its identity."""
+        return self.text.key * IDS
+
+    def restart(self, token_ids: Sequence[int]) -> None:
+        """Take over the tokens of a request that starts, or starts again."""
+        self.text.token_ids = TokenList(token_ids)
+        self.running_column = {}
+        self.num_accepted_tokens = 1
+        self.draft_marks = [self.text.key & MASK]
+
+
+@dataclass(slots=True, eq=False)
+class ScheduledChunk:
+    """Tokens start .. start + n - 1 of a request in a step, the last ``draft_token_ids`` of them drafted.
+    ``samples_token``: its output is a new token."""
+
+    state: CachedRequestState
+    start: int
+    n: int
+    draft_token_ids: list[int]
+    samples_token: bool
+    has_checkpoint_block: bool
+    num_accepted_drafts: int = 0
+    sampled_token_ids: list[int] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """End of the tokens."""
+        return self.start + self.n
+
+    @property
+    def num_accepted_end(self) -> int:
+        """End of the tokens without rejected drafts."""
+        return self.end - len(self.draft_token_ids) + self.num_accepted_drafts
+
+
+class ModelRunner:
+    """The worker. ``requests``: those that it has learned so far; ``kv_caches``: contents of the blocks."""
+
+    def __init__(self, vllm_config: VllmConfig, spec: Spec, model: Model | None, sampler: CountingSampler) -> None:
+        config, options = vllm_config.kv_cache_config, vllm_config.options
+        self.vllm_config = vllm_config
+        self.log = vllm_config.log
+        self.model = model
+        self.sampler = sampler
+        self.num_speculative_tokens = options.num_speculative_tokens
+        self.async_scheduling = options.async_scheduling
+        self.requests: dict[int, CachedRequestState] = {}
+        drafted = [group for group in config.kv_cache_groups
+                   if group.kind != "mamba" and group.is_eagle_group and config.speculation.num_prefill_lookahead]
+        self.kv_caches = BlockContents(spec, config.kv_cache_groups, drafted, self.requests)
+        self.draft_rows = DraftRows(self.kv_caches, drafted, self.log.emit)
+        self.mamba = MambaHybridModelState(vllm_config, self.kv_caches)
+        contents = None if model is None else self.kv_caches
+        self.kv_connector = OffloadingConnectorWorker(contents, options.num_gpu_blocks)
+
+    def execute_model(self, scheduler_output: SchedulerOutput,
+                      accepted: Mapping[int, int] | None = None) -> ModelRunnerOutput:  # fmt: skip
         """Evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests state."""
-        for part in step.parts.values():
-            self._learn(part)
-            if part.speaks:
-                self._speak(part, None if accepted is None else accepted.get(part.row.id, 0))
-        self.spend([(part.start, part.start + part.n) for part in step.parts.values()])
-        if self.model is None:
-            return
-        self._copy_chunks([*step.flushed, *step.loads])
-        if step.parts:
-            self._compute(step)
-        self._copy_chunks(step.stores)
+        chunks = list[ScheduledChunk]()
+        for data in scheduler_output.scheduled_reqs.values():
+            chunk = self._update_states(data, scheduler_output)
+            chunks.append(chunk)
+            if chunk.samples_token:
+                self._sample(chunk, None if accepted is None else accepted.get(data.req_id, 0))
+        self._spend(chunks)
+        metadata = scheduler_output.kv_connector_metadata
+        self.kv_connector.start_kv_transfers(metadata)
+        if chunks and self.model is not None:
+            self._execute(chunks, scheduler_output, self.model)
+        self.kv_connector.prepare_store_kv(metadata)
+        return {chunk.state.req_id: RequestOutput(
+                    chunk.sampled_token_ids, num_accepted_drafts=chunk.num_accepted_drafts,
+                    num_evaluated_tokens=chunk.num_accepted_end, outputs=chunk.outputs) for chunk in chunks}
 
-    def _copy_chunks(self, transfers: Sequence[Transfer]) -> None:
-        """Copy blocks of chunks: those of CPU memory are numbered from the end of the pool."""
-        for made in transfers:
-            for block, place in made.copies:
-                pair = (block, self.pool.n + place)
-                self.memory.change((), [pair if made.is_store else pair[::-1]])
+    def _update_states(self, data: CachedRequestData, scheduler_output: SchedulerOutput) -> ScheduledChunk:
+        """Take over the blocks that the scheduler added, and the tokens of a request that starts (again)."""
+        restarts = isinstance(data, NewRequestData)
+        if isinstance(data, NewRequestData):
+            state = self.requests.get(data.req_id)
+            if state is None:
+                state = self.requests[data.req_id] = CachedRequestState(data.req_id, data.request, data.text)
+            state.restart(data.prefill_token_ids)
+        state = self.requests[data.req_id]
+        self.kv_caches.learn(state, data.new_block_ids, restarts)
+        start = data.num_computed_tokens
+        drafts = scheduler_output.scheduled_spec_decode_tokens[data.req_id]
+        if not restarts:
+            start = min(start, len(state.token_ids) - 1)        # without the drafts that a step in flight rejected
+            if drafts and self.async_scheduling:
+                drafts = self.propose_draft_token_ids(data.req_id)[: len(drafts)]
+        return ScheduledChunk(
+            state, start, scheduler_output.num_scheduled_tokens[data.req_id], draft_token_ids=drafts,
+            samples_token=data.samples_token, has_checkpoint_block=data.has_checkpoint_block,
+        )  # fmt: skip
 
-    def _compute(self, step: Step) -> None:
-        """Evaluate the tokens of a step."""
-        assert self.model is not None
-        self.emit(Decoded(sum(part.n for part in step.parts.values())))
-        self.memory.change(step.zeroed, step.copies)
-        for part in step.parts.values():
-            self._prepare_states(part)
-        store = BlockStep(self.memory, [span for part in step.parts.values() for span in self._spans(part)],
-                          self.layout.aligned)  # fmt: skip
-        for run, (span, hidden) in enumerate(zip(store.spans, self.model.forward(store.runs(), store), strict=True)):
-            store.finish(run)
-            part = step.parts[span.chunk.row.id]
-            if not part.speaks or (span.draft <= part.accepted and not span.inside):
-                x = self.model.readout(hidden.x[-1:])[0] if part.speaks and hidden.x is not None else None
-                part.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
-        for part in step.parts.values():
-            self._settle_states(part)
-            self._mark_drafts(part)
-        for part in step.parts.values() if self.drafted else ():
-            self._check_drafts(part)
-
-    def _learn(self, part: Part) -> None:
-        """Take over the blocks that the scheduler added, and the text of a request that starts again."""
-        row = part.row
-        self.memory.learn(row, part.added, part.whole)
-        if part.whole:
-            row.text, row.running_column, row.accepted, row.marks = TokenList(row.all), {}, 1, [row.key & MASK]
-            return
-        part.start = min(part.start, len(row.text) - 1)         # without the drafts that a step in flight rejected
-        if part.drafts and self.opts.async_scheduling:
-            part.drafts = self.draft(row)[: len(part.drafts)]
-
-    def draft(self, row: Row) -> list[int]:
+    def propose_draft_token_ids(self, req_id: int) -> list[int]:
         """Return the drafted tokens behind the last one: as many right ones as the request states."""
-        request, k = row.task.request, self.opts.num_speculative_tokens
-        right = min(k, request.right_drafts(len(row.text) - 1))
-        return forced_draft(self.sampler, row.text, request, len(row.text) - row.prompt, right, k)
+        state = self.requests[req_id]
+        right = min(self.num_speculative_tokens, state.request.right_drafts(len(state.token_ids) - 1))
+        return forced_draft(self.sampler, state.token_ids, state.request, n_gen=state.num_output_tokens, right=right,
+                            drafted=self.num_speculative_tokens)  # fmt: skip
 
-    def _speak(self, part: Part, accepted: int | None) -> None:
+    def _sample(self, chunk: ScheduledChunk, accepted: int | None) -> None:
         """Choose the new tokens of a request: after each right draft token one more."""
-        row, request = part.row, part.row.task.request
+        state, drafts = chunk.state, chunk.draft_token_ids
         while True:
-            token = self.sampler(row.text, request, len(row.text) - row.prompt)
-            row.text.append(token)
-            part.said.append(token)
-            at = len(part.said) - 1
-            right = part.drafts[at : at + 1] == [token] if accepted is None else at < accepted
-            if at >= len(part.drafts) or not right:
-                part.accepted = at
+            token = self.sampler(state.token_ids, state.request, state.num_output_tokens)
+            state.token_ids.append(token)
+            chunk.sampled_token_ids.append(token)
+            at = len(chunk.sampled_token_ids) - 1
+            right = drafts[at : at + 1] == [token] if accepted is None else at < accepted
+            if at >= len(drafts) or not right:
+                chunk.num_accepted_drafts = at
                 return
 
-    # States.
+    def _spend(self, chunks: Iterable[ScheduledChunk]) -> None:
+        """Count the cost of a step."""
+        tokens, before = 0, 0
+        for chunk in chunks:
+            tokens += chunk.n
+            before += chunk.end * chunk.n
+        tokens, passes, exact = cost_of(self.model, tokens, max(1, tokens), before)
+        self.log.spend(tokens, passes, exact)
 
-    def _prepare_states(self, part: Part) -> None:
-        """Copy the state from the column in which the last chunk ended to that in which this one ends."""
-        row, moved = part.row, False
-        for group in self.memory.states:
-            now = -(-(part.start + part.n) // group.block) - 1
-            before = row.running_column.get(group.number, self.rules.start_column(
-                part.start, group.block, self.layout.smallest))  # fmt: skip
-            if before not in (-1, now):
-                self.memory.copy_state(row, group, before, now, row.accepted - 1)
-                moved = True
-            row.running_column[group.number] = now
-        row.accepted = 1 if moved else row.accepted
+    def _execute(self, chunks: Sequence[ScheduledChunk], scheduler_output: SchedulerOutput, model: Model) -> None:
+        """Evaluate the tokens of a step."""
+        self.log.emit(Decoded(scheduler_output.total_num_scheduled_tokens))
+        self.kv_caches.change(scheduler_output.new_block_ids_to_zero, scheduler_output.kv_cache_block_copies)
+        for chunk in chunks:
+            self.mamba.preprocess_state(chunk)
+        spans = list[BlockSpan]()
+        owners = list[ScheduledChunk]()
+        for chunk in chunks:
+            parts = self._spans(chunk)
+            spans += parts
+            owners += [chunk] * len(parts)
+        store = BlockStep(self.kv_caches, spans, self.vllm_config.kv_cache_config.need_mamba_block_aligned_split)
+        hidden_states = model.forward(store.runs(), store)
+        for run, (chunk, span, hidden) in enumerate(zip(owners, spans, hidden_states, strict=True)):
+            store.finish(run)
+            if not chunk.samples_token or (span.draft <= chunk.num_accepted_drafts and not span.inside):
+                x = model.readout(hidden.x[-1:])[0] if chunk.samples_token and hidden.x is not None else None
+                chunk.outputs.append(Output(span.start + len(span.tokens) - 1, int(hidden.digest[-1]), x))
+        for chunk in chunks:
+            self.mamba.postprocess_state(chunk)
+            self.draft_rows.mark(chunk)
+        for chunk in chunks:
+            self.draft_rows.check(chunk)
 
-    def _spans(self, part: Part) -> list[BlockSpan]:
-        """Divide a part where its states are kept: inside the chunk, and before each draft token."""
-        row, base, key = part.row, part.start + part.n - len(part.drafts), part.row.key * IDS
-        text = [token + key for token in row.text[part.start : base]]
-        edges = [part.start, *self._kept_inside_chunk(part), base]
-        spans = [BlockSpan(part, at, text[at - part.start : to - part.start], 0, to != base)
-                 for at, to in pairwise(edges)]  # fmt: skip
-        for i, drafted in enumerate(part.drafts):
-            token = part.said[i] if i < part.accepted else WRONG + i if drafted < 0 else drafted
-            if i >= part.accepted and part.said[i : i + 1] == [token]:
+    def _spans(self, chunk: ScheduledChunk) -> list[BlockSpan]:
+        """Divide a chunk where its states are kept: inside it, and before each draft token."""
+        drafts, sampled = chunk.draft_token_ids, chunk.sampled_token_ids
+        key = chunk.state.key_offset
+        base = chunk.end - len(drafts)
+        text = [token + key for token in chunk.state.token_ids[chunk.start : base]]
+        edges = [chunk.start, *self.mamba.compute_mamba_prefill_checkpoints(chunk), base]
+        spans = list[BlockSpan]()
+        for at, to in pairwise(edges):
+            tokens = text[at - chunk.start : to - chunk.start]
+            spans.append(BlockSpan(chunk, at, tokens, draft=0, inside=to != base))
+        for i, drafted in enumerate(drafts):
+            token = sampled[i] if i < chunk.num_accepted_drafts else WRONG + i if drafted < 0 else drafted
+            if i >= chunk.num_accepted_drafts and sampled[i : i + 1] == [token]:
                 token = WRONG + i
-            spans.append(BlockSpan(part, base + i, [token + key], i + 1, False))
+            spans.append(BlockSpan(chunk, base + i, [token + key], draft=i + 1, inside=False))
         return spans
-
-    def _kept_inside_chunk(self, part: Part) -> Sequence[int]:
-        """Return the lengths whose states the kernels keep inside a chunk: one, which the worker chooses without
-        knowing what the scheduler reserved, or those at the ends of blocks."""
-        grid, layout, end = self.opts.mamba_prefill_checkpoint_alignment, self.layout, part.start + part.n
-        group = next((group for group in self.groups if group.kind == "mamba"), None)
-        if group is None or not self.opts.enable_prefix_caching:
-            return ()
-        if not group.align:
-            return range((part.start // layout.step + 1) * layout.step, end, layout.step)
-        at = self.checkpoint(end)
-        here = grid and not part.drafts and self.rules.exports_inside(part.row.tables[group.number].inside is not None)
-        return [at] if here and self.can_keep_inside(part.start, end, at, group.block) else ()
-
-    def _settle_states(self, part: Part) -> None:
-        """After drafts, keep the state at a block boundary that the accepted tokens passed."""
-        row, reset = part.row, False
-        row.accepted = max(1, len(part.said))
-        for group in self.memory.states if self.layout.aligned and self.opts.num_speculative_tokens else ():
-            run = part.start + part.n - len(part.drafts)
-            end = (run + row.accepted - 1) // group.block * group.block
-            source, target = row.running_column[group.number], end // group.block - 1
-            if end >= run:
-                reset = reset or source == target
-                if source != target or end > run:
-                    self.memory.copy_state(row, group, source, target, end - run)
-        row.accepted = 1 if reset else row.accepted
-
-    # Rows of the drafter, which also depend on the next token: kept as marks.
-
-    def _check_drafts(self, part: Part) -> None:
-        row = part.row
-        for group in self.drafted:
-            first = max(0, part.start - group.size + 1) if group.size else 0
-            want = row.prefix_marks(first, part.start)
-            have = read_rows(self.memory.rows[-1 - group.number], row.cells[group.number][first : part.start]).digest
-            for at in np.flatnonzero(want != have)[:1].tolist():
-                block = row.columns[group.number][(first + at) // group.block]
-                self.emit(DraftRowsWrong(row.id, group.number, first + at, block))
-
-    def _mark_drafts(self, part: Part) -> None:
-        row, start = part.row, part.start
-        stop = min(start + part.n - len(part.drafts) + part.accepted, len(row.text) - 1)
-        for group in self.drafted:
-            cells, marks = row.cells[group.number][start:stop], Rows(row.prefix_marks(start, stop), None, None)
-            write_rows(self.memory.rows, -1 - group.number, cells, marks)

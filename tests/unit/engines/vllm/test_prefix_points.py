@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints
+from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
 from cachesim.events import Gained, Log, Lost
 
 TEXT = tuple(range(100, 124))
@@ -15,7 +15,7 @@ def points(*groups, align=4):
 
 
 def gain(known, group, end, unit=4):
-    known.gained(group, range(end // unit), end // unit, unit, TEXT, None)
+    known.gained(group, UnitChain(range(end // unit), end // unit, unit, TEXT, None))
 
 
 def lengths(known):
@@ -28,7 +28,7 @@ def test_rows_need_every_block_before_them():
     assert lengths(known) == []
     gain(known, 0, 4)
     assert lengths(known) == [4, 8]
-    known.lost(0, 0, "evicted", "R")
+    known.gone(0, 0, "evicted", "R")
     assert lengths(known) == []
     assert [event.rule for event in known.log.events if isinstance(event, Lost)] == ["R", "R"]
 
@@ -53,7 +53,7 @@ def test_other_groups_need_what_the_next_token_reads(pieces, ends):
         assert 12 not in lengths(known)
         gain(known, 1, end)
     assert 12 in lengths(known)
-    known.lost(1, 2, "evicted", "R")
+    known.gone(1, 2, "evicted", "R")
     assert 12 not in lengths(known)
 
 
@@ -68,7 +68,7 @@ def test_of_two_blocks_with_a_key_the_last_one_counts():
     known = points(GroupPieces(ALL, 4))
     gain(known, 0, 4)
     gain(known, 0, 4)
-    known.lost(0, 0, "evicted", "R")
+    known.gone(0, 0, "evicted", "R")
     assert lengths(known) == [4]
-    known.lost(0, 0, "evicted", "R")
+    known.gone(0, 0, "evicted", "R")
     assert lengths(known) == [] and not known.known

@@ -7,7 +7,6 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.block_pool import BlockPool as Pool
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 
@@ -135,12 +134,3 @@ def test_a_request_that_does_not_fit_is_refused():
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):
         ENGINE.start(NEW, model, server, "provenance")
-
-
-def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset():
-    pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None)
-    taken = pool.take(4)
-    pool.add_keys(0, [2], [7], [4])
-    pool.give_back(taken)
-    assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
-    assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None

@@ -15,54 +15,57 @@ WRITING = -1                     # users of a chunk whose content is not there y
 
 
 @dataclass(slots=True)
-class Access:
-    """The chunks of a request. ``positions``: length of the prompt at the end of each, if known; ``seen``: keys in
-    the order of their first use; ``missed``: those that a policy learned as missing; ``rank``: see `Oldest`."""
+class RequestCacheAccess:
+    """The chunks of a request. ``positions``: length of the prompt at the end of each, if known; ``seen_keys``: keys in
+    the order of their first use; ``store_miss_keys``: those that a policy learned as missing; ``rank``: see
+    `LRUCachePolicy`."""
 
     positions: Mapping[Key, int] = field(default_factory=dict)
-    seen: dict[Key, None] = field(default_factory=dict)
-    inserted: set[Key] = field(default_factory=set)
-    reused: set[Key] = field(default_factory=set)
-    missed: set[Key] = field(default_factory=set)
+    seen_keys: dict[Key, None] = field(default_factory=dict)
+    inserted_keys: set[Key] = field(default_factory=set)
+    reused_keys: set[Key] = field(default_factory=set)
+    store_miss_keys: set[Key] = field(default_factory=set)
     rank: int = 0
 
     def in_order(self) -> list[Key]:
         """Return the keys in the order of the prompt, by groups if a position is unknown."""
-        at, unknown = self.positions, {group for key in self.seen if key not in self.positions for group in key[1:]}
-        keys = sorted(self.seen, key=lambda key: (key[1], 0 if key[1] in unknown else at[key]))
+        at = self.positions
+        unknown = {group for key in self.seen_keys if key not in at for group in key[1:]}
+        keys = sorted(self.seen_keys, key=lambda key: (key[1], 0 if key[1] in unknown else at[key]))
         return keys if unknown else sorted(keys, key=at.__getitem__)
 
 
-class Policy:
+class CachePolicy:
     """Order in which chunks make room. Keys are added, seen missing, used by a request, and given up."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
 
-    def missed(self, keys: list[Key]) -> None:
+    def on_store_miss(self, keys: list[Key]) -> None:
         """Learn that chunks are missing."""
 
-    def accessed(self, keys: list[Key], access: Access) -> None:
+    def on_request_access(self, keys: list[Key], access: RequestCacheAccess) -> None:
         """Learn that a running request uses chunks."""
 
 
-class Oldest(Policy):
+class LRUCachePolicy(CachePolicy):
     """LRU. Chunks of a running request share its rank, the end of the prompt leaving first; at the end of the request
     each gets a rank of its own."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self.ranks, self.last = dict[Key, tuple[int, int]](), 0
+        self.ranks: dict[Key, tuple[int, int]] = {}
+        self.last = 0
 
     def _next(self) -> int:
         self.last += 1
         return self.last
 
-    def _rank(self, access: Access) -> int:
+    def _rank(self, access: RequestCacheAccess) -> int:
         access.rank = access.rank or self._next()
         return access.rank
 
-    def insert(self, key: Key, access: Access) -> None:
+    def insert(self, key: Key, access: RequestCacheAccess) -> None:
         """Add a chunk."""
         at = access.positions.get(key)
         self.ranks[key] = (self._next(), 0) if at is None else (self._rank(access), -at)
@@ -71,12 +74,12 @@ class Oldest(Policy):
         """Forget a chunk that was not written."""
         del self.ranks[key]
 
-    def accessed(self, keys: list[Key], access: Access) -> None:
+    def on_request_access(self, keys: list[Key], access: RequestCacheAccess) -> None:
         rank = self._rank(access)
         self.ranks |= {key: max(self.ranks[key], (rank, -access.positions[key])) for key in keys
                        if key in access.positions and key in self.ranks}  # fmt: skip
 
-    def finished(self, access: Access) -> None:
+    def on_request_finished(self, access: RequestCacheAccess) -> None:
         """Rank the chunks of a request, its end first."""
         self.ranks |= {key: (self._next(), 0) for key in reversed(access.in_order()) if key in self.ranks}
 
@@ -88,16 +91,17 @@ class Oldest(Policy):
         return gone
 
 
-class Adaptive(Policy):
+class ARCCachePolicy(CachePolicy):
     """ARC. ``lists``: chunks used by one request, and by several; ``ghosts``: keys that each lost. A miss of one of
     these moves ``target``, the wanted size of the first list."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self.target, self.lists = 0.0, (dict[Key, None](), dict[Key, None]())
+        self.target = 0.0
+        self.lists = dict[Key, None](), dict[Key, None]()
         self.ghosts = dict[Key, None](), dict[Key, None]()
 
-    def insert(self, key: Key, access: Access) -> None:
+    def insert(self, key: Key, access: RequestCacheAccess) -> None:
         """Add a chunk, as used by one request."""
         self.lists[0][key] = None
         for ghosts in self.ghosts:
@@ -108,7 +112,7 @@ class Adaptive(Policy):
         for keys in self.lists:
             keys.pop(key, None)
 
-    def missed(self, keys: list[Key]) -> None:
+    def on_store_miss(self, keys: list[Key]) -> None:
         for key in reversed(keys):
             for own, other, sign in ((*self.ghosts, 1), (*self.ghosts[::-1], -1)):
                 if key in own:
@@ -117,18 +121,19 @@ class Adaptive(Policy):
                     own[key] = own.pop(key)
                     break
 
-    def finished(self, access: Access) -> None:
+    def on_request_finished(self, access: RequestCacheAccess) -> None:
         """Order the chunks of a request, its end first; those that it reused move to the second list."""
         recent, frequent = self.lists
         for key in reversed(access.in_order()):
             held = recent if key in recent else frequent
-            if key in held and key in access.reused | access.inserted:
+            if key in held and key in access.reused_keys | access.inserted_keys:
                 del held[key]
-                (frequent if key in access.reused else held)[key] = None
+                (frequent if key in access.reused_keys else held)[key] = None
 
     def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key]:
         """Remove idle chunks, of the first list while it exceeds its target."""
-        size, gone = len(self.lists[0]), list[tuple[int, Key]]()
+        size = len(self.lists[0])
+        gone = list[tuple[int, Key]]()
         left = [[key for key in reversed(keys) if key in idle] for keys in self.lists]
         for _ in range(n):
             first = int(size < int(self.target))
@@ -145,69 +150,75 @@ class Adaptive(Policy):
 
 
 LRU, ARC = "lru", "arc"
-POLICIES: Mapping[str, type[Oldest] | type[Adaptive]] = {LRU: Oldest, ARC: Adaptive}
+POLICIES: Mapping[str, type[LRUCachePolicy] | type[ARCCachePolicy]] = {LRU: LRUCachePolicy, ARC: ARCCachePolicy}
 
 
-class Offload:
+class CPUOffloadingManager:
     """Chunks in CPU memory: ``places`` and ``users`` by key; the first ``fresh`` places were used. ``threshold``:
     requests that must offer a chunk before it is stored, of at most ``tracked`` keys."""
 
     def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000) -> None:
-        self.capacity, self.policy_name, self.threshold, self.tracked = chunks, policy, threshold, tracked
+        self.capacity = chunks
+        self.policy_name = policy
+        self.threshold = threshold
+        self.tracked = tracked
         self.offers: dict[Key, int] = {}
-        self.reset()
+        self.reset_cache()
 
-    def reset(self) -> None:
+    def reset_cache(self) -> None:
         """Forget all chunks."""
         self.policy = POLICIES[self.policy_name](self.capacity)
-        self.places, self.users, self.free = dict[Key, int](), dict[Key, int](), list[int]()
+        self.places: dict[Key, int] = {}
+        self.users: dict[Key, int] = {}
+        self.free: list[int] = []
         self.fresh = 0
 
-    def look_up(self, key: Key) -> str:
+    def lookup(self, key: Key) -> str:
         """Return whether a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
         return MISS if key not in self.users else PENDING if self.users[key] == WRITING else HIT
 
-    def load(self, keys: Collection[Key], access: Access) -> list[int]:
+    def prepare_load(self, keys: Collection[Key], access: RequestCacheAccess) -> list[int]:
         """Begin to load chunks that are there; return their places."""
         for key in keys:
             self.users[key] += 1
         self._record(keys, access)
-        access.reused.update(key for key in keys if key not in access.inserted)
+        access.reused_keys.update(key for key in keys if key not in access.inserted_keys)
         return [self.places[key] for key in keys]
 
-    def loaded(self, keys: Iterable[Key]) -> None:
+    def complete_load(self, keys: Iterable[Key]) -> None:
         """End a load."""
         for key in keys:
             self.users[key] -= 1
 
-    def offer(self, keys: Collection[Key], access: Access) -> list[Key]:
+    def offer(self, keys: Collection[Key], access: RequestCacheAccess) -> list[Key]:
         """Learn that a request uses chunks; return those that are missing, and were offered often enough."""
         if self.threshold > 1:
             self._count(keys)
-        ready = [key for key in keys if self.look_up(key) == HIT]
+        ready = [key for key in keys if self.lookup(key) == HIT]
         missing = [key for key in keys if key not in self.users
                    and (self.threshold < 2 or self.offers.get(key, 0) >= self.threshold)]  # fmt: skip
-        if learned := [key for key in missing if key not in access.missed]:
-            self.policy.missed(learned)
-            access.missed.update(learned)
+        if learned := [key for key in missing if key not in access.store_miss_keys]:
+            self.policy.on_store_miss(learned)
+            access.store_miss_keys.update(learned)
         wanted = {*missing, *ready}
         self._record([key for key in keys if key in wanted], access)
-        access.reused.update(key for key in ready if key not in access.inserted)
+        access.reused_keys.update(key for key in ready if key not in access.inserted_keys)
         return missing
 
-    def room(self, kept: Collection[Key]) -> tuple[int, set[Key]]:
+    def get_room(self, kept: Collection[Key]) -> tuple[int, set[Key]]:
         """Return the number of free places, and the chunks that can leave: unused ones, except ``kept``."""
         return self.capacity - len(self.places), {key for key, n in self.users.items() if not n} - set(kept)
 
-    def store(self, missing: Sequence[Key], idle: AbstractSet[Key], access: Access) -> list[Key]:
+    def prepare_store(self, missing: Sequence[Key], idle: AbstractSet[Key], access: RequestCacheAccess) -> list[Key]:
         """Begin to store missing chunks, for which there is room; return those of the idle ones that were evicted."""
         gone = self.policy.evict(max(0, len(missing) + len(self.places) - self.capacity), idle)
         for key in gone:
             self._drop(key)
         for key in missing:
-            self.places[key], self.users[key] = self._place(), WRITING
+            self.places[key] = self._place()
+            self.users[key] = WRITING
             self.policy.insert(key, access)
-        access.inserted.update(missing)
+        access.inserted_keys.update(missing)
         return gone
 
     def _place(self) -> int:
@@ -221,7 +232,7 @@ class Offload:
         del self.users[key]
         self.free.append(self.places.pop(key))
 
-    def stored(self, keys: Iterable[Key], success: bool) -> None:
+    def complete_store(self, keys: Iterable[Key], success: bool) -> None:
         """End a store: the chunks can be loaded, or are forgotten."""
         for key in keys:
             if self.users.get(key) == WRITING:
@@ -230,14 +241,14 @@ class Offload:
                     self.policy.remove(key)
                     self._drop(key)
 
-    def finish(self, access: Access) -> None:
+    def on_request_finished(self, access: RequestCacheAccess) -> None:
         """End a request."""
-        self.policy.finished(access)
+        self.policy.on_request_finished(access)
 
-    def _record(self, keys: Iterable[Key], access: Access) -> None:
-        if new := [key for key in keys if key not in access.seen]:
-            access.seen |= dict.fromkeys(new)
-            self.policy.accessed(new, access)
+    def _record(self, keys: Iterable[Key], access: RequestCacheAccess) -> None:
+        if new := [key for key in keys if key not in access.seen_keys]:
+            access.seen_keys |= dict.fromkeys(new)
+            self.policy.on_request_access(new, access)
 
     def _count(self, keys: Collection[Key]) -> None:
         """Count an offer; the keys offered longest ago make room, except those of this offer."""
