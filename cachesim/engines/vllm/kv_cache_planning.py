@@ -84,7 +84,9 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     step = rules.scheduler_block([group.block_size for group in groups])
     at_ends = _states_at_ends(rules, opts)
     aligned = opts.enable_prefix_caching and at_ends
-    unit = _hash_block_size(rules, opts, groups, aligned, spec)
+    unit = _hash_block_size(rules, opts, groups, aligned)
+    if opts.hashing and any(group.block_size % unit for group in groups):
+        raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
     states = [group.block_size for group in groups if group.kind == "mamba" and aligned]
     windows = [group.block_size for group in groups if group.kind in ("swa", "chunked")]
     hybrid = opts.enable_prefix_caching and len(groups) > 1
@@ -92,17 +94,19 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     eagle = {group.group_id for group in groups if group.is_eagle_group}
     drops = (eagle or set(range(len(groups)))) if speculation.use_eagle_block_drop else set()
     kinds = attention_groups(groups, drops) if opts.enable_prefix_caching else ()
-    late = max(0, ahead - 1)
-    groups = _completed(rules, opts, groups, kinds, aligned, max_model_len)
+    dropping = {group_id for kind in kinds if kind.drop for group_id in kind.groups}
+    groups = [group._replace(use_eagle=group.group_id in dropping, align=group.kind == "mamba" and aligned,
+                             max_admission_blocks_per_request=_admission_cap(rules, opts, group, max_model_len))
+              for group in groups]  # fmt: skip
     _check_offload(rules, opts, groups)
     check_sizes(opts, groups, step, ahead if eagle | drops else 0)
     return KVCacheConfig(
         kv_cache_groups=tuple(groups), attention_groups=kinds, scheduler_block_size=step, hash_block_size=unit,
         cache_hit_alignment_tokens=unit if partial else step, enable_partial_hash_hits=partial,
         block_size=rules.chunk_block([group.block_size for group in stated], states), max_model_len=max_model_len,
-        speculation=speculation, num_reprefillable_tokens=late,
+        speculation=speculation, num_reprefillable_tokens=max(0, ahead - 1),
         mamba_shared_prefix_checkpoint=(
-            opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and not late),
+            opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and ahead <= 1),
         need_mamba_block_aligned_split=bool(states),
     )  # fmt: skip
 
@@ -115,31 +119,19 @@ def _states_at_ends(rules: Any, opts: Options) -> bool:
     return bool(at_ends)
 
 
-def _hash_block_size(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool, spec: Spec) -> int:
-    """Return the tokens of a hash. Raises BadInput if a block does not consist of whole hashes."""
+def _hash_block_size(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool) -> int:
+    """Return the tokens of a hash. ``aligned``: states are kept where chunks end."""
     blocks = [group.block_size for group in groups]
     active = opts.hashing and (aligned or all(group.kind != "mamba" for group in groups))
-    unit = int(rules.hash_unit(blocks, opts.prefix_match_unit, active))
-    if opts.hashing and any(block % unit for block in blocks):
-        raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
-    return unit
+    return int(rules.hash_unit(blocks, opts.prefix_match_unit, active))
 
 
-def _completed(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], kinds: tuple[SpecGroup, ...],
-               aligned: bool, max_model_len: int) -> list[KVCacheGroupSpec]:
-    """Return the groups with what follows from the drafter, the mode of states and the size of steps."""
-    dropping = {group_id for kind in kinds if kind.drop for group_id in kind.groups}
+def _admission_cap(rules: Any, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
+    """Return the most blocks of a group that a request holds."""
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
-    found = []
-    for group in groups:
-        cap = rules.cap(Admission(
-            group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
-        ))  # fmt: skip
-        found.append(group._replace(
-            use_eagle=group.group_id in dropping, align=group.kind == "mamba" and aligned,
-            max_admission_blocks_per_request=cap,
-        ))  # fmt: skip
-    return found
+    return int(rules.cap(Admission(
+        group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
+    )))  # fmt: skip
 
 
 def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) -> None:

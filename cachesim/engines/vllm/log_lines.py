@@ -123,7 +123,8 @@ SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield what follows from lines that name no request, the most important first."""
-    status, recent = of_kind(lines, "status"), " of the looked-up tokens of the last 1,000 requests"
+    status = of_kind(lines, "status")
+    recent = " of the looked-up tokens of the last 1,000 requests"
     for cache, where in (("", "in the prefix cache"), ("external_", "at the KV connector")):
         yield from made.counters(lines, f"{cache}prefix_cache_queries", f"{cache}prefix_cache_hits", where)
     yield from made.replies(of_kind(lines, "reply_usage"))

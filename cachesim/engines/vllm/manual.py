@@ -40,12 +40,14 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server |= draw_drafts(rng, step)
     elif rng.chance(20):
         server["async_scheduling"] = True
-    return DrawnServer("vllm", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
+    edges = (1, block - 1 or 1, block, block + 1, 2 * block)
+    return DrawnServer("vllm", model, server, edges=edges, most=most)
 
 
 def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
     """Draw the options of a drafter. A draft is shorter than a block, as in every real model with states."""
-    method, k = rng.one(METHODS[1:]), min(rng.one((1, 2, 3)), step - 1)
+    method = rng.one(METHODS[1:])
+    k = min(rng.one((1, 2, 3)), step - 1)
     return {"speculative_method": method, "num_speculative_tokens": k,
             "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
             "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}

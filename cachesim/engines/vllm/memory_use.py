@@ -37,9 +37,11 @@ def groups_of(model: RealModel) -> tuple[int, int, int]:
 
 def use(ask: Ask) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raises BadInput."""
-    model, options = ask.model, ask.options
+    model = ask.model
+    options = ask.options
     full_groups, window_groups, layers = groups_of(model)
-    size, width = options["block_size"], BYTES[options["kv_cache_dtype"]]
+    size = options["block_size"]
+    width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     block = (full + window) // len([*model.full, *model.windows]) * layers * size
     blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
@@ -50,8 +52,9 @@ def use(ask: Ask) -> MemoryUse:
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
     chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group
     chunks = MemoryPart("chunks", chunk, options["num_cpu_chunks"], "chunks", host=True)
-    parts = MemoryPart("blocks", block, blocks, "blocks"), *((chunks,) if chunks.number else ())
-    return MemoryUse(full, window, 0, 0, parts, pool, True)
+    pool_part = MemoryPart("blocks", block, blocks, "blocks")
+    parts = (pool_part, chunks) if chunks.number else (pool_part,)
+    return MemoryUse(full, window, state=0, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

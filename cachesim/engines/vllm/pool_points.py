@@ -41,7 +41,8 @@ class PoolPoints(PrefixPoints):
 
     def computed(self) -> None:
         """Report the blocks that were entered, unless they lost their key, as computed."""
-        pool, unit = self.pool, self.unit
+        pool = self.pool
+        unit = self.unit
         for key, block, text, end in self.entered:
             number = key * pool.num_gpu_blocks + block
             if number not in self.found and pool.cached_block_hash_to_block.contain(key, block):
@@ -52,7 +53,8 @@ class PoolPoints(PrefixPoints):
 
     def blocks_of(self, group: int, text: RequestText, end: int) -> list[int]:
         """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
-        unit, hashes = self.unit, text.block_hashes
+        unit = self.unit
+        hashes = text.block_hashes
         kind, block, _ = self.groups[group]
         rest = end % block
         ends = [end] if kind == STATE else [*range(block, end + 1, block), *([end] if rest else ())]

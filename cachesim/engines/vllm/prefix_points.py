@@ -106,7 +106,8 @@ class PrefixPoints:
 
     def _node(self, chain: UnitChain) -> Prefix:
         """Return the prefix with these units; create it and those before it."""
-        numbers, unit = chain.numbers, chain.unit
+        numbers = chain.numbers
+        unit = chain.unit
         at = chain.n
         while at and numbers[at - 1] not in self.known:
             at -= 1
@@ -174,7 +175,8 @@ class PrefixPoints:
     def _has(self, group: int, node: Prefix) -> bool:
         """Return whether a group has what the token after a prefix reads."""
         pieces = self.groups[group]
-        end, block = node.end, pieces.block
+        end = node.end
+        block = pieces.block
         rest = end % block
         if pieces.kind == STATE:
             return node.has[group] > 0

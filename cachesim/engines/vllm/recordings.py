@@ -29,7 +29,8 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     words = [f"{LETTERS[one['kind']]}{one.get('window', one.get('chunk', ''))}" for one in config["groups"]]
     groups = [f"{word}/{one['block_size']}{'e' * one['eagle']}"
               for word, one in zip(words, config["groups"], strict=True)]  # fmt: skip
-    spec, retention = config["spec"], config["retention"]
+    spec = config["spec"]
+    retention = config["retention"]
     flags = {name.rpartition(":")[2]: config[name.partition(":")[0]] for name in SAME}
     flags |= {
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
@@ -134,7 +135,8 @@ class Player(StepPlayer):
 
     def _keyed_blocks(self) -> list[list[Any]]:
         """Return each block with keys: number, users, first key, its prefix, and further keys."""
-        pool, found = self.server.scheduler.kv_cache_manager.block_pool, []
+        pool = self.server.scheduler.kv_cache_manager.block_pool
+        found = []
         for block in range(pool.num_gpu_blocks):
             keys = [[self.number(key // pool.num_groups), key % pool.num_groups] for key in pool.keys_of(block)]
             if keys:
@@ -155,7 +157,8 @@ class Player(StepPlayer):
 
 def _scheduled(step: StepInFlight) -> list[list[int]]:
     """Return the requests of a step: number, computed tokens, tokens, and with drafts those and the accepted ones."""
-    rows, output = [], step.scheduler_output
+    rows = []
+    output = step.scheduler_output
     for req_id, data in output.scheduled_reqs.items():
         row = [req_id, data.num_computed_tokens, output.num_scheduled_tokens[req_id]]
         drafts = output.scheduled_spec_decode_tokens[req_id]

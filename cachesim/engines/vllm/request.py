@@ -59,7 +59,9 @@ class RequestBlockHasher:
         """Hash the complete units of a request that are not hashed yet."""
         if not self.enabled:
             return
-        unit, hashes, tokens = self.hash_block_size, request.block_hashes, request.all_token_ids
+        unit = self.hash_block_size
+        hashes = request.block_hashes
+        tokens = request.all_token_ids
         width = unit + self.num_hash_lookahead_tokens
         start = len(hashes) * unit
         while start + width <= len(tokens):

@@ -108,7 +108,8 @@ class Server(RequestQueue):
     def new_row(self, task: ReceivedRequest) -> Request:
         """Return a received request with the hashes of its prompt."""
         fields = task.request.extra
-        lora, salt = str(fields.get("lora", "")), str(fields.get("cache_salt", ""))
+        lora = str(fields.get("lora", ""))
+        salt = str(fields.get("cache_salt", ""))
         task.answer.under = lora
         return Request(
             len(self.slots), task, all_token_ids=TokenList(task.request.prompt), block_hasher=self.block_hasher,
@@ -197,8 +198,10 @@ class Server(RequestQueue):
 
     def _content(self, found: Stored, prefix: StoredPrefix) -> Stored:
         """Return stored tokens with the rows and states in their blocks."""
-        contents, end = self.model_runner.kv_caches, prefix.end
-        parts, states = list[RowsPart](), dict[int, LayerState | None]()
+        contents = self.model_runner.kv_caches
+        end = prefix.end
+        parts = list[RowsPart]()
+        states = dict[int, LayerState | None]()
         for group in self.vllm_config.kv_cache_config.kv_cache_groups if end else ():
             blocks = prefix.block_ids[group.group_id]
             if group.kind == "mamba":

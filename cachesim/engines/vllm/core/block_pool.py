@@ -134,7 +134,8 @@ class BlockPool:
     def cache_full_blocks(self, request: Request, blocks: Sequence[int], *, num_cached_blocks: int,
                           num_full_blocks: int, block_size: int, kv_cache_group_id: int, mask: BlockMask) -> None:
         """Let complete blocks of a request be found, except those that the mask leaves out."""
-        chosen, ends = list[int](), list[int]()
+        chosen = list[int]()
+        ends = list[int]()
         for at in range(num_cached_blocks, num_full_blocks):
             block = blocks[at]
             end = (at + 1) * block_size
@@ -237,7 +238,9 @@ class BlockPool:
 
     def free_blocks(self, ordered_blocks: Iterable[int]) -> None:
         """Remove a user from each block, in the order in which they should be evicted."""
-        front, back, used = list[int](), list[int](), list[int]()
+        front = list[int]()
+        back = list[int]()
+        used = list[int]()
         unkeyed_side = front if self.free_side(False) == FRONT else back
         keyed_side = front if self.free_side(self.enable_caching) == FRONT else back
         for block in ordered_blocks:
@@ -285,7 +288,8 @@ class BlockPool:
 
     def check(self, used: Iterable[int]) -> None:
         """Raise Crash unless the users of each block agree with the tables of all requests."""
-        counts, free = Counter(used), set(self.free_block_queue)
+        counts = Counter(used)
+        free = set(self.free_block_queue)
         for block in range(1, self.num_gpu_blocks):
             users = self.ref_cnt[block]
             if counts[block] != users or (block in free) is (users > 0):

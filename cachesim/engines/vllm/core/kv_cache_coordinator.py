@@ -22,7 +22,8 @@ class KVCacheCoordinator:
     """The managers of all groups, and their pool."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.kv_cache_config = config

@@ -21,7 +21,8 @@ class KVCacheManager:
     block; ``num_refused_blocks``: blocks that the last refused request needed."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.emit = vllm_config.log.emit
@@ -68,7 +69,9 @@ class KVCacheManager:
         full_sequence = 0
         if new_computed is not None and self.full_sequence_must_fit:
             full_sequence = self._num_blocks_of_full_sequence(request, computed, total_computed_tokens)
-        main, need_slot, num_blocks = 0, 0, 0
+        main = 0
+        need_slot = 0
+        num_blocks = 0
         if full_sequence + watermark_blocks <= self.block_pool.get_num_free_blocks():
             self._remove_skipped_blocks(request, total_computed_tokens)
             main = total_computed_tokens + num_new_tokens

@@ -51,7 +51,8 @@ class Scheduler:
     """The scheduler of a server. ``connector``: CPU offload, None = there is none."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.log = vllm_config.log
@@ -96,7 +97,9 @@ class Scheduler:
     def _schedule_running(self, step: StepInProgress, at: int) -> int:
         """Schedule the running request at this place; return the next place, -1 = none."""
         request = self.running[at]
-        known, computed, placeholders = request.num_tokens, request.num_computed_tokens, request.num_output_placeholders
+        known = request.num_tokens
+        computed = request.num_computed_tokens
+        placeholders = request.num_output_placeholders
         if self.rules.surely_ends(placeholders, computed, known + request.num_remaining_tokens):
             return at + 1
         num_new_tokens = request.num_tokens_with_spec + placeholders - computed
@@ -130,7 +133,9 @@ class Scheduler:
         config = vllm_config.kv_cache_config
         if not config.need_mamba_block_aligned_split:
             return num_new_tokens
-        prefill_end, end, block = request.prefill_end, start + num_new_tokens, config.block_size
+        prefill_end = request.prefill_end
+        end = start + num_new_tokens
+        block = config.block_size
         most = min(self.max_num_scheduled_tokens, self.long_prefill_token_threshold or self.max_num_scheduled_tokens)
         use_internal_checkpoint = end >= prefill_end and vllm_config.is_mamba_prefill_checkpoint_valid(
             start, end, vllm_config.get_mamba_prefill_checkpoint_position(prefill_end), block)
@@ -342,7 +347,8 @@ class Scheduler:
             drafts = scheduler_output.scheduled_spec_decode_tokens[req_id]
             if drafts and not is_stale:
                 self._take_back_rejected(request, len(drafts) - (len(new_token_ids) - 1))
-            placeholders, was_running = request.num_output_placeholders, request.is_running
+            placeholders = request.num_output_placeholders
+            was_running = request.is_running
             stopped = self._update_request_with_output(request, new_token_ids, is_stale)
             if scheduler_output.scheduled_reqs[req_id].samples_token:
                 request.task.answer.outputs += result.outputs[: len(new_token_ids)]

@@ -6,7 +6,7 @@ vllm/v1/core/single_type_kv_cache_manager.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from cachesim.engines.vllm.core.block_pool import ERASED, BlockMask, BlockPool, EngineCoreDied
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
@@ -30,6 +30,9 @@ class SingleTypeKVCacheManager:
         self.block_pool = block_pool
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
+        self.find_rule: Callable[[Find], Found] = self.rules.find_full
+        self.mask_rule = self.rules.mask_full           # leaves out complete blocks
+        self.missing_block_rule = ""                    # rule behind complete blocks without storage, "" = not needed
         self.cache_hit_alignment_tokens = vllm_config.kv_cache_config.cache_hit_alignment_tokens
         self.retention_interval = vllm_config.options.prefix_cache_retention_interval
         self.num_speculative_blocks = vllm_config.options.num_speculative_tokens
@@ -40,24 +43,11 @@ class SingleTypeKVCacheManager:
         self.pending_cow_copies: list[tuple[int, int]] = []
         self.cached_blocks_this_step: set[int] = set()
 
-    # What the kinds of groups do differently.
-
-    @property
-    def find_rule(self) -> Callable[[Find], Found]:
-        """The rule that finds the cached blocks of a prompt."""
-        raise NotImplementedError
-
-    @property
-    def mask_rule(self) -> Any:
-        """The rule that leaves out complete blocks."""
-        return self.rules.mask_full
-
-    # The blocks of a request, in the order of its life.
-
     def find_longest_cache_hit(self, request: Request, max_length: int, group_ids: Sequence[int],
                                drop_eagle_block: bool) -> Found:
         """Look a request up in groups that are equal to this one. An index beyond the known hashes ends the process."""
-        pool, config = self.block_pool, self.vllm_config.kv_cache_config
+        pool = self.block_pool
+        config = self.vllm_config.kv_cache_config
         unit = config.hash_block_size
         ask = Find(
             request.block_hashes, unit=unit, block=self.block_size,
@@ -189,11 +179,6 @@ class SingleTypeKVCacheManager:
             mask=BlockMask(kept, self.mask_rule.rule, self.missing_block_rule),
         )  # fmt: skip
 
-    @property
-    def missing_block_rule(self) -> str:
-        """The rule behind a complete block without storage, "" = such blocks are not needed."""
-        return ""
-
     def reachable_block_mask(self, start_block: int, end_block: int, ends: Sequence[int]) -> list[bool] | None:
         """Return which complete blocks are kept, None = all; ``ends``: lengths at which a request may resume."""
         kept: list[bool] | None = self.mask_rule(Mask(
@@ -245,12 +230,6 @@ class SingleTypeKVCacheManager:
 class FullAttentionManager(SingleTypeKVCacheManager):
     """Blocks of full attention."""
 
-    @property
-    def find_rule(self) -> Callable[[Find], Found]:
-        """The rule that finds the cached blocks of a prompt."""
-        found: Callable[[Find], Found] = self.rules.find_full
-        return found
-
     def _cache_partial_tail_block(self, request: Request, num_tokens: int) -> int | None:
         """Publish the last part of a block of the prompt."""
         unit = self.block_pool.hash_block_size
@@ -277,26 +256,18 @@ class RSWAManager(FullAttentionManager):
 class SlidingWindowManager(SingleTypeKVCacheManager):
     """Blocks of a sliding window."""
 
-    @property
-    def find_rule(self) -> Callable[[Find], Found]:
-        """The rule that finds the cached blocks of a prompt."""
-        found: Callable[[Find], Found] = self.rules.find_swa
-        return found
-
-    @property
-    def mask_rule(self) -> Any:
-        """The rule that leaves out complete blocks."""
-        return self.rules.mask_swa
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
+        super().__init__(kv_cache_group, block_pool, vllm_config)
+        self.find_rule = self.rules.find_swa
+        self.mask_rule = self.rules.mask_swa
 
 
 class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
     """Blocks of attention within chunks."""
 
-    @property
-    def find_rule(self) -> Callable[[Find], Found]:
-        """The rule that finds the cached blocks of a prompt."""
-        found: Callable[[Find], Found] = self.rules.find_chunked
-        return found
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
+        super().__init__(kv_cache_group, block_pool, vllm_config)
+        self.find_rule = self.rules.find_chunked
 
 
 class MambaManager(SingleTypeKVCacheManager):
@@ -307,26 +278,13 @@ class MambaManager(SingleTypeKVCacheManager):
     def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
         super().__init__(kv_cache_group, block_pool, vllm_config)
         self.align = kv_cache_group.align
+        self.find_rule = self.rules.find_mamba
+        self.mask_rule = self.rules.mask_mamba
+        self.missing_block_rule = self.rules.split.rule if self.align else ""       # no chunk ended there
         self.last_state_block_idx: dict[int, int] = {}
         self.num_retired_blocks: dict[int, int] = {}
         self.allocated_block_reqs: set[int] = set()
         self.checkpoints: dict[int, tuple[int, int]] = {}
-
-    @property
-    def find_rule(self) -> Callable[[Find], Found]:
-        """The rule that finds the cached state of a prompt."""
-        found: Callable[[Find], Found] = self.rules.find_mamba
-        return found
-
-    @property
-    def mask_rule(self) -> Any:
-        """The rule that leaves out states."""
-        return self.rules.mask_mamba
-
-    @property
-    def missing_block_rule(self) -> str:
-        """The rule behind a block without a state: no chunk ended there."""
-        return str(self.rules.split.rule) if self.align else ""
 
     def get_num_blocks_to_allocate(self, request: Request, num_tokens: int, new_computed_blocks: Sequence[int], *,
                                    total_computed_tokens: int, num_local_computed_tokens: int,

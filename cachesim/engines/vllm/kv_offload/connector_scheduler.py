@@ -23,7 +23,8 @@ class OffloadingConnectorScheduler:
     """The CPU memory of a server. ``finished_reqs``: requests that ended since the last step."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.offload_prompt_only = options.offload_prompt_only

@@ -46,5 +46,6 @@ class OffloadingConnectorWorker:
             return
         for job in jobs:
             for block, place in job.copies:
-                inside, outside = block, self.num_gpu_blocks + place
+                inside = block
+                outside = self.num_gpu_blocks + place
                 self.kv_caches.change((), [(inside, outside) if job.is_store else (outside, inside)])

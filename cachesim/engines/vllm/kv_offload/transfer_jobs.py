@@ -149,7 +149,8 @@ class TransferJobs:
         local = state.num_locally_computed_tokens
         end = local + num_tokens
         per_chunk = self.config.blocks_per_chunk
-        keys, parts = list[Key](), list[BlockPart]()
+        keys = list[Key]()
+        parts = list[BlockPart]()
         for group, size in enumerate(self.config.tokens_per_block):
             chunk = self.tokens_per_chunk[group]
             last = -(-end // chunk)

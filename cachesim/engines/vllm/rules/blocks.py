@@ -149,7 +149,8 @@ class Mask(NamedTuple):
 
     def kept(self, need: int, shift: int) -> list[bool] | None:
         """Return which blocks are kept, None = all: ``need`` blocks before each kept length, shifted by ``shift``."""
-        spaced, dense = self.interval != 0, self.interval == DENSE
+        spaced = self.interval != 0
+        dense = self.interval == DENSE
         per = (self.align if dense else self.interval) // self.block
         if spaced and need >= per:
             return None

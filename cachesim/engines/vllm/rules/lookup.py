@@ -196,8 +196,11 @@ def find_full(ask: Find) -> Found:
 def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
-    need, step = window_blocks(ask.size, ask.block, ask.drop), lcm(ask.block, ask.align) // ask.block
-    last, run, end = ask.most // ask.block, 0, 0
+    need = window_blocks(ask.size, ask.block, ask.drop)
+    step = lcm(ask.block, ask.align) // ask.block
+    last = ask.most // ask.block
+    run = 0
+    end = 0
     places: list[Sequence[int]] = [[0] * ask.groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)

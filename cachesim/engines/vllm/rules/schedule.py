@@ -204,7 +204,10 @@ class Split(NamedTuple):
 @rule("V-SPLIT-1", Role.PLAN, scheduler("_mamba_block_aligned_split"))
 def split_states(ask: Split) -> Decision:
     """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Returns their tokens."""
-    start, end, block, junction = ask.start, ask.end, ask.block, ask.junction
+    start = ask.start
+    end = ask.end
+    block = ask.block
+    junction = ask.junction
     if start >= ask.prefill:
         return Decision(end - start, {"start": start, "end": end})
     if end < ask.prefill and (end // block * block > start or block <= ask.most):
@@ -233,7 +236,10 @@ def split_in_block(ask: Split) -> Decision:
 @rule("V-SPLIT-1.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0"))
 def split_alone(ask: Split) -> Decision:
     """Chunks end at blocks and at the last complete one, wherever prompts parted. Returns the tokens of the chunk."""
-    start, end, block, last = ask.start, ask.end, ask.block, ask.last
+    start = ask.start
+    end = ask.end
+    block = ask.block
+    last = ask.last
     if start < ask.prefill:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})

@@ -228,7 +228,8 @@ class Export(NamedTuple):
 @rule("V-MAM-8", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid"))
 def state_inside(ask: Export) -> bool:
     """Whether the kernels can export the state after ``position`` tokens inside a chunk."""
-    start, position = ask.start, ask.position
+    start = ask.start
+    position = ask.position
     later = -(-ask.end // ask.block) - 2 > (start - 1) // ask.block
     fits = start % ask.unit == 0 and later and start + ask.unit <= position < ask.end
     return ask.grid > 0 and fits and (position - start) % ask.grid == 0

@@ -94,7 +94,8 @@ class BlockContents:
         """Return the state in a column, its convolution window shifted by so many tokens, its matrix from as many
         columns further. The null block is beyond the last column."""
         first, last = (columns[at] if at < len(columns) else NULL for at in (column, column + shift))
-        windows, matrix = self.windows.get((layer, first)), self.matrices.get((layer, last))
+        windows = self.windows.get((layer, first))
+        matrix = self.matrices.get((layer, last))
         window = windows[shift] if windows and shift < len(windows) else None
         if window is None or matrix is None:
             return window or matrix
@@ -148,12 +149,14 @@ class BlockStep(CellStep):
         if not span.start:
             return None
         user = span.chunk.state
-        column, shift = user.running_column[group], user.num_accepted_tokens - 1
+        column = user.running_column[group]
+        shift = user.num_accepted_tokens - 1
         return self.contents.state_in(layer, user.block_ids[group], column, shift)
 
     def finish(self, run: int) -> None:
         """Write the states of a span: first the convolution at the end of the chunk, last the matrix there."""
-        memory, span = self.contents, self.spans[run]
+        memory = self.contents
+        span = self.spans[run]
         for layer, group in memory.state_home.items():
             user = span.chunk.state
             state = self.after[run][layer]

@@ -70,7 +70,8 @@ class DraftRows:
 
     def check(self, chunk: DraftedChunk) -> None:
         """Report the first row of each group that the drafter reads although it was written before another token."""
-        state, start = chunk.state, chunk.start
+        state = chunk.state
+        start = chunk.start
         for group in self.groups:
             first = max(0, start - group.window + 1) if group.window else 0
             want = prefix_marks(state, first, start)

@@ -30,7 +30,8 @@ class MambaHybridModelState:
     """The columns of the states in the blocks of requests."""
 
     def __init__(self, vllm_config: VllmConfig, kv_caches: BlockContents) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.kv_caches = kv_caches
@@ -82,7 +83,8 @@ class MambaHybridModelState:
         for group in self.groups if self.aligned and self.num_speculative_tokens else ():
             run = chunk.end - len(chunk.draft_token_ids)
             end = (run + state.num_accepted_tokens - 1) // group.block_size * group.block_size
-            source, target = state.running_column[group.group_id], end // group.block_size - 1
+            source = state.running_column[group.group_id]
+            target = end // group.block_size - 1
             if end >= run:
                 reset = reset or source == target
                 if source != target or end > run:

@@ -102,7 +102,8 @@ class ModelRunner:
     """The worker. ``requests``: those that it has learned so far; ``kv_caches``: contents of the blocks."""
 
     def __init__(self, vllm_config: VllmConfig, spec: Spec, model: Model | None, sampler: CountingSampler) -> None:
-        config, options = vllm_config.kv_cache_config, vllm_config.options
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
         self.vllm_config = vllm_config
         self.log = vllm_config.log
         self.model = model
@@ -167,7 +168,8 @@ class ModelRunner:
 
     def _sample(self, chunk: ScheduledChunk, accepted: int | None) -> None:
         """Choose the new tokens of a request: after each right draft token one more."""
-        state, drafts = chunk.state, chunk.draft_token_ids
+        state = chunk.state
+        drafts = chunk.draft_token_ids
         while True:
             token = self.sampler(state.token_ids, state.request, state.num_output_tokens)
             state.token_ids.append(token)
@@ -180,7 +182,8 @@ class ModelRunner:
 
     def _spend(self, chunks: Iterable[ScheduledChunk]) -> None:
         """Count the cost of a step."""
-        tokens, before = 0, 0
+        tokens = 0
+        before = 0
         for chunk in chunks:
             tokens += chunk.n
             before += chunk.end * chunk.n
@@ -214,7 +217,8 @@ class ModelRunner:
 
     def _spans(self, chunk: ScheduledChunk) -> list[BlockSpan]:
         """Divide a chunk where its states are kept: inside it, and before each draft token."""
-        drafts, sampled = chunk.draft_token_ids, chunk.sampled_token_ids
+        drafts = chunk.draft_token_ids
+        sampled = chunk.sampled_token_ids
         key = chunk.state.key_offset
         base = chunk.end - len(drafts)
         text = [token + key for token in chunk.state.token_ids[chunk.start : base]]
