@@ -32,6 +32,12 @@ class KVCacheGroupSpec(NamedTuple):
     align: bool = False             # its states are found again
     max_admission_blocks_per_request: int = 0       # most blocks that a request holds, 0 = no limit
 
+    def first_read(self, position: int) -> int:
+        """Return the first position that the token at ``position`` reads."""
+        if self.kind == "chunked":
+            return position // self.window * self.window
+        return max(0, position - self.window + 1) if self.kind == "swa" else 0
+
 
 class KVCacheConfig(NamedTuple):
     """The groups, and sizes [tokens]."""

@@ -21,7 +21,7 @@ from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Sto
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue, key_of
 from cachesim.engines.vllm.core.scheduler import Scheduler
 from cachesim.engines.vllm.core.scheduler_output import ModelRunnerOutput, SchedulerOutput
-from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, VllmConfig
 from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_points import PoolPoints
 from cachesim.engines.vllm.request import Request, RequestBlockHasher, RequestText
@@ -209,11 +209,7 @@ class Server(RequestQueue):
                 for layer in group.layers if prefix.has_states else ():
                     states[layer] = contents.state_in(layer, blocks, column, 0)
                 continue
-            first = prefix.start
-            if group.kind == "chunked":
-                first = end // group.window * group.window
-            elif group.kind == "swa":
-                first = max(0, end - group.window + 1)
+            first = prefix.start if group.kind in FULL else group.first_read(end)
             pos = np.arange(first, end)
             rows = contents.read(group.layers, blocks, pos)
             parts.append(RowsPart(end - first + 1 if group.window else 0, pos, rows))    # a window of the next token

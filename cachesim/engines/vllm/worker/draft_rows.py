@@ -73,7 +73,7 @@ class DraftRows:
         state = chunk.state
         start = chunk.start
         for group in self.groups:
-            first = max(0, start - group.window + 1) if group.window else 0
+            first = group.first_read(start)
             want = prefix_marks(state, first, start)
             cells = state.cells[group.group_id][first:start]
             have = read_rows(self.kv_caches.rows[-1 - group.group_id], cells).digest
