@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.rule_outcomes import (
+from cachesim.engines.rule_outcomes import (
     NEGATED,
     Outcome,
     TooManyDecisions,
