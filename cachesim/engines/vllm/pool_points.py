@@ -41,14 +41,18 @@ class PoolPoints(PrefixPoints):
 
     def computed(self) -> None:
         """Report the blocks that were entered, unless they lost their key, as computed."""
-        pool = self.pool
+        contain = self.pool.cached_block_hash_to_block.contain
+        num_blocks = self.pool.num_gpu_blocks
+        num_groups = self.pool.num_groups
         unit = self.unit
+        chain: UnitChain | None = None
         for key, block, text, end in self.entered:
-            number = key * pool.num_gpu_blocks + block
-            if number not in self.found and pool.cached_block_hash_to_block.contain(key, block):
+            number = key * num_blocks + block
+            if number not in self.found and contain(key, block):
                 self.found.add(number)
-                chain = UnitChain(text.block_hashes, end // unit, unit=unit, tokens=text.full(), text=text)
-                self.gained(key % pool.num_groups, chain)
+                if chain is None or chain.text is not text:
+                    chain = UnitChain(text.block_hashes, unit, tokens=text.full(), text=text)
+                self.gained(key % num_groups, chain, end // unit)
         self.entered.clear()
 
     def blocks_of(self, group: int, text: RequestText, end: int) -> list[int]:

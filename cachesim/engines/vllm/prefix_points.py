@@ -26,11 +26,9 @@ class GroupPieces(NamedTuple):
 
 
 class UnitChain(NamedTuple):
-    """The first ``n`` units of a request, each of ``unit`` tokens. ``numbers``, ``tokens`` begin with theirs; ``text``
-    knows all tokens."""
+    """The units of a request, each of ``unit`` tokens: their numbers, and the tokens; ``text`` knows all tokens."""
 
     numbers: Sequence[int]
-    n: int
     unit: int
     tokens: Sequence[int]
     text: object
@@ -87,9 +85,9 @@ class PrefixPoints:
         """Return the keys of all restore points."""
         return list(self.points)
 
-    def gained(self, group: int, chain: UnitChain) -> None:
-        """Report a computed piece at the end of a prefix."""
-        node = self._node(chain)
+    def gained(self, group: int, chain: UnitChain, n: int) -> None:
+        """Report a computed piece at the end of a prefix, the first ``n`` units of a chain."""
+        node = self._node(chain, n)
         node.has[group] += 1
         if node.has[group] == 1:
             self._changed(group, node, "stored", "")
@@ -104,22 +102,22 @@ class PrefixPoints:
             self._changed(group, node, cause, rule)
             self._forget(node)
 
-    def _node(self, chain: UnitChain) -> Prefix:
+    def _node(self, chain: UnitChain, n: int) -> Prefix:
         """Return the prefix with these units; create it and those before it."""
         numbers = chain.numbers
         unit = chain.unit
-        at = chain.n
+        at = n
         while at and numbers[at - 1] not in self.known:
             at -= 1
         node = self.known[numbers[at - 1]] if at else None
-        for i in range(at, chain.n):
-            made = Prefix(
-                numbers[i], end=(i + 1) * unit, unit=tuple(chain.tokens[i * unit : (i + 1) * unit]), before=node,
-                has=[0] * len(self.groups), whole=[False] * len(self.groups), text=chain.text,
-            )  # fmt: skip
-            self.known[numbers[i]] = made
+        for i in range(at, n):
+            number = numbers[i]
+            end = (i + 1) * unit
+            made = Prefix(number, end, tuple(chain.tokens[end - unit : end]), node, has=[0] * len(self.groups),
+                          whole=[False] * len(self.groups), text=chain.text)  # fmt: skip
+            self.known[number] = made
             if node is not None:
-                node.longer[numbers[i]] = made
+                node.longer[number] = made
             node = made
         assert node is not None
         return node

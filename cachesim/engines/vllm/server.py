@@ -161,6 +161,21 @@ class Server(RequestQueue):
         """End a request whose client left."""
         self.scheduler.finish_request(row)
 
+    @property
+    def has_requests(self) -> bool:
+        """True if a request waits or runs."""
+        return not self.dead and bool(self.running or self.waiting)
+
+    @property
+    def idle(self) -> bool:
+        """True if no further round changes anything."""
+        return not self.queue and not self.has_requests
+
+    @property
+    def working(self) -> bool:
+        """True if the server has work that it can do now."""
+        return bool(self.queue) or (self.has_requests and not self.stuck)
+
     # Inspection.
 
     def tokens_of(self, slot: int) -> Tokens:

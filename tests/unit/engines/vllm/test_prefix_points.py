@@ -15,7 +15,7 @@ def points(*groups, align=4):
 
 
 def gain(known, group, end, unit=4):
-    known.gained(group, UnitChain(range(end // unit), end // unit, unit, TEXT, None))
+    known.gained(group, UnitChain(range(end // unit), unit, TEXT, None), end // unit)
 
 
 def lengths(known):
