@@ -131,9 +131,14 @@ class Request:
         return len(self.all_token_ids) + len(self.spec_token_ids)
 
     @property
+    def num_output_tokens(self) -> int:
+        """Number of tokens of its answer."""
+        return self.task.answer.predicted_n
+
+    @property
     def num_remaining_tokens(self) -> int:
         """Most tokens of its answer that are not generated yet."""
-        return self.max_tokens - self.task.answer.predicted_n
+        return self.max_tokens - self.num_output_tokens
 
     @property
     def prefill_end(self) -> int:
