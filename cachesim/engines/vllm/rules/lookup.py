@@ -95,13 +95,13 @@ class Hit(NamedTuple):
         return self.longest if self.longest > self.n else 0
 
 
-@rule("V-LOOK-2", Role.PREFIX, manager("get_computed_blocks"))
+@rule("VL-LOOKUP-MOST", Role.PREFIX, manager("get_computed_blocks", spec="V-LOOK-2"))
 def most_tokens(n: int) -> int:
     """At least one token of a request is evaluated, whatever is cached."""
     return n - 1
 
 
-@rule("V-LOOK-3", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reconcile_all(ask: Lookup, look: Look) -> Hit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
     it too; two kinds of which one is full attention need a single round."""
@@ -141,31 +141,35 @@ def reconcile_all(ask: Lookup, look: Look) -> Hit:
     return Hit(hit, tables, longest, lengths)
 
 
-@rule("V-LOOK-3.MOST", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def look_at_all(most: int, known: int) -> int:
     """Tokens that a group looks at, of which the first ``known`` have hashes: all that are asked for."""
     return most
 
 
-@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+@rule("VL-LOOKUP-RECONCILE.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
 def look_at_known(most: int, known: int) -> int:
     """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
     return min(most, known)
 
 
-@rule("V-LOOK-3.REACH", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-RECONCILE.REACH", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known
 
 
-@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+@rule("VL-LOOKUP-RECONCILE.REACH.PROMPT", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0", spec="V-LOOK-3"))
 def reach_prompt(most: int, known: int) -> int:
     """The block behind a prefix that is dropped must end before the last token, too."""
     return most
 
 
-@rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-ONE-GROUP", Role.LOAD,
+      coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
 def look_up_one(ask: Lookup, look: Look) -> Hit:
     """A single group has the prefix that it has."""
     kind = ask.kinds[0]
@@ -173,7 +177,7 @@ def look_up_one(ask: Lookup, look: Look) -> Hit:
     return Hit(n, {0: table}, n, {0: n})
 
 
-@rule("V-FULL-1", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-FULL", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit", spec="V-FULL-1"))
 def find_full(ask: Find) -> Found:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
     scale = ask.block // ask.unit
@@ -192,7 +196,7 @@ def find_full(ask: Find) -> Found:
     return ask.found(n, places[: -(-n // ask.block)])
 
 
-@rule("V-SWA-1", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
 def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
@@ -226,7 +230,7 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
     return -(-(window - 1) // block) + drop
 
 
-@rule("V-CHK-1", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))
 def find_chunk(ask: Find) -> Found:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
@@ -234,7 +238,7 @@ def find_chunk(ask: Find) -> Found:
     return ask.found(len(places) * ask.block, places)
 
 
-@rule("V-MAM-1", Role.PREFIX, groups("MambaManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
 def find_state(ask: Find) -> Found:
     """States: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block

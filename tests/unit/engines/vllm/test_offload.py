@@ -59,9 +59,9 @@ def test_a_chunk_is_stored_at_the_offer_of_the_threshold(threshold, found):
 def test_a_request_waits_for_chunks_that_another_one_loads():
     run = judged("A15/B19/A/A{together}")
     assert run.verdict.holds and sources(run)[2:] == [{"chunk": 12}, {"block": 12}]
-    stores = [event.value for event in run.log.events if isinstance(event, Decided) and event.rule == "V-OFF-STORE"]
+    stores = [event.value for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-STORE"]
     assert stores == [3, 4]
-    waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "V-OFF-WAIT"]
+    waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-WAIT"]
     assert [event.value for event in waits if event.slot == 3][:2] == [False, True]
 
 

@@ -80,17 +80,17 @@ def test_the_token_in_flight_of_an_answer_that_ends_early_is_not_counted_as_eval
 def test_an_evicted_block_is_charged_to_the_eviction():
     run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
     assert run.verdict.holds and reused(run) == [0, 0, 20]
-    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "V-POOL-5")]
+    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "VL-POOL-EVICT")]
 
 
 def test_a_state_that_a_chunk_passed_is_charged_to_the_split():
     run = judged("A40.B9/A.C9", "GA", block_size=4)
-    assert charges(run, 1) == [(40, "never captured", "V-SPLIT-1")]
+    assert charges(run, 1) == [(40, "never captured", "VL-SPLIT-CHUNK")]
 
 
 def test_a_window_that_is_left_out_is_charged_to_the_mask():
     run = judged("A40.B9/A.C9", "W8 A", block_size=4)
-    assert charges(run, 1) == [(40, "never captured", "V-PUB-4.WINDOW")]
+    assert charges(run, 1) == [(40, "never captured", "VL-PUB-MASK.WINDOW")]
 
 
 def test_a_preempted_request_says_what_a_cold_run_says():
