@@ -259,7 +259,7 @@ class Scheduler(Named):
     def _put_back(self, row, drop_stale_output):
         request = self.of[row.request_id]
         request.num_in_flight_tokens, self.stepping = row.num_in_flight_tokens, True
-        self._preempt_request(request, 0.0, drop_stale_output)
+        self._preempt_request(request, 0.0, drop_stale_output=drop_stale_output)
         self.stepping = False
 
     def _preempt_request(self, request, timestamp=0.0, drop_stale_output=False):
