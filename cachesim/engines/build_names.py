@@ -15,9 +15,9 @@ from typing import Mapping, NamedTuple
 from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry
+from cachesim.engines.composition import Composed, MainBranch, format_period
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import DEFAULT
-from cachesim.engines.shared.composition import Composed, MainBranch, format_period
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.engines.shared.timeline import UNKNOWN, Landed
 

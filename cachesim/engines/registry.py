@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.rule_outcomes import graded_rules
+from cachesim.engines.rule_outcomes import graded_rules
 from cachesim.engines.shared.rule_set import RuleSet
 
 

@@ -24,7 +24,7 @@ from typing import Any, Hashable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions
+from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, RunInterrupted
 from cachesim.judging.request_cost import Observed, RequestCost, observed_requests, up_to

@@ -20,7 +20,7 @@ from cachesim.base.files import write_whole
 from cachesim.base.untrusted_files import kind
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.rule_outcomes import (
+from cachesim.engines.rule_outcomes import (
     NEGATED,
     Outcome,
     TooManyDecisions,

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, TypeV
 
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.rule import about
-from cachesim.engines.shared.rule_outcomes import graded_rules, is_same_answer
+from cachesim.engines.rule_outcomes import graded_rules, is_same_answer
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table
 
 T = TypeVar("T", bound=RuleSet)

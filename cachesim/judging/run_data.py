@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from cachesim.engines.base import prompt_of
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
-from cachesim.engines.shared.rule_outcomes import Outcome, case_of
+from cachesim.engines.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
 from cachesim.judging.decided_text import decided_data
 from cachesim.judging.deciding_rule import DecidingRule

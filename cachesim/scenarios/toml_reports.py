@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.base.errors import nearest, quoted
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import about
-from cachesim.engines.shared.rule_outcomes import graded_rules
+from cachesim.engines.rule_outcomes import graded_rules
 from cachesim.scenarios.schema import PARTLY, STRICT, BugReport
 from cachesim.scenarios.toml_requests import TomlTable
 

@@ -7,7 +7,7 @@ import json
 from functools import cache
 
 from cachesim.engines.mlx_lm import PROFILES
-from cachesim.engines.shared.rule_outcomes import replace_outcome, report_outcomes
+from cachesim.engines.rule_outcomes import replace_outcome, report_outcomes
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.peers import lru_talk, transcript

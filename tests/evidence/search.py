@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from cachesim.engines.shared.rule_outcomes import Outcome
+from cachesim.engines.rule_outcomes import Outcome
 from tests.evidence.survey import disagrees
 from tests.shared import ROOT
 

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cache
 
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions, replace_outcome, report_outcomes
+from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions, replace_outcome, report_outcomes
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load

@@ -10,7 +10,7 @@ from pathlib import Path
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.registry import BUILTIN, profiles
-from cachesim.engines.shared.rule_outcomes import Outcome, replace_outcome, report_outcomes, variants_of
+from cachesim.engines.rule_outcomes import Outcome, replace_outcome, report_outcomes, variants_of
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
 from cachesim.tools.replay.command import checker

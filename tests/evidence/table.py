@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.shared.rule_outcomes import Outcome, graded_rules
+from cachesim.engines.rule_outcomes import Outcome, graded_rules
 from cachesim.judging.evidence import Grade, Graded, GradeTable, released_rules, table_of
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.shared.rule_outcomes import Outcome
+from cachesim.engines.rule_outcomes import Outcome
 from cachesim.judging.evidence import Grade, released_rules, table_of
 from tests.evidence import digests, peer_runs, server_runs
 from tests.evidence.survey import disagrees

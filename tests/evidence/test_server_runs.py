@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome
+from cachesim.engines.rule_outcomes import NEGATED, Outcome
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
 from tests.evidence import server_runs

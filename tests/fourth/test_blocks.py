@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.shared.block_point_tracker import Chain
 from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.events import Gained, Lost
 from cachesim.judging.compare_answer import Judge
@@ -108,7 +108,8 @@ def test_what_goes_on_from_a_lost_block_is_of_no_use_until_it_is_there_again(eng
     first = server.kept()[0]
     server.points.lost(first, "evicted", "BP-EVICT.FRONT")
     assert [(one.lo, one.hi) for one in server.points_told.values()] == [(1, 0)] * 3
-    server.points.rows(("block", 7, 0), Chain(server.slots[0].chain[0], None, (0, 1, 2, 3), 4))
+    chain = import_module("blockpool.point_tracker").Chain(server.slots[0].chain[0], None, (0, 1, 2, 3), 4)
+    server.points.rows(("block", 7, 0), chain)
     assert sorted((one.lo, one.hi) for one in server.points_told.values()) == [(n, n) for n in (4, 8, 12, 16)]
 
 

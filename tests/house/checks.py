@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from functools import cache
 from pathlib import Path
 from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.registry import BUILTIN
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "cachesim"
@@ -45,9 +48,47 @@ TOOL_ARROWS = {
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
-ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang")
-ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
-RULE_ID = re.compile(r"\b(LC|IK|ML|V|S)-[A-Z]{2,}")
+ENGINE_FOLDERS = tuple(BUILTIN)
+ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)
+"""Names of the engines of the registry, however their words are joined."""
+RULE_ID = re.compile(r"\b(LC|IK|ML|VL|V|S)-[A-Z]{2,}")
+
+USERS_OF_SHARED = 2
+_SGLANG_TREE = "moves to SGLang when its server gets its parts"
+# Modules of engines/shared with fewer engines as users, with the reason.
+FEWER_USERS: dict[str, str] = {
+    "engines.shared.host_tier": _SGLANG_TREE,
+    "engines.shared.leaf_order": _SGLANG_TREE,
+    "engines.shared.page_pool": _SGLANG_TREE,
+    "engines.shared.radix_node": _SGLANG_TREE,
+    "engines.shared.radix_tree": _SGLANG_TREE,
+    "engines.shared.recency_list": _SGLANG_TREE,
+    "engines.shared.tiered_tree": _SGLANG_TREE,
+    "engines.shared.tree_events": _SGLANG_TREE,
+    "engines.shared.tree_points": _SGLANG_TREE,
+    "engines.shared.tree_server": _SGLANG_TREE,
+}
+
+CHAIN = 2
+_CORE = "functions take its core, which is a record of the server's state; inspection and restore points extend it"
+# Engines whose server inherits from more classes of its engine or of engines/shared: their number, with the reason.
+LONGER_CHAINS: dict[str, tuple[int, str]] = {
+    "llama_cpp": (5, _CORE),
+    "ik_llama": (5, _CORE),
+    "mlx_lm": (3, _CORE),
+    "sglang": (5, "its server gets its parts next"),
+}
+
+# Calls by which a part gets the server or a method of it, with the reason.
+GIVEN_THE_SERVER: dict[str, str] = {
+    "engines.llama_cpp.server_state: RestorePoints": "the tracker asks its core for the contents of slots",
+    "engines.llama_cpp.server_state: Memory": "a refusal is decided by a rule of its core",
+    "engines.llama_cpp.server_state: CommonMemory": "a refusal is decided by a rule of its core",
+    "engines.ik_llama.server_state: RestorePoints": "the tracker asks its core for the contents of slots",
+    "engines.ik_llama.server_state: DecodeRules": "what a batch reads is decided by rules of its core",
+    "engines.mlx_lm.snapshot: PromptCache": "one conversation of the core, seen as an object",
+    "engines.sglang.server: CellStep": "its server gets its parts next",
+}
 
 # Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {
@@ -95,10 +136,6 @@ MAY_READ_FILES: dict[str, str] = {
 # Code of exported programs: it prints, waits and reads settings there, and is never run here.
 EXPORTED = ("tools.live.llama_server.export.talk", "tools.live.llama_server.export.case_program")
 
-FILE_LINES, FILE_MEDIAN = 500, 130
-TABLE_LINES = 600
-TABLES = ("engines.llama_cpp.log_meanings",)
-"""Modules that are tables of data."""
 FUNCTION_LINES, FUNCTION_MEDIAN = 40, 15
 
 
@@ -282,15 +319,61 @@ def _reached(start: tuple[str, ...], needs: Mapping[tuple[str, ...], AbstractSet
     return seen
 
 
-def too_long(module: Module) -> list[str]:
-    """Files and functions over their hard budget."""
-    lines = len(module.text.splitlines())
-    most = TABLE_LINES if module.name in TABLES else FILE_LINES
-    found = [f"{module.name}: {lines} lines"] if lines > most else []
-    for function in functions(module):
-        if function_lines(function) > FUNCTION_LINES:
-            found.append(f"{module.name}.{function.name}: {function_lines(function)} lines")
+def users_of_shared(package: Sequence[Module]) -> dict[str, set[str]]:
+    """Return the engines that use each module of engines/shared, directly or through modules that engines share."""
+    known = {module.parts for module in package}
+    needs = {module.parts: {_target(to, known) for to in imported(module)} - {(), module.parts} for module in package}
+    common = {parts: {to for to in found if not _in_an_engine(to)} for parts, found in needs.items()}
+    users: dict[str, set[str]] = {".".join(parts): set() for parts in known if parts[:2] == ("engines", "shared")}
+    for module in package:
+        if _in_an_engine(module.parts):
+            for parts in common[module.parts] | {to for one in common[module.parts] for to in _reached(one, common)}:
+                users.get(".".join(parts), set()).add(module.parts[1])
+    users.pop("engines.shared", None)
+    return users
+
+
+def _in_an_engine(parts: tuple[str, ...]) -> bool:
+    return parts[0] == "engines" and len(parts) > 1 and parts[1] in ENGINE_FOLDERS
+
+
+def chain(server: type, engine: str) -> list[type]:
+    """Return the classes of its engine or of engines/shared from which a server class inherits."""
+    folders = f"cachesim.engines.{engine}.", "cachesim.engines.shared."
+    return [base for base in server.__mro__[1:] if base.__module__.startswith(folders)]
+
+
+def given_the_server(text: str, methods: AbstractSet[str]) -> list[str]:
+    """Return the calls in a server class that give the server, or one of its ``methods``, to a part: to a class that is
+    instantiated, or to a method of a part."""
+    found = []
+    for call in ast.walk(ast.parse(textwrap.dedent(text))):
+        if isinstance(call, ast.Call) and _is_of_a_part(call.func):
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            found += [ast.unparse(call.func) for value in given if _is_the_server(value, methods)]
     return found
+
+
+def _is_of_a_part(func: ast.expr) -> bool:
+    """Return whether a call makes an object of a class, or calls a method of an attribute of the server."""
+    name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+    if name.lstrip("_")[:1].isupper():
+        return True
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and _is_self(func.value.value)
+
+
+def _is_the_server(value: ast.expr, methods: AbstractSet[str]) -> bool:
+    return _is_self(value) or (isinstance(value, ast.Attribute) and _is_self(value.value) and value.attr in methods)
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == "self"
+
+
+def too_long(module: Module) -> list[str]:
+    """Functions that do not fit on a screen. Files have no budget: it would be met by packing lines."""
+    return [f"{module.name}.{function.name}: {function_lines(function)} lines" for function in functions(module)
+            if function_lines(function) > FUNCTION_LINES]  # fmt: skip
 
 
 def prints(module: Module) -> list[str]:

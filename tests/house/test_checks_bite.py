@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.registry import BUILTIN
 from tests.house import checks
 
 LONG = "def f():\n" + "    pass\n" * checks.FUNCTION_LINES
@@ -30,8 +31,6 @@ BAD = [
     (checks.names_engines, "tools.search.drawn_conversation", "x = one.llama_cpp"),
     (checks.names_engines, "judging.blame", "x = rule.startswith('LC-CKPT')"),
     (checks.too_long, "model.layer", LONG),
-    (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
-    (checks.too_long, checks.TABLES[0], "x = 1\n" * (checks.TABLE_LINES + 1)),
     (checks.prints, "tools.run.run_command", "print('x')"),
     (checks.escapes, "tools.run.run_command", "import shlex"),
     (checks.escapes, "tools.picture.page", "from html import escape"),
@@ -130,6 +129,44 @@ def test_classes_of_one_name_are_found_but_for_those_of_engines():
     places = ("judging.a", "tools.run.b", "engines.ik_llama.c")
     found = checks.shared_class_names([checks.parse("class A: ...\nclass _B: ...", name) for name in places])
     assert found == {"A": ["judging.a", "tools.run.b"]}
+
+
+def test_a_name_of_any_engine_of_the_registry_is_found():
+    for name in BUILTIN:
+        text = f'if name == "{name}" or name.startswith("{name}@0"): pass'
+        assert checks.names_engines(checks.parse(text, "judging.memory_text")) != [], name
+
+
+def test_modules_of_one_engine_are_found_through_others():
+    texts = {
+        "engines.vllm.server": "from cachesim.engines.shared.a import x",
+        "engines.sglang.server": "from cachesim.engines.shared import b",
+        "engines.shared.a": "from cachesim.engines.shared.c import y",
+        "engines.shared.b": "def f():\n    from cachesim.engines.shared.c import y",
+        "engines.shared.c": "",
+        "engines.shared.d": "",
+        "tools.run.e": "from cachesim.engines.shared.d import z",
+    }
+    users = checks.users_of_shared([checks.parse(text, name) for name, text in texts.items()])
+    assert users == {"engines.shared.a": {"vllm"}, "engines.shared.b": {"sglang"},
+                     "engines.shared.c": {"vllm", "sglang"}, "engines.shared.d": set()}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("self.pool = BlockPool(8, self._lost)", ["BlockPool"]), ("self.tree = tree.Tree(lost=self)", ["tree.Tree"]),
+    ("self.scheduler.schedule(self)", ["self.scheduler.schedule"]), ("start_slot(self, slot)", []),
+    ("self.pool = BlockPool(8, self.rules)", []), ("self.scheduler.schedule(self.rules)", []),
+])  # fmt: skip
+def test_a_part_that_is_given_the_server_is_found(text, found):
+    assert checks.given_the_server(f"    def start(self):\n        {text}\n", {"_lost"}) == found
+
+
+def test_the_classes_of_a_chain_are_those_of_the_engine_and_shared_ones():
+    shared = type("Loop", (), {"__module__": "cachesim.engines.shared.server_loop"})
+    own = type("Core", (shared,), {"__module__": "cachesim.engines.vllm.core.server_state"})
+    contract = type("Contract", (), {"__module__": "cachesim.engines.contract"})
+    server = type("Server", (own, contract), {"__module__": "cachesim.engines.vllm.server"})
+    assert checks.chain(server, "vllm") == [own, shared]
 
 
 def test_every_check_is_bitten():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tomllib
 from graphlib import TopologicalSorter
@@ -9,6 +10,7 @@ from statistics import median
 
 import pytest
 
+from cachesim.engines.registry import BUILTIN
 from tests.house import checks
 
 
@@ -53,18 +55,16 @@ def test_unit_tests_lie_where_what_they_test_lies():
     assert [str(folder) for folder in folders if not (checks.PACKAGE / folder).is_dir()] == []
 
 
-def test_median_file_is_short():
-    assert median(len(module.text.splitlines()) for module in checks.modules()) <= checks.FILE_MEDIAN
-
-
 def test_median_function_is_short():
     lines = [checks.function_lines(f) for module in checks.modules() for f in checks.functions(module)]
     assert median(lines) <= checks.FUNCTION_MEDIAN
 
 
 def test_every_exception_has_a_reason():
-    tables = checks.MAY_LOOK_OUTSIDE, checks.MAY_KNOW_AN_ENGINE, checks.MAY_READ_FILES
+    tables = (checks.MAY_LOOK_OUTSIDE, checks.MAY_KNOW_AN_ENGINE, checks.MAY_READ_FILES, checks.FEWER_USERS,
+              checks.GIVEN_THE_SERVER)
     assert all(reason.strip() for table in tables for reason in table.values())
+    assert all(reason.strip() for _, reason in checks.LONGER_CHAINS.values())
 
 
 def test_modules_that_may_read_files_do(monkeypatch):
@@ -73,10 +73,32 @@ def test_modules_that_may_read_files_do(monkeypatch):
     assert {module.name for module in checks.modules() if checks.unbounded_reads(module)} == listed
 
 
-def test_the_engines_are_those_of_the_registry():
-    from cachesim.engines.registry import ENGINES
+def test_a_module_that_engines_share_has_two_users():
+    users = checks.users_of_shared(checks.modules())
+    fewer = {name for name, engines in users.items() if len(engines) < checks.USERS_OF_SHARED}
+    assert fewer == set(checks.FEWER_USERS)
 
-    assert set(checks.ENGINE_FOLDERS) == set(ENGINES)
+
+def server_class(name):
+    engine = BUILTIN[name]
+    return type(engine.start(engine.line[-1], engine.manual.drawn[0], {}, "none"))
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_a_server_inherits_from_few_classes(name):
+    found = len(checks.chain(server_class(name), name))
+    most, _ = checks.LONGER_CHAINS.get(name, (checks.CHAIN, ""))
+    assert found == most if name in checks.LONGER_CHAINS else found <= most
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_no_part_is_given_the_server(name):
+    server = server_class(name)
+    classes = [server, *checks.chain(server, name)]
+    methods = {key for one in classes for key, value in vars(one).items() if inspect.isfunction(value)}
+    found = {f"{one.__module__.removeprefix('cachesim.')}: {call}" for one in classes
+             for call in checks.given_the_server(inspect.getsource(one), methods)}  # fmt: skip
+    assert found == {key for key in checks.GIVEN_THE_SERVER if key.startswith(f"engines.{name}.")}
 
 
 def test_no_option_of_a_server_is_named_above_the_engines():

@@ -10,7 +10,6 @@ from vllm.v1.metrics.stats import PrefixCacheStats
 from vllm.v1.request import RequestStatus
 
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.row import ABSENT
 from cachesim.engines.vllm.rules.blocks import DENSE, Mask
 from cachesim.engines.vllm.rules.lookup import Find, Hit
 from cachesim.engines.vllm.rules.schedule import Speculation
@@ -23,9 +22,18 @@ class ByRequest(MutableMapping):
     def __init__(self, core, group):
         self.core, self.group = core, group
 
+    @property
+    def tables(self):
+        """The tables of our manager."""
+        return self.core.managers[self.group].req_to_blocks
+
+    def blocks_of(self, name):
+        """Return our blocks of a request."""
+        return self.tables.get(self.core.row(name).request_id, [])
+
     def __getitem__(self, name):
         shown = self.core.shown.setdefault((self.group, name), [])
-        shown[:] = self.core.views(self.core.row(name).tables[self.group].blocks)
+        shown[:] = self.core.views(self.blocks_of(name))
         return shown
 
     def get(self, name, default=None):
@@ -37,13 +45,13 @@ class ByRequest(MutableMapping):
 
     def __setitem__(self, name, blocks):
         self.core.shown[self.group, name] = blocks
-        self.core.row(name).tables[self.group].blocks = [block.block_id for block in blocks]
+        self.tables[self.core.row(name).request_id] = [block.block_id for block in blocks]
 
     def __delitem__(self, name):
         self.core.shown.pop((self.group, name), None)
 
     def __iter__(self):
-        return (name for name, row in self.core.rows.items() if row.tables[self.group].blocks)
+        return (name for name, row in self.core.rows.items() if self.tables.get(row.request_id))
 
     def __len__(self):
         return len([*self])
@@ -67,64 +75,63 @@ class Manager(Named):
         none = Speculation(0, 0, block_pool.num_hash_lookahead_tokens, False)
         core = Core([kv_cache_spec], [False], none, scheduler_block_size, block_pool.hash_block_size, block_pool,
                     caching=enable_caching)  # fmt: skip
-        engine = core.engine
-        core.set_layout(align=scheduler_block_size)
-        engine.groups = (engine.groups[0]._replace(cap=max_admission_blocks_per_request or 0),)
-        engine.zeroes = needs_kv_cache_zeroing and engine.groups[0].kind != "mamba"
+        core.set_layout(cache_hit_alignment_tokens=scheduler_block_size)
+        core.set_parts(max_admission_blocks_per_request=max_admission_blocks_per_request or 0)
+        core.zeroes = needs_kv_cache_zeroing and core.managers[0].kv_cache_group.kind != "mamba"
         self.bind(core, 0, kv_cache_spec)
 
     def bind(self, core, at, spec):
         """Show a group of a server."""
-        self.core, self.engine, self.at, self.kv_cache_spec = core, core.engine, at, spec
+        self.core, self.ours, self.at, self.kv_cache_spec = core, core.managers[at], at, spec
         self.req_to_blocks, self.block_pool, self.kv_cache_group_id = ByRequest(core, at), core.block_pool, at
         return self
 
-    group = property(lambda self: self.engine.groups[self.at])
-    block_size = property(lambda self: self.group.block)
+    group = property(lambda self: self.ours.kv_cache_group)
+    block_size = property(lambda self: self.group.block_size)
     _null_block = property(lambda self: self.block_pool.null_block)
-    dcp_world_size = property(lambda self: self.group.block // self.kv_cache_spec.block_size)
+    dcp_world_size = property(lambda self: self.group.block_size // self.kv_cache_spec.block_size)
 
     @property
     def use_eagle(self):
         """Whether lookups of the group drop a block."""
-        return self.group.drop
+        return self.ours.use_eagle
 
     @use_eagle.setter
     def use_eagle(self, drop):
-        groups = self.engine.groups
-        self.engine.groups = (*groups[:self.at], self.group._replace(drop=drop), *groups[self.at + 1:])
+        self.ours.use_eagle = drop
 
-    records_new_block_ids = property(lambda self: self.engine.zeroes)
-    cache_hit_alignment_tokens = property(lambda self: self.engine.layout.align,
-                                          lambda self, n: self.core.set_layout(align=n))  # fmt: skip
+    records_new_block_ids = property(lambda self: self.core.zeroes)
+    cache_hit_alignment_tokens = property(lambda self: self.ours.cache_hit_alignment_tokens,
+                                          lambda self, n: self.core.set_layout(cache_hit_alignment_tokens=n))
 
     @property
     def drop_eagle_checkpoint_block(self):
         """Whether lookups drop a block."""
-        return self.engine.layout.spec.drop
+        return self.core.layout.speculation.use_eagle_block_drop
 
     @drop_eagle_checkpoint_block.setter
     def drop_eagle_checkpoint_block(self, drop):
-        self.core.set_layout(spec=self.engine.layout.spec._replace(drop=drop))
+        speculation = self.core.layout.speculation
+        self.core.set_layout(speculation=speculation._replace(use_eagle_block_drop=drop))
 
-    def _by_request(self, choose):
-        shown = {name: choose(row.tables[self.at]) for name, row in self.core.rows.items()}
-        return {name: value for name, value in shown.items() if value is not None}
+    def _by_request(self, kept):
+        return {name: kept[row.request_id] for name, row in self.core.rows.items() if row.request_id in kept}
 
-    num_cached_block = property(lambda self: self._by_request(
-        lambda table: table.published if table.published != ABSENT else None))  # fmt: skip
-    _checkpoints = property(lambda self: self._by_request(lambda table: table.inside))
-    _allocated_block_reqs = property(lambda self: self._by_request(lambda table: table.begun or None))
+    num_cached_block = property(lambda self: self._by_request(self.ours.num_cached_block))
+    _checkpoints = property(lambda self: self._by_request(self.ours.checkpoints))
+    _allocated_block_reqs = property(lambda self: self._by_request(
+        dict.fromkeys(self.ours.allocated_block_reqs, True)))  # fmt: skip
 
     def get_num_blocks_to_allocate(self, request_id, num_tokens, new_computed_blocks, total_computed_tokens,
                                    num_local_computed_tokens, num_tokens_main_model, apply_admission_cap=False,
                                    prefill_end=0):  # fmt: skip
         """Return the blocks that a request needs."""
         row = self.core.row(request_id)
-        row.all = [0] * max(len(row.all), prefill_end)
-        found = {self.group.number: [one.block_id for one in new_computed_blocks]}
-        return self.engine._needed(self.group, row, num_tokens, Hit(num_local_computed_tokens - row.computed, found),
-                                   total_computed_tokens, num_tokens_main_model, apply_admission_cap)  # fmt: skip
+        row.all_token_ids = [0] * max(len(row.all_token_ids), prefill_end)
+        return self.ours.get_num_blocks_to_allocate(
+            row, num_tokens, [one.block_id for one in new_computed_blocks], total_computed_tokens=total_computed_tokens,
+            num_local_computed_tokens=num_local_computed_tokens, num_tokens_main_model=num_tokens_main_model,
+            apply_admission_cap=apply_admission_cap)
 
     def add_local_computed_blocks(self, request_id, new_computed_blocks, num_local_computed_tokens,
                                   num_external_computed_tokens):  # fmt: skip
@@ -132,55 +139,54 @@ class Manager(Named):
         if num_external_computed_tokens:
             raise NotSimulated("tokens of a connector")
         found = [one.block_id for one in new_computed_blocks]
-        self.engine._attach(self.core.row(request_id), Hit(num_local_computed_tokens, {0: found}))
+        self.ours.add_local_computed_blocks(self.core.row(request_id).request_id, found, num_local_computed_tokens)
         self.core.refresh()
 
     def allocate_new_blocks(self, request_id, num_tokens, num_tokens_main_model):
         """Add blocks."""
-        made = self.engine._extend(self.group, self.core.row(request_id), num_tokens, num_tokens_main_model)
+        made = self.ours.allocate_new_blocks(self.core.row(request_id).request_id, num_tokens, num_tokens_main_model)
         self.core.refresh()
         return self.core.views(made)
 
     def take_new_block_ids(self):
         """Return the blocks to be zeroed."""
-        taken, self.engine.zeroed[self.at] = self.engine.zeroed[self.at], []
-        return taken if self.engine.zeroes else []
+        taken = self.ours.take_new_block_ids()
+        return taken if self.core.zeroes else []
 
     def remove_skipped_blocks(self, request_id, processed_computed_tokens, num_prompt_tokens=None):
         """Release blocks."""
         row = self.core.row(request_id)
         if self.group.kind == "rswa":
-            row.task.request = row.task.request.__class__((0,) * (1 << 20 if num_prompt_tokens is None
-                                                                 else num_prompt_tokens))  # fmt: skip
-        self.engine.remove_skipped(row, processed_computed_tokens)
+            row.num_prompt_tokens = 1 << 20 if num_prompt_tokens is None else num_prompt_tokens
+        self.ours.remove_skipped_blocks(row, processed_computed_tokens)
         self.core.refresh()
 
     def cache_blocks(self, request, num_tokens, retention_interval=None, *, replay_boundaries):
         """Publish blocks."""
         core, row = self.core, self.core.row(request)
         core.retention = retention_interval
-        self.engine._publish(self.group, row, num_tokens, replay_boundaries)
+        self.ours.cache_blocks(row, num_tokens, replay_boundaries)
 
     def pop_blocks_for_free(self, request_id):
         """Forget a request and return its blocks without the leading null blocks."""
         row = self.core.row(request_id)
-        table, row.tables[self.at] = row.tables[self.at], row.tables[self.at].__class__()
+        blocks = self.ours.pop_blocks_for_free(row.request_id)
         shown = self.core.shown.pop((self.at, request_id), None)
-        first = next((i for i, one in enumerate(table.blocks) if one), len(table.blocks))
-        return self.core.views(table.blocks[first:]) if first or shown is None else shown
+        first = next((i for i, one in enumerate(blocks) if one), len(blocks))
+        return self.core.views(blocks[first:]) if first or shown is None else shown
 
     def free(self, request_id):
         """Free a request."""
-        self.engine.free_row(self.core.row(request_id))
+        self.core.manager.coordinator.free(self.core.row(request_id).request_id)
         self.core.shown.clear()
 
     def new_step_starts(self):
         """Begin a step."""
-        self.engine.promised.clear()
+        self.ours.new_step_starts()
 
     def get_num_skipped_tokens(self, computed):
         """Return the tokens that are no longer read."""
-        return self.engine.rules.skipped(self.group.kind, self.group.size, computed)
+        return self.ours.get_num_skipped_tokens(computed)
 
     @classmethod
     @used
@@ -193,7 +199,7 @@ class Manager(Named):
         hashes = [number(one) for one in getattr(block_hashes, "block_hashes", block_hashes)]
         n, found = find(Find(hashes, block_pool.hash_block_size, kv_cache_spec.block_size * ranks, max_length,
                              alignment_tokens, drop_eagle_block, sizes_of(kind, kv_cache_spec),
-                             len(kv_cache_group_ids), lambda digest: pool.find(digest, kv_cache_group_ids)))
+                             len(kv_cache_group_ids), lambda digest: pool.get_cached_block(digest, kv_cache_group_ids)))
         return tuple([block_pool.blocks[one] for one in table] for table in found), n
 
     @classmethod
@@ -244,16 +250,16 @@ class Coordinator(Named):
     """The groups of a cache manager."""
 
     def __init__(self, core, specs):
-        self.core, self.engine = core, core.engine
+        self.core = core
         self.single_type_managers = tuple(
             Manager.bind(object.__new__(MANAGERS[group.kind]), core, at, spec)
-            for at, (group, spec) in enumerate(zip(core.engine.groups, specs, strict=True))
+            for at, (group, spec) in enumerate(zip(core.layout.kv_cache_groups, specs, strict=True))
         )
 
-    enable_partial_hash_hits = property(lambda self: self.engine.layout.partial)
-    scheduler_block_size = property(lambda self: self.engine.layout.step)
-    hash_block_size = property(lambda self: self.engine.layout.unit)
-    _cache_hit_alignment_tokens = property(lambda self: self.engine.layout.align)
+    enable_partial_hash_hits = property(lambda self: self.core.layout.enable_partial_hash_hits)
+    scheduler_block_size = property(lambda self: self.core.layout.scheduler_block_size)
+    hash_block_size = property(lambda self: self.core.layout.hash_block_size)
+    _cache_hit_alignment_tokens = property(lambda self: self.core.layout.cache_hit_alignment_tokens)
     block_pool = property(lambda self: self.core.block_pool)
     retention_interval = property(lambda self: self.core.retention,
                                   lambda self, interval: setattr(self.core, "retention", interval))  # fmt: skip
@@ -279,8 +285,8 @@ class KVCacheManager(Named):
             retention=kv_cache_config.prefix_cache_retention_interval, dcp=dcp_world_size,
             shared_prefix_checkpoint=enable_mamba_shared_prefix_checkpoint,
         )  # fmt: skip
-        self.engine, self.block_pool = core.engine, core.block_pool
-        self.mamba_shared_prefix_checkpoint = core.engine.layout.shared_checkpoint
+        self.block_pool = core.block_pool
+        self.mamba_shared_prefix_checkpoint = core.layout.mamba_shared_prefix_checkpoint
         name = "Unitary" if len(groups) == 1 else "Hybrid"
         coordinator = type(f"{name}KVCacheCoordinator", (Coordinator,), {})
         self.coordinator = coordinator(core, [group.kv_cache_spec for group in groups])
@@ -296,7 +302,7 @@ class KVCacheManager(Named):
         """Look a request up."""
         if max_cache_hit_length is not None:
             raise NotSimulated("a limit of the hit")
-        found = self.engine.look_up(self.core.row(request))
+        found = self.core.manager.get_computed_blocks(self.core.row(request))
         tables = map(self.core.views, found.tables.values())
         return self.create_kv_cache_blocks(list(tables)), found.n, found.junction
 
@@ -311,32 +317,34 @@ class KVCacheManager(Named):
         found = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         tables = [[one.block_id for one in blocks] for blocks in found]
         hit = Hit(num_new_computed_tokens, dict(enumerate(tables)))
-        self.core.set_options(scheduler_reserve_full_isl=full_sequence_must_fit)
+        self.core.set_parts(full_sequence_must_fit=full_sequence_must_fit)
         waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
-        made = self.engine.allocate(self.core.row(request), num_new_tokens, hit, num_lookahead_tokens,
-                                    has_scheduled_reqs and waits)  # fmt: skip
+        made = self.core.manager.allocate_slots(self.core.row(request), num_new_tokens, hit,
+                                                num_lookahead_tokens=num_lookahead_tokens,
+                                                has_scheduled_reqs=has_scheduled_reqs and waits)  # fmt: skip
         self.core.refresh()
         return None if made is None else self.create_kv_cache_blocks([self.core.views(one) for one in made])
 
     def free(self, request):
         """Free a request."""
-        self.engine.free_row(self.core.row(request))
+        self.core.manager.free(self.core.row(request))
         self.core.rows.pop(request.request_id)
         self.core.shown.clear()
 
     def cache_blocks(self, request, num_computed_tokens):
         """Publish blocks."""
         if self.enable_caching:
-            self.engine.publish(self.core.row(request), num_computed_tokens)
+            self.core.manager.cache_blocks(self.core.row(request), num_computed_tokens)
 
     def remove_skipped_blocks(self, request_id, processed_computed_tokens, num_prompt_tokens=None):
         """Release blocks."""
-        self.engine.remove_skipped(self.core.row(request_id), processed_computed_tokens)
+        self.core.manager.coordinator.remove_skipped_blocks(self.core.row(request_id), processed_computed_tokens)
         self.core.refresh()
 
     def get_blocks(self, request_id):
         """Return the block tables of a request."""
-        return self.create_kv_cache_blocks([self.core.views(one.blocks) for one in self.core.row(request_id).tables])
+        return self.create_kv_cache_blocks([self.core.views(blocks) for blocks in
+                                            self.core.manager.get_block_ids(self.core.row(request_id).request_id)])
 
     def get_block_ids(self, request_id):
         """Return the block tables of a request as numbers."""
@@ -344,8 +352,7 @@ class KVCacheManager(Named):
 
     def take_kv_cache_block_copies(self):
         """Return the copies to be made and the blocks that they retain."""
-        pairs = [pair for copies in self.engine.copies for pair in copies]
-        self.engine.copies = [[] for _ in self.engine.groups]
+        pairs = [pair for manager in self.core.managers for pair in manager.take_pending_cow_copies()]
         return [KVCacheBlockCopy(*pair) for pair in pairs], self.core.views(one for pair in pairs for one in pair)
 
     def take_new_block_ids(self):
@@ -354,7 +361,7 @@ class KVCacheManager(Named):
 
     def new_step_starts(self):
         """Begin a step."""
-        self.engine.promised.clear()
+        self.core.manager.new_step_starts()
 
     def evict_blocks(self, ids):
         """Remove the keys of blocks."""
@@ -362,7 +369,7 @@ class KVCacheManager(Named):
 
     def reset_prefix_cache(self):
         """Remove all keys."""
-        done = self.engine.pool.reset()
+        done = self.core.manager.reset_prefix_cache()
         if done and self.log_stats:
             self.prefix_cache_stats.reset = True
         return done

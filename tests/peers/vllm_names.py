@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from itertools import pairwise
 from types import SimpleNamespace
 
 from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id, make_block_hash_with_group_id
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import Answer, Request
-from cachesim.engines.shared.block_pool import ERASED, EVICTED
-from cachesim.engines.shared.block_pool import BlockPool as Pool
+from cachesim.engines.base import Answer
+from cachesim.engines.base import Request as ClientRequest
 from cachesim.engines.shared.free_list import FreeList
 from cachesim.engines.shared.request_queue import ReceivedRequest
 from cachesim.engines.vllm import ENGINE, recordings
-from cachesim.engines.vllm.memory.publication import Publication
+from cachesim.engines.vllm.core.block_pool import ERASED, EVICTED, BlockMask, EngineCoreDied
+from cachesim.engines.vllm.core.block_pool import BlockPool as Pool
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.row import Died, Row, Table
+from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.events import Log
 
@@ -87,19 +87,19 @@ class Block(Named):
     def __init__(self, pool, block_id):
         self.pool, self.block_id, self.is_null = pool, block_id, block_id == 0
 
-    ref_cnt = property(lambda self: self.pool.refs[self.block_id],
-                       lambda self, n: self.pool.refs.__setitem__(self.block_id, n))  # fmt: skip
+    ref_cnt = property(lambda self: self.pool.ref_cnt[self.block_id],
+                       lambda self, n: self.pool.ref_cnt.__setitem__(self.block_id, n))  # fmt: skip
 
     @property
     def block_hash(self):
         """The primary key."""
-        keys = self.pool.keys(self.block_id)
+        keys = self.pool.keys_of(self.block_id)
         return make_block_hash_with_group_id(HASHES[keys[0] // GROUPS], keys[0] % GROUPS) if keys else None
 
     @property
     def block_hash_num_tokens(self):
         """The prefix that the primary key stands for [tokens]."""
-        return self.pool.tokens[self.block_id] if self.pool.keys(self.block_id) else None
+        return self.pool.block_hash_num_tokens[self.block_id] if self.pool.keys_of(self.block_id) else None
 
 
 class BlockMap(MutableMapping, Named):
@@ -110,36 +110,38 @@ class BlockMap(MutableMapping, Named):
         self.blocks = pool.blocks
 
     def __getitem__(self, key):
-        found = self.pool.named.blocks[key_of(key)]
+        found = self.pool.cached_block_hash_to_block.cache[key_of(key)]
         return {one: self.blocks[one] for one in found} if isinstance(found, dict) else self.blocks[found]
 
     def __setitem__(self, key, block):
-        self.pool.named.blocks[key_of(key)] = dict.fromkeys(block) if isinstance(block, dict) else block.block_id
+        value = dict.fromkeys(block) if isinstance(block, dict) else block.block_id
+        self.pool.cached_block_hash_to_block.cache[key_of(key)] = value
 
     def __delitem__(self, key):
-        del self.pool.named.blocks[key_of(key)]
+        del self.pool.cached_block_hash_to_block.cache[key_of(key)]
 
     def __iter__(self):
-        return (make_block_hash_with_group_id(HASHES[key // GROUPS], key % GROUPS) for key in self.pool.named.blocks)
+        return (make_block_hash_with_group_id(HASHES[key // GROUPS], key % GROUPS)
+                for key in self.pool.cached_block_hash_to_block.cache)
 
     def __len__(self):
-        return len(self.pool.named.blocks)
+        return len(self.pool.cached_block_hash_to_block.cache)
 
     def __copy__(self):
         return dict(self)
 
     def get_one_block(self, key):
         """Return a block with this key."""
-        found = self.pool.find(key_of(key) // GROUPS, [key_of(key) % GROUPS])
+        found = self.pool.get_cached_block(key_of(key) // GROUPS, [key_of(key) % GROUPS])
         return self.blocks[found[0]] if found else None
 
     def contain(self, key, block_id):
         """Return whether the block has this key."""
-        return key_of(key) in self.pool.keys(block_id)
+        return key_of(key) in self.pool.keys_of(block_id)
 
     def insert(self, key, block):
         """Let the block be found."""
-        self.pool._add(key_of(key), block.block_id, 0)
+        self.pool.insert_block_hash(key_of(key), block.block_id, 0)
 
     def pop(self, key, *block_id):
         """Forget a key."""
@@ -232,10 +234,11 @@ class BlockPool(Named):
                  metrics_collector=None, num_hash_lookahead_tokens=0, inner=None):  # fmt: skip
         if enable_kv_cache_events or metrics_collector:
             raise NotSimulated("events and metrics of blocks")
-        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching, V0_33_0.side, ignore, ignore)
-        self.blocks = [Block(self.inner, one) for one in range(self.inner.n)]
+        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching=enable_caching,
+                                   hash_block_size=hash_block_size, free_side=V0_33_0.side, emit=ignore)  # fmt: skip
+        self.blocks = [Block(self.inner, one) for one in range(self.inner.num_gpu_blocks)]
         self.null_block = self.blocks[0]
-        self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free)
+        self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free_block_queue)
         self.cached_block_hash_to_block = BlockMap(self)
         self.num_gpu_blocks, self.enable_caching, self.hash_block_size = num_gpu_blocks, enable_caching, hash_block_size
         self.num_hash_lookahead_tokens = num_hash_lookahead_tokens
@@ -243,25 +246,25 @@ class BlockPool(Named):
     @property
     def cached_block_hashes_by_block(self):
         """The further keys of blocks."""
-        return {block: {*keys} for block, keys in self.inner.named.more.items()}
+        return {block: {*keys} for block, keys in self.inner.cached_block_hashes_by_block.items()}
 
     def get_num_free_blocks(self):
         """Return the number of free blocks."""
-        return len(self.inner.free)
+        return self.inner.get_num_free_blocks()
 
     def get_usage(self):
         """Return the share of the pool in use."""
-        return 1.0 - len(self.inner.free) / (self.inner.n - 1)
+        return 1.0 - self.inner.get_num_free_blocks() / (self.inner.num_gpu_blocks - 1)
 
     def get_new_blocks(self, n):
         """Take blocks."""
-        if n > len(self.inner.free):
+        if n > self.inner.get_num_free_blocks():
             raise ValueError(f"Cannot get {n} free blocks from the pool")
-        return [self.blocks[one] for one in self.inner.take(n)]
+        return [self.blocks[one] for one in self.inner.get_new_blocks(n)]
 
     def get_cached_block(self, block_hash, kv_cache_group_ids):
         """Find a block of each group."""
-        found = self.inner.find(number(block_hash), kv_cache_group_ids)
+        found = self.inner.get_cached_block(number(block_hash), kv_cache_group_ids)
         return [self.blocks[one] for one in found] if found else None
 
     def touch(self, blocks):
@@ -270,62 +273,58 @@ class BlockPool(Named):
 
     def free_blocks(self, blocks):
         """Remove a user from each block."""
-        self.inner.give_back([block.block_id for block in blocks])
+        self.inner.free_blocks([block.block_id for block in blocks])
 
     def evict_blocks(self, ids):
         """Remove the keys of blocks."""
         for one in ids:
-            self.inner.drop_keys(one, ERASED)
+            self.inner.remove_cached_block_hashes(one, ERASED)
 
     def _maybe_evict_cached_block(self, block):
-        keyed = bool(self.inner.keys(block.block_id))
-        self.inner.drop_keys(block.block_id, EVICTED)
+        keyed = bool(self.inner.keys_of(block.block_id))
+        self.inner.remove_cached_block_hashes(block.block_id, EVICTED)
         return keyed
 
     def move_block_hashes(self, source, copy):
         """Move the keys of a block."""
-        self.inner.move_keys(source.block_id, copy.block_id)
+        self.inner.move_block_hashes(source.block_id, copy.block_id)
 
     def reset_prefix_cache(self):
         """Remove all keys."""
-        return self.inner.reset()
-
-    def _publication(self, mask):
-        rule = SimpleNamespace(rule="")
-        made = SimpleNamespace(
-            pool=self.inner, layout=SimpleNamespace(unit=self.hash_block_size, align=1), rules=V0_33_0, promised=set(),
-            _mask=lambda *_: (rule, mask), emit=ignore, reports=False,
-        )  # fmt: skip
-        made._name = partial(Publication._name, made)
-        return made
-
-    def _parts(self, request, table, group, block_size):
-        row = SimpleNamespace(id=0, tables={group: SimpleNamespace(blocks=table)}, junction=0,
-                              hashes=[number(one) for one in request.block_hashes])  # fmt: skip
-        return SimpleNamespace(number=group, block=block_size, align=False, size=0, drop=False), row
+        return self.inner.reset_prefix_cache()
 
     def cache_full_blocks(self, request, blocks, num_cached_blocks, num_full_blocks, block_size, kv_cache_group_id,
                           block_mask=None):  # fmt: skip
         """Publish complete blocks."""
         if not all(isinstance(block, Block) for block in blocks):
             raise NotSimulated("blocks outside the pool")
-        group, row = self._parts(request, [block.block_id for block in blocks], kv_cache_group_id, block_size)
-        if num_full_blocks > num_cached_blocks:
-            Publication._publish_blocks(self._publication(block_mask), group, row, num_cached_blocks, num_full_blocks,
-                                        ())  # fmt: skip
+        self.inner.cache_full_blocks(
+            hashed(request), [block.block_id for block in blocks], num_cached_blocks=num_cached_blocks,
+            num_full_blocks=num_full_blocks, block_size=block_size, kv_cache_group_id=kv_cache_group_id,
+            mask=BlockMask(block_mask, "", ""))
 
     def cache_partial_block(self, request, block, num_tokens, kv_cache_group_id, block_size,
                             replace_existing_hashes=False):  # fmt: skip
         """Publish a part of a block."""
         assert num_tokens % self.hash_block_size == 0 and block_size % self.hash_block_size == 0
-        group, row = self._parts(request, {0: block.block_id}, kv_cache_group_id, block_size)
-        publication = self._publication(None)
         try:
-            Publication._publish_part(publication, group, row, block.block_id, num_tokens, replace_existing_hashes)
-        except Died as end:
+            key = self.inner.cache_partial_block(hashed(request), block.block_id, num_tokens, kv_cache_group_id,
+                                                 replace_existing_hashes)  # fmt: skip
+        except EngineCoreDied as end:
             raise AssertionError(str(end)) from end
-        key = next(iter(publication.promised), None)
         return key and make_block_hash_with_group_id(HASHES[key // GROUPS], key % GROUPS)
+
+
+def hashed(request):
+    """Return a request with our hashes."""
+    return SimpleNamespace(request_id=0, block_hashes=[number(block_hash) for block_hash in request.block_hashes])
+
+
+class Hasher:
+    """Leaves the hashes of requests to vLLM."""
+
+    def extend(self, request):
+        """Do nothing."""
 
 
 class Core:
@@ -359,49 +358,77 @@ class Core:
             self.engine = ENGINE.serve(rules, model, flags, "none", Log())
         except BadInput as refused:
             raise ValueError(str(refused)) from refused
-        engine = self.engine
-        engine.scratch = states[0].num_speculative_blocks if states else 0
-        engine.pool.groups = GROUPS
-        engine.groups = tuple(one._replace(align=getattr(spec, "mamba_cache_mode", "") == "align")
-                              for one, spec in zip(engine.groups, specs, strict=True))  # fmt: skip
-        engine.layout = engine.layout._replace(aligned=any(one.align for one in engine.groups))
-        engine.zeroes = True
-        self.rows, self.shown = {}, {}
-        self.block_pool = pool or BlockPool(engine.pool.n, config["caching"], unit, inner=engine.pool,
-                                            num_hash_lookahead_tokens=spec.hashed)  # fmt: skip
-        engine.pool = self.block_pool.inner
+        self.scheduler = self.engine.scheduler
+        self.manager = self.scheduler.kv_cache_manager
+        self.managers = self.manager.coordinator.single_type_managers
+        own = self.manager.block_pool
+        own.reporter = None
+        own.num_groups = GROUPS
+        self.rows, self.shown, self.hasher = {}, {}, Hasher()
+        self.block_pool = pool or BlockPool(own.num_gpu_blocks, config["caching"], unit, inner=own,
+                                            num_hash_lookahead_tokens=spec.num_hash_lookahead_tokens)  # fmt: skip
+        self.set_parts(block_pool=self.block_pool.inner)
+        scratch = states[0].num_speculative_blocks if states else 0
+        aligned = [getattr(spec, "mamba_cache_mode", "") == "align" for spec in specs]
+        for manager, align in zip(self.managers, aligned, strict=True):
+            manager.num_speculative_blocks = scratch
+            if manager.kv_cache_group.kind == "mamba":
+                manager.align = align
+                manager.missing_block_rule = V0_33_0.split.rule if align else ""
+        self.set_layout(need_mamba_block_aligned_split=any(aligned))
+        self.scheduler._get_new_block_ids_to_zero = self.manager.take_new_block_ids
+        self.zeroes = True
+
+    def set_parts(self, **changes):
+        """Change an attribute of all parts that have it."""
+        for part in (self.scheduler, self.manager, self.manager.coordinator, *self.managers):
+            for name, value in changes.items():
+                if hasattr(part, name):
+                    setattr(part, name, value)
 
     def set_layout(self, **changes):
         """Change sizes."""
-        self.engine.layout = self.engine.layout._replace(**changes)
+        config = self.scheduler.vllm_config
+        layout = config.kv_cache_config._replace(**changes)
+        self.set_parts(vllm_config=config._replace(kv_cache_config=layout), kv_cache_config=layout, **changes)
+
+    @property
+    def layout(self):
+        """The groups, and sizes."""
+        return self.scheduler.vllm_config.kv_cache_config
 
     def set_options(self, **changes):
         """Change options."""
-        self.engine.opts = replace(self.engine.opts, **changes)
+        config = self.scheduler.vllm_config
+        self.set_parts(vllm_config=config._replace(options=replace(config.options, **changes)))
 
     @property
     def retention(self):
         """Tokens between published states, None = dense."""
-        interval = self.engine.opts.prefix_cache_retention_interval
+        interval = self.managers[0].retention_interval
         return None if interval == DENSE else interval
 
     @retention.setter
     def retention(self, interval):
-        self.set_options(prefix_cache_retention_interval=DENSE if interval is None else interval)
+        self.set_parts(retention_interval=DENSE if interval is None else interval)
 
     def row(self, request):
-        """Return our row of a request, or of the name of one."""
+        """Return our request for one of vLLM's, or for the name of one."""
         name = getattr(request, "request_id", request)
         row = self.rows.get(name)
         if row is None:
-            task = ReceivedRequest(len(self.rows), Request((0,)), Answer(0))
-            row = self.rows[name] = Row(len(self.rows), task, [0], tables=[Table() for _ in self.engine.groups])
+            task = ReceivedRequest(len(self.rows), ClientRequest((0,)), Answer(0))
+            row = self.rows[name] = Request(len(self.rows), task, [0], self.hasher)
+            self.scheduler.requests[row.request_id] = row
         if name is not request:
-            row.all, row.hashes = list(request.all_token_ids), [number(one) for one in request.block_hashes]
-            row.computed, row.in_flight = request.num_computed_tokens, request.num_in_flight_tokens
-            row.junction = request.shared_prefix_boundary
-            row.task.request = Request(tuple(request.prompt_token_ids),
-                                       cache_prompt=not request.skip_reading_prefix_cache)  # fmt: skip
+            row.all_token_ids = list(request.all_token_ids)
+            row.block_hashes = [number(block_hash) for block_hash in request.block_hashes]
+            row.num_computed_tokens = request.num_computed_tokens
+            row.num_in_flight_tokens = request.num_in_flight_tokens
+            row.shared_prefix_boundary = request.shared_prefix_boundary
+            row.num_prompt_tokens = request.num_prompt_tokens
+            row.task.request = ClientRequest(tuple(request.prompt_token_ids or (0,)),
+                                             cache_prompt=not request.skip_reading_prefix_cache)  # fmt: skip
         return row
 
     def views(self, blocks):
@@ -411,4 +438,4 @@ class Core:
     def refresh(self):
         """Show the current block tables in the lists that a test holds."""
         for (group, name), shown in self.shown.items():
-            shown[:] = self.views(self.row(name).tables[group].blocks)
+            shown[:] = self.views(self.managers[group].req_to_blocks.get(self.row(name).request_id, ()))

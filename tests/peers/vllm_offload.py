@@ -10,7 +10,8 @@ from collections import Counter
 
 from cachesim.base import exits
 from cachesim.base.console import complain
-from cachesim.engines.shared.cpu_offload import HIT, MISS, PENDING, Access, Offload
+from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING, RequestCacheAccess
+from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager as OurManager
 
 try:
     from vllm.v1.kv_offload.base import LookupResult, ReqContext, make_offload_key
@@ -35,7 +36,7 @@ class World:
         self.rng, self.requests, self.loads, self.stores, self.made = rng, [], [], [], 0
         self.policy, self.chunks = rng.choice(("lru", "arc")), rng.randint(1, 24)
         threshold, tracked = rng.choice((1, 1, 2, 3)), rng.randint(1, 40)
-        self.ours = Offload(self.chunks, self.policy, threshold, tracked)
+        self.ours = OurManager(self.chunks, self.policy, threshold, tracked)
         self.real = CPUOffloadingManager(self.chunks, self.policy, store_threshold=threshold, max_tracker_size=tracked)
 
     def keys(self):
@@ -56,29 +57,29 @@ class World:
             for key, end in positions.items():
                 context.set_offload_key_position(real(key), end)
             self.real.on_new_request(context)
-            self.requests.append((Access(positions), context))
+            self.requests.append((RequestCacheAccess(positions), context))
         name = rng.choice(("look_up", "load", "load", "store", "store", "loaded", "stored", "stored", "finish"))
         if rng.random() < 0.003:
             self.requests.clear()
             self.loads.clear()
             self.stores.clear()
-            return "reset", self.ours.reset(), self.real.reset_cache()
+            return "reset", self.ours.reset_cache(), self.real.reset_cache()
         return name, *getattr(self, f"_{name}")(*rng.choice(self.requests))
 
     def _look_up(self, access, context):
         keys = self.keys()
-        return [self.ours.look_up(key) for key in keys], [RESULTS[self.real.lookup(real(key), context)] for key in keys]
+        return [self.ours.lookup(key) for key in keys], [RESULTS[self.real.lookup(real(key), context)] for key in keys]
 
     def _load(self, access, context):
-        keys = [key for key in self.keys() if self.ours.look_up(key) == HIT]
+        keys = [key for key in self.keys() if self.ours.lookup(key) == HIT]
         self.loads.append((keys, context))
-        made = self.ours.load(keys, access), self.real.prepare_load(list(map(real, keys)), context)
+        made = self.ours.prepare_load(keys, access), self.real.prepare_load(list(map(real, keys)), context)
         return made[0], made[1].block_ids.tolist()
 
     def _loaded(self, access, context):
         if self.loads:
             keys, context = self.loads.pop(self.rng.randrange(len(self.loads)))
-            self.ours.loaded(keys)
+            self.ours.complete_load(keys)
             self.real.complete_load(list(map(real, keys)), context)
         return self.shown()
 
@@ -86,9 +87,9 @@ class World:
         keys = self.keys()
         made, ours = self.real.prepare_store(list(map(real, keys)), context), None
         missing = self.ours.offer(keys, access)
-        free, idle = self.ours.room(keys)
+        free, idle = self.ours.get_room(keys)
         if len(missing) <= free + len(idle):
-            gone = self.ours.store(missing, idle, access)
+            gone = self.ours.prepare_store(missing, idle, access)
             self.stores.append((missing, context))
             ours = [*map(real, missing)], [self.ours.places[key] for key in missing], [*map(real, gone)]
         return ours, made and (made.keys_to_store, made.store_spec.block_ids.tolist(), made.evicted_keys)
@@ -96,13 +97,13 @@ class World:
     def _stored(self, access, context):
         if self.stores:
             (keys, context), success = self.stores.pop(self.rng.randrange(len(self.stores))), self.rng.random() < 0.8
-            self.ours.stored(keys, success)
+            self.ours.complete_store(keys, success)
             self.real.complete_store(list(map(real, keys)), context, success)
         return self.shown()
 
     def _finish(self, access, context):
         self.requests = [one for one in self.requests if one[0] is not access]
-        self.ours.finish(access)
+        self.ours.on_request_finished(access)
         self.real.on_request_finished(context)
         return self.shown()
 

@@ -13,13 +13,20 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.request import RequestStatus
 
 from cachesim.engines.base import Request
+from cachesim.engines.vllm.core.scheduler_output import CachedRequestData as Scheduled
+from cachesim.engines.vllm.core.scheduler_output import NewRequestData as Started
+from cachesim.engines.vllm.core.scheduler_output import RequestOutput
+from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput as Step
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.rules.schedule import PRIORITY, Speculation, Split
-from cachesim.engines.vllm.scheduler import Part, Step
+from cachesim.engines.vllm.request import RequestStatus as Status
+from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
+from cachesim.engines.vllm.rules.states import Boundary, Export
 from tests.peers.vllm_managers import KVCacheManager
 from tests.peers.vllm_names import Named, NotSimulated, number, used
 
 FOREIGN = ("connector", "ec_connector", "aux_output_connector", "defer_block_free", "return_sampling_mask")
+SHOWN = ("num_computed_tokens", "num_in_flight_tokens", "num_output_placeholders", "num_stale_output_tokens",
+         "is_prefill_chunk", "num_preemptions", "shared_prefix_boundary", "drop_stale_output")
 CACHED = ("req_ids", "new_block_ids", "num_computed_tokens", "num_output_tokens")
 
 
@@ -81,23 +88,26 @@ class Scheduler(Named):
             vllm_config.num_hash_lookahead_tokens, vllm_config.num_prefill_lookahead_tokens, log_stats,
             watermark=scheduler.watermark,
         )  # fmt: skip
-        self.core, self.engine = self.kv_cache_manager.core, self.kv_cache_manager.engine
-        self.core.set_layout(spec=Speculation(vllm_config.num_lookahead_tokens,
-                                              *self.engine.layout.spec[1:]))  # fmt: skip
-        self.core.set_options(
-            max_num_seqs=scheduler.max_num_active_seqs or scheduler.max_num_seqs,
-            max_num_batched_tokens=scheduler.max_num_scheduled_tokens or scheduler.max_num_batched_tokens,
-            long_prefill_token_threshold=scheduler.long_prefill_token_threshold, scheduling_policy=scheduler.policy,
-            async_scheduling=self.ahead, num_speculative_tokens=vllm_config.num_speculative_tokens or 0,
-            scheduler_reserve_full_isl=scheduler.scheduler_reserve_full_isl,
+        self.core = self.kv_cache_manager.core
+        self.ours = self.core.scheduler
+        speculation = self.core.layout.speculation._replace(num_lookahead_tokens=vllm_config.num_lookahead_tokens)
+        self.core.set_layout(speculation=speculation)
+        self.core.set_parts(
+            max_num_running_reqs=scheduler.max_num_active_seqs or scheduler.max_num_seqs,
+            max_num_scheduled_tokens=scheduler.max_num_scheduled_tokens or scheduler.max_num_batched_tokens,
+            long_prefill_token_threshold=scheduler.long_prefill_token_threshold, policy=scheduler.policy,
+            async_scheduling=self.ahead, num_spec_tokens=vllm_config.num_speculative_tokens or 0,
+            num_lookahead_tokens=vllm_config.num_lookahead_tokens,
+            full_sequence_must_fit=scheduler.scheduler_reserve_full_isl,
         )  # fmt: skip
-        self.engine.extend_hashes, self.put_back, self.stepping = self._append, self.engine.put_back, False
-        self.engine.put_back = self._put_back
+        self.core.hasher.extend = self._append
+        self.put_back, self.stepping = self.ours._preempt_request, False
+        self.ours._preempt_request = self._put_back
         self.requests, self.running, self.waiting, self.kv_holding_waiting = {}, [], Queue(), []
         self.of, self.finished_req_ids, self.preempted, self.log_stats = {}, set(), set(), log_stats
         self.use_v2_model_runner = False
         self.max_num_running_reqs = scheduler.max_num_seqs
-        self.num_spec_tokens = self.engine.opts.num_speculative_tokens
+        self.num_spec_tokens = self.ours.num_spec_tokens
         self.num_lookahead_tokens, self.connector, self.ec_connector = vllm_config.num_lookahead_tokens, None, None
 
     def __setattr__(self, name, value):
@@ -107,45 +117,46 @@ class Scheduler(Named):
 
     def _append(self, row):
         """Append the newest token of a row to its request, which hashes it."""
-        request = self.of[row.id]
-        request.append_output_token_ids(row.all[-1])
-        row.hashes = [number(one) for one in request.block_hashes]
+        request = self.of.get(row.request_id)
+        if request is not None:
+            request.append_output_token_ids(row.all_token_ids[-1])
+            row.block_hashes = [number(one) for one in request.block_hashes]
 
     def _take(self):
         """Take over the requests and queues."""
         for request in self.requests.values():
             row = self.core.row(request)
-            self.of[row.id] = request
+            self.of[row.request_id] = request
             parameters = request.sampling_params
             ends = {*(parameters.stop_token_ids or ())}
             if not parameters.ignore_eos and parameters.eos_token_id is not None:
                 ends.add(parameters.eos_token_id)
             row.task.request = Request(row.task.request.prompt, request.max_tokens, eog=tuple(ends),
                                        cache_prompt=row.task.request.cache_prompt)  # fmt: skip
-            row.pending, row.drafts = request.num_output_placeholders, list(request.spec_token_ids)
-            row.running = request in self.running
+            row.max_tokens = request.max_tokens
+            row.num_output_placeholders = request.num_output_placeholders
+            row.spec_token_ids = list(request.spec_token_ids)
+            row.status = Status.RUNNING if request in self.running else Status.WAITING
             row.priority = request.priority, request.arrival_time
             row.task.answer.predicted_n = request.num_output_tokens
-        self.engine.running = [self.core.rows[one.request_id] for one in self.running]
-        self.engine.waiting = [self.core.rows[one.request_id] for one in self.waiting]
+        self.ours.running[:] = [self.core.rows[one.request_id] for one in self.running]
+        self.ours.waiting[:] = [self.core.rows[one.request_id] for one in self.waiting]
 
     def _show(self):
         """Show rows in the requests and queues."""
         for name, request in list(self.requests.items()):
             row = self.core.rows[name]
-            request.num_computed_tokens, request.num_in_flight_tokens = row.computed, row.in_flight
-            request.num_output_placeholders, request.num_stale_output_tokens = row.pending, row.stale
-            request.is_prefill_chunk, request.spec_token_ids = row.prefill, list(row.drafts)
-            request.num_preemptions, request.shared_prefix_boundary = row.preemptions, row.junction
-            request.drop_stale_output = row.drop_stale
+            for shown in SHOWN:
+                setattr(request, shown, getattr(row, shown))
+            request.spec_token_ids = list(row.spec_token_ids)
             if not request.is_finished():
-                waits = RequestStatus.PREEMPTED if row.preemptions else RequestStatus.WAITING
-                request.status = RequestStatus.RUNNING if row.running else waits
-        waiting = self.engine.waiting
-        if self.engine.opts.scheduling_policy == PRIORITY:
+                waits = RequestStatus.PREEMPTED if row.num_preemptions else RequestStatus.WAITING
+                request.status = RequestStatus.RUNNING if row.is_running else waits
+        waiting = self.ours.waiting
+        if self.ours.policy == PRIORITY:
             waiting = sorted(waiting, key=lambda row: row.order)
-        self.running[:] = [self.of[row.id] for row in self.engine.running]
-        self.waiting[:] = [self.of[row.id] for row in waiting]
+        self.running[:] = [self.of[row.request_id] for row in self.ours.running]
+        self.waiting[:] = [self.of[row.request_id] for row in waiting]
 
     def add_request(self, request):
         """Add a request."""
@@ -161,33 +172,38 @@ class Scheduler(Named):
         if throttle_prefills:
             raise NotSimulated("throttled prefills")
         self._take()
-        step = self.engine.schedule()
+        step = self.ours.schedule()
         new, cached, drafts = [], defaultdict(list), {}
-        for part in step.parts.values():
-            row, request = part.row, self.of[part.row.id]
-            request.num_computed_tokens = part.start
-            blocks = tuple(part.added)
-            if part.whole and (self.use_v2_model_runner or not row.preemptions):
+        for req_id, data in step.scheduled_reqs.items():
+            request, row = self.of[req_id], self.ours.requests[req_id]
+            request.num_computed_tokens = data.num_computed_tokens
+            blocks = tuple(data.new_block_ids)
+            whole, spec = isinstance(data, Started), step.scheduled_spec_decode_tokens[req_id]
+            if whole and (self.use_v2_model_runner or not row.num_preemptions):
                 prefill = list(request.all_token_ids) if self.use_v2_model_runner else None
                 new.append(NewRequestData.from_request(request, blocks, prefill))
             else:
-                for name, value in zip(CACHED, (request.request_id, blocks if any(blocks) else None, part.start,
-                                                request.num_output_tokens), strict=True):  # fmt: skip
+                for name, value in zip(CACHED, (request.request_id, blocks if any(blocks) else None,
+                                                data.num_computed_tokens, request.num_output_tokens),
+                                       strict=True):  # fmt: skip
                     cached[name].append(value)
-            if part.whole and self.engine.opts.enable_prefix_caching and not request.skip_reading_prefix_cache \
+            if whole and self.kv_cache_manager.enable_caching and not request.skip_reading_prefix_cache \
                     and self.log_stats:
-                self.kv_cache_manager.prefix_cache_stats.record(request.num_tokens, part.start, row.preemptions > 0)
-            if part.drafts:
-                drafts[request.request_id] = list(part.drafts)
-        resumed = {self.of[part.row.id].request_id for part in step.parts.values()
-                   if part.whole and part.row.preemptions and not self.use_v2_model_runner}  # fmt: skip
-        counts = {self.of[part.row.id].request_id: part.n for part in step.parts.values()}
+                self.kv_cache_manager.prefix_cache_stats.record(request.num_tokens, data.num_computed_tokens,
+                                                                row.num_preemptions > 0)
+            if spec:
+                drafts[request.request_id] = list(spec)
+        resumed = {self.of[req_id].request_id for req_id, data in step.scheduled_reqs.items()
+                   if isinstance(data, Started) and self.ours.requests[req_id].num_preemptions
+                   and not self.use_v2_model_runner}  # fmt: skip
+        counts = {self.of[req_id].request_id: n for req_id, n in step.num_scheduled_tokens.items()}
         output = SchedulerOutput(
             scheduled_new_reqs=new, num_scheduled_tokens=counts, total_num_scheduled_tokens=sum(counts.values()),
             scheduled_cached_reqs=CachedRequestData(resumed_req_ids=resumed, new_token_ids=[], all_token_ids={},
                                                     **{name: cached[name] for name in CACHED}),
             scheduled_spec_decode_tokens=drafts, scheduled_encoder_inputs={}, finished_req_ids=self.finished_req_ids,
-            free_encoder_mm_hashes=[], preempted_req_ids=self.preempted, new_block_ids_to_zero=step.zeroed or None,
+            free_encoder_mm_hashes=[], preempted_req_ids=self.preempted,
+            new_block_ids_to_zero=step.new_block_ids_to_zero or None,
         )  # fmt: skip
         self.finished_req_ids, self.preempted = set(), set()
         self._show()
@@ -196,26 +212,26 @@ class Scheduler(Named):
     def update_from_output(self, scheduler_output, model_runner_output):
         """Process the results of a step."""
         self._take()
-        step, tokens = Step(), model_runner_output.sampled_token_ids
+        step, results, tokens = Step(), {}, model_runner_output.sampled_token_ids
         for name, n in scheduler_output.num_scheduled_tokens.items():
             if name not in self.requests:
                 continue
             at = model_runner_output.req_id_to_index.get(name)
             row, drafts = self.core.rows[name], scheduler_output.scheduled_spec_decode_tokens.get(name, [])
-            step.parts[row.id] = Part(row, 0, n, list(drafts), [], False,
-                                      said=list(tokens[at]) if tokens and at is not None else [])  # fmt: skip
-        if self.engine.flying:
-            self.engine.flying.popleft()
-        finished, outputs = self.engine.process(step), defaultdict(list)
+            step.add(Scheduled(req_id=row.request_id, num_computed_tokens=0, new_block_ids=[]), n, list(drafts))
+            said = list(tokens[at]) if tokens and at is not None else []
+            results[row.request_id] = RequestOutput(said, 0, 0, [])
+        finished, outputs = self.ours.update_from_output(step, results), defaultdict(list)
         self._show()
-        for part in step.parts.values():
-            request, ended = self.of[part.row.id], part.row in finished
+        for req_id, result in results.items():
+            request, ended = self.of[req_id], self.ours.requests[req_id] in finished
             if ended:
                 check_stop(request, self.max_model_len)
                 self._forget(request)
-            if part.said and (ended or request.request_id in self.requests):
+            if result.sampled_token_ids and (ended or request.request_id in self.requests):
                 outputs[request.client_index].append(EngineCoreOutput(
-                    request_id=request.request_id, new_token_ids=part.said, stop_reason=request.stop_reason,
+                    request_id=request.request_id, new_token_ids=result.sampled_token_ids,
+                    stop_reason=request.stop_reason,
                     finish_reason=request.get_finished_reason() if ended else None))  # fmt: skip
         self._show()
         made = {client: EngineCoreOutputs(outputs=many) for client, many in outputs.items()} or {0: EngineCoreOutputs()}
@@ -234,16 +250,16 @@ class Scheduler(Named):
         self._take()
         ended = [self.requests[name] for name in names if name in self.requests]
         for request in ended:
-            self.engine.abort(self.core.rows[request.request_id])
+            self.ours.finish_request(self.core.rows[request.request_id])
             request.status = finished_status
             self._forget(request)
         self._show()
         return ended
 
-    def _put_back(self, row, drop):
-        request = self.of[row.id]
-        request.num_in_flight_tokens, self.stepping = row.in_flight, True
-        self._preempt_request(request, 0.0, drop_stale_output=drop)
+    def _put_back(self, row, drop_stale_output):
+        request = self.of[row.request_id]
+        request.num_in_flight_tokens, self.stepping = row.num_in_flight_tokens, True
+        self._preempt_request(request, 0.0, drop_stale_output=drop_stale_output)
         self.stepping = False
 
     def _preempt_request(self, request, timestamp=0.0, drop_stale_output=False):
@@ -260,7 +276,7 @@ class Scheduler(Named):
             raise NotSimulated("connectors")
         self._take()
         self.preempted |= {one.request_id for one in self.running if reset_running_requests}
-        done = self.engine.reset_cache(reset_running_requests)
+        done = self.ours.reset_prefix_cache(reset_running_requests)
         self._show()
         return done
 
@@ -300,12 +316,12 @@ class Scheduler(Named):
         unit, block, prompt = self.hash_block_size, self.cache_config.block_size, request.num_prompt_tokens
         prefill, end = max(prompt, request.num_tokens - 1), start + num_new_tokens
         drop, ahead, fine = self.use_eagle_block_drop, self.num_hash_lookahead_tokens, self.mamba_partial_cache_hit
-        wanted = V0_33_0.checkpoint(prefill, unit, unit if fine else self.block_size, drop, ahead)
+        wanted = V0_33_0.checkpoint(Boundary(prefill, unit, unit if fine else self.block_size, drop, ahead))
         return V0_33_0.split(Split(
             start, end, prefill, prompt, block, min(most, threshold or most),
             V0_33_0.last_boundary(request.num_tokens, block, drop, ahead),
             V0_33_0.last_boundary(prompt, unit, drop, ahead) if fine else 0,
-            end >= prefill and V0_33_0.state_inside(start, end, wanted, unit, block, grid or 0),
+            end >= prefill and V0_33_0.state_inside(Export(start, end, wanted, unit, block, grid or 0)),
             request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint)).value  # fmt: skip
 
     @used

@@ -8,7 +8,7 @@ from typing import Any, Iterator
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.rule_outcomes import limit_decisions
+from cachesim.engines.rule_outcomes import limit_decisions
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.deciding_rule import DecidingRule, FailureKind, deciding_rule

@@ -15,7 +15,7 @@ from typing import Any, Iterator, NamedTuple
 
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import about
-from cachesim.engines.shared.rule_outcomes import graded_rules
+from cachesim.engines.rule_outcomes import graded_rules
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.deciding_rule import deciding_rule
 from cachesim.judging.judged_run import Run, numbers, run_judged

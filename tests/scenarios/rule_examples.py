@@ -149,10 +149,11 @@ PLAIN: Mapping[str, Decision] = {
 
 SPLIT = Split(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
-    "V-POOL-5": (3, 32), "V-MAM-6": ("mamba", False, True), "V-MAM-6.COPY": ("mamba", False, True),
-    **dict.fromkeys(("V-SPLIT-1", "V-SPLIT-1.ALONE", "V-SPLIT-1.BLOCK"), (SPLIT,)),
-    "V-OFF-WAIT": (True,), "V-OFF-LOAD": (8, 4), "V-OFF-STORE": (3, 1, 1), "V-SCHED-NEXT": ("fcfs", [(0, 1)], [False]),
-    "V-SCHED-ADMIT": (0, 3, 0, 2), "V-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
+    "VL-POOL-EVICT": (3, 32), "VL-STATE-WAIT": ("mamba", False, True), "VL-STATE-WAIT.COPY": ("mamba", False, True),
+    **dict.fromkeys(("VL-SPLIT-CHUNK", "VL-SPLIT-CHUNK.ALONE", "VL-SPLIT-CHUNK.BLOCK"), (SPLIT,)),
+    "VL-OFF-WAIT": (True,), "VL-OFF-LOAD": (8, 4), "VL-OFF-STORE": (3, 1, 1),
+    "VL-SCHED-NEXT": ("fcfs", [(0, 1)], [False]),
+    "VL-SCHED-ADMIT": (0, 3, 0, 2), "VL-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""
 
@@ -168,4 +169,4 @@ def examples() -> dict[str, Decision]:
     found = Decision(32, {"n": 40, "junction": 0})
     return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
             **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})),
-            "V-LOOK-3": found, "V-LOOK-4": found}
+            "VL-LOOKUP-RECONCILE": found, "VL-LOOKUP-ONE-GROUP": found}

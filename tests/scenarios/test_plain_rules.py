@@ -14,7 +14,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.runner import play
 from tests.scenarios.whole import corpus
 
-NEVER = {"V-FREE-2": "reference windows are not computed, so that no scenario has them"}
+NEVER = {"VL-FREE-REFERENCE-GAP": "reference windows are not computed, so that no scenario has them"}
 
 
 def watched(rules: RuleSet, asked: set[str]) -> RuleSet:

@@ -11,7 +11,8 @@ from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.mlx_lm import events as mlx
 from cachesim.engines.sglang import events as sglang
-from cachesim.engines.shared import table_events, tree_events
+from cachesim.engines.shared import tree_events
+from cachesim.engines.vllm.core import kv_cache_events
 from tests.sentences.witness import RunFacts
 
 
@@ -68,7 +69,7 @@ def _loaded(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     if match["source"] in ("an entry", "entries"):
         fetched = [event.n_cached for event in at.facts.events(at.number, mlx.Fetched)]
         return n[0] in fetched or at.happened(ev.PcLoad)
-    hits = [event.hit for event in at.facts.events(at.number, table_events.LookedUp, sglang.Matched)]
+    hits = [event.hit for event in at.facts.events(at.number, kv_cache_events.LookedUp, sglang.Matched)]
     return any(hit >= n[0] or match["source"] != "blocks" for hit in hits) and any(hits)
 
 
@@ -76,7 +77,7 @@ def _no_prefix(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     """Nothing that the request could find shares a token with it."""
     row = at.facts.witness.launched.get(at.number, (-1, ()))[0]
     matched = [event.full for event in at.facts.events(at.number, sglang.Matched) if event.request == row]
-    looked = [event for event in at.facts.events(at.number, table_events.LookedUp) if event.request == row]
+    looked = [event for event in at.facts.events(at.number, kv_cache_events.LookedUp) if event.request == row]
     return not any(matched) and not any(event.junction or any(map(any, event.tables)) for event in looked)
 
 
@@ -340,8 +341,8 @@ DECISIONS: list[tuple[str, Check]] = [
     (r"removes the prefix entries of .*", _removed_mlx("prefix")),
     (r"client disconnected: prompt and answer so far are stored", _event(mlx.Inserted)),
     (r"fetch_nearest_cache: (\d+) of (\d+) tokens reused .*", _reused(mlx.Fetched, "n_cached")),
-    (r"(\d+) blocks are needed and (\d+) are free: request (\d+) of .*", _event(table_events.Preempted)),
-    (r"(\d+) of (\d+) tokens found.*", _reused(table_events.LookedUp, "hit")),
+    (r"(\d+) blocks are needed and (\d+) are free: request (\d+) of .*", _event(kv_cache_events.Preempted)),
+    (r"(\d+) of (\d+) tokens found.*", _reused(kv_cache_events.LookedUp, "hit")),
     (r"leaf (\d+), .* is evicted", _any(_event(tree_events.Gone, "node"), _event(tree_events.Dropped, "node"))),
     (r"leaf (\d+), .*, is deleted", _event(tree_events.Gone, "node")),
     (r"leaf (\d+), .*, is evicted to host memory", _event(tree_events.Demoted, "node")),

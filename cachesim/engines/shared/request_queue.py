@@ -55,6 +55,10 @@ class RequestRow:
         """The evaluated tokens, with their key."""
         return self.identities(0, self.computed)
 
+    def finish(self) -> None:
+        """End the request."""
+        self.busy = False
+
     def identities(self, start: int, stop: int) -> list[int]:
         """Return tokens start .. stop-1 with the key that they are computed under."""
         return [token + self.key * IDS for token in self.all[start:stop]] if self.key else self.all[start:stop]
@@ -73,6 +77,23 @@ class RequestRow:
 def key_of(*names: str) -> int:
     """Return the key of tokens that are computed under these names; 0 if all are empty."""
     return 1 + crc32("\0".join(names).encode()) if any(names) else 0
+
+
+def log_launch(log: Log, task: ReceivedRequest, number: int, reused: Mapping[str, int]) -> None:
+    """Record how many tokens a request reuses from each source when it starts for the first time."""
+    answer = task.answer
+    answer.reused = {source: n for source, n in reused.items() if n}
+    answer.prompt_n = len(task.request.prompt) - answer.cache_n
+    log.emit(Launch(number, task.id, 0))
+
+
+def record_answer(answer: Answer, why: str, cancelled: bool, tokens: Sequence[int]) -> None:
+    """Complete an answer; ``tokens`` were computed."""
+    answer.stop_type = why
+    answer.tokens_cached = len(tokens)
+    answer.cancelled = cancelled
+    answer.slot_tokens = tuple(tokens)
+    answer.done = True
 
 
 def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
@@ -139,7 +160,11 @@ class RequestQueue(Driver):
             row = self.new_row(self.queue.popleft())
             row.task.answer.id_slot, row.task.answer.keys = row.id, ((0, row.key),) if row.key else ()
             self.slots.append(row)
-            self.waiting.append(row)
+            self.enqueue(row)
+
+    def enqueue(self, row: Any) -> None:
+        """Let a received request wait."""
+        self.waiting.append(row)
 
     def update(self) -> None:
         """Run the second half of a round: a step, after the requests whose clients left."""
@@ -205,7 +230,7 @@ class RequestQueue(Driver):
         """Length of the longest request [tokens]."""
         return self.longest
 
-    def abort_cancelled(self, row: RequestRow, n: int) -> None:
+    def abort_cancelled(self, row: Any, n: int) -> None:
         """End a request if its client left when ``n`` of its tokens were evaluated."""
         at = row.task.request.cancel_at
         if row.busy and at is not None and n >= at:
@@ -219,20 +244,17 @@ class RequestQueue(Driver):
     def record_launch(self, row: RequestRow, reused: Mapping[str, int]) -> None:
         """Record how many tokens a request reuses from each source when it starts for the first time."""
         if not row.launched:
-            answer, row.launched = row.task.answer, True
-            answer.reused = {source: n for source, n in reused.items() if n}
-            answer.prompt_n = row.prompt - answer.cache_n
-            self.emit(Launch(row.id, row.task.id, 0))
+            row.launched = True
+            log_launch(self.log, row.task, row.id, reused)
 
     def record_end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
         """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
         are computed."""
-        answer, n = row.task.answer, row.computed if held is None else held
-        answer.stop_type, answer.tokens_cached, answer.cancelled = why, n, cancelled
-        answer.slot_tokens, answer.done = tuple(row.all[:n]), True
+        n = row.computed if held is None else held
+        record_answer(row.task.answer, why, cancelled, row.all[:n])
         if row.launched:
             self.emit(Release(row.id, row.task.id, n, 0))
-        row.busy = False
+        row.finish()
 
     def record_death(self, end: ProcessAborted) -> None:
         """Record that the process ended: no request that works or waits is answered."""
@@ -244,7 +266,7 @@ class RequestQueue(Driver):
         for row in self.slots:
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)
-                row.busy = False
+                row.finish()
 
     def record_evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
         """Record the model output after the last of a request's tokens."""

@@ -26,8 +26,15 @@ class AnyTask(Protocol):
 class AnySlot(Protocol):
     """A slot with the tokens recorded for it; ``child``: its task is a second or later completion."""
 
-    id: int
-    child: bool
+    @property
+    def id(self) -> int:
+        """Number of the slot."""
+        ...
+
+    @property
+    def child(self) -> bool:
+        """True if its task is a second or later completion."""
+        ...
 
     @property
     def tokens(self) -> list[int]:

@@ -12,8 +12,8 @@ from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve_of(Rules, options, Server), say_of(__name__),
-    RecordingFormat("vllm", classes=CLASSES), LINE, beside=BESIDE, newest="vllm@0.33.0", renamed=RENAMED,
+    "vllm", PROFILES, MANUAL, serve=serve_of(Rules, options, Server), say=say_of(__name__),
+    recorded=RecordingFormat("vllm", classes=CLASSES), line=LINE, beside=BESIDE, newest="vllm@0.33.0", renamed=RENAMED,
     when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip

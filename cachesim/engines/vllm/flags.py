@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.shared.cpu_offload import ARC, LRU
 from cachesim.engines.shared.flags import flag, flags_of, options_of
+from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
 
@@ -24,68 +24,72 @@ class Options:
     layers are in it), "" = made from the model. ``num_cpu_chunks`` stands for ``kv_offloading_size``; the options after
     it are those in kv_connector_extra_config."""
 
-    block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="V-SIZE-2", tries=(8, 16, 32, 64),
+    block_size: int = flag(16, "--block-size", least=1, tokens=True, governs="VL-SIZE-SCHEDULER-BLOCK",
+                           tries=(8, 16, 32, 64),
                            help="Tokens of a block; only complete blocks are published and found.")
-    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2, governs="V-POOL-5 V-SCHED-ADMIT",
+    num_gpu_blocks: int = flag(512, "--num-gpu-blocks-override", least=2, governs="VL-POOL-EVICT VL-SCHED-ADMIT",
                                help="Number of blocks of the pool, with the null block.")
-    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="V-SIZE-10",
+    max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="VL-SIZE-ADMISSION-CAP",
                               help="Maximum tokens of a request; 0 = as many as the pool has room for.")
-    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True, affects="V-SPLIT-1",
+    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True, affects="VL-SPLIT-CHUNK",
                                        help="Maximum tokens of a step; a longer prompt is evaluated in chunks.")
-    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, governs="V-SCHED-NEXT", help="Maximum running requests.")
+    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, governs="VL-SCHED-NEXT", help="Maximum running requests.")
     long_prefill_token_threshold: int = flag(
-        0, "--long-prefill-token-threshold", least=0, tokens=True, governs="V-SCHED-CAP",
+        0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
     enable_prefix_caching: bool = flag(
-        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",), governs="V-LOOK-2 V-PUB-1",
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",), governs="VL-LOOKUP-MOST VL-PUB-TOKENS",
         tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
     prefix_cache_retention_interval: int = flag(
-        0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="V-PUB-3 V-PUB-4",
+        0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="VL-PUB-BOUNDARIES VL-PUB-MASK",
         tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
                                "-1 = every block.")
-    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True, governs="V-SIZE-3 V-SIZE-4",
+    prefix_match_unit: int = flag(0, "--prefix-match-unit", open=0, tokens=True,
+                                  governs="VL-SIZE-HASH-UNIT VL-SIZE-PARTIAL-HITS",
                                   help="Unit in tokens in which prefixes are compared; 0 = greatest common divisor of "
                                        "the blocks.")
-    mamba_cache_mode: str = flag(ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY), governs="V-SIZE-8",
+    mamba_cache_mode: str = flag(ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY), governs="VL-SIZE-STATES-ALIGN",
         help="Where states are kept: at the ends of chunks, or (until 0.31.0) at the end of every block.")
-    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="V-SIZE-2",
+    mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
                                  help="Tokens of a block of recurrent layers; 0 = as attention has.")
     scheduling_policy: str = flag(
-        FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY), affects="V-SCHED-NEXT", governs="V-SCHED-PREEMPT",
+        FCFS, "--scheduling-policy", choices=(FCFS, PRIORITY), affects="VL-SCHED-NEXT", governs="VL-SCHED-PREEMPT",
         help="Order of requests: as they arrive, or by the request field priority.")
-    watermark: float = flag(0.0, "--watermark", affects="V-SCHED-ADMIT",
+    watermark: float = flag(0.0, "--watermark", affects="VL-SCHED-ADMIT",
                             help="Share of the pool that stays free when a waiting request is admitted.")
     scheduler_reserve_full_isl: bool = flag(
-        True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",), affects="V-SCHED-ADMIT",
+        True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",), affects="VL-SCHED-ADMIT",
         help="A waiting request is admitted only if its whole prompt has room.")
-    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",), governs="V-SCHED-LAST",
+    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",), governs="VL-SCHED-LAST",
                                   help="A step is scheduled before the output of the step before it is known.")
-    speculative_method: str = flag("", choices=METHODS, governs="V-SPEC-1",
+    speculative_method: str = flag("", choices=METHODS, governs="VL-SPEC-LOOKAHEAD",
                                    help="Source of drafts in --speculative-config; none = no drafts.")
-    num_speculative_tokens: int = flag(0, least=0, affects="V-SPEC-1",
+    num_speculative_tokens: int = flag(0, least=0, affects="VL-SPEC-LOOKAHEAD",
                                        help="Drafted tokens of a step in --speculative-config.")
     multi_module_mtp: bool = flag(False, help="The drafter has a module for every drafted token.")
     disable_lookahead_block_hashes: bool = flag(
-        False, governs="V-HASH-1", help="Drafters drop the last found block; off: hashes include the tokens after it.")
+        False, governs="VL-HASH-UNIT",
+        help="Drafters drop the last found block; off: hashes include the tokens after it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
-        False, "--enable-mamba-shared-prefix-checkpoint", affects="V-SPLIT-1", tries=(True,),
+        False, "--enable-mamba-shared-prefix-checkpoint", affects="VL-SPLIT-CHUNK", tries=(True,),
         help="Prompts end a chunk exactly where they part from an earlier prompt.")
     mamba_prefill_checkpoint_alignment: int = flag(
-        0, open=0, tokens=True, governs="V-MAM-8", help="Grid in tokens of states that are stored inside a chunk; 0 = "
-                                                        "only at the end of chunks.")
-    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1, affects="V-SIZE-2",
+        0, open=0, tokens=True, governs="VL-STATE-INSIDE",
+        help="Grid in tokens of states that are stored inside a chunk; 0 = only at the end of chunks.")
+    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1,
+                                             affects="VL-SIZE-SCHEDULER-BLOCK",
                                              help="Devices that share the rows of a block of attention.")
-    multimodal: bool = flag(False, governs="V-HASH-1", help="The model takes images, which hashes identify.")
+    multimodal: bool = flag(False, governs="VL-HASH-UNIT", help="The model takes images, which hashes identify.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
-    num_cpu_chunks: int = flag(0, least=0, governs="V-OFF-LOAD V-OFF-STORE", tries=(64, 1024),
+    num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE", tries=(64, 1024),
                                help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
-    blocks_per_chunk: int = flag(1, least=1, affects="V-OFF-LOAD V-OFF-STORE",
+    blocks_per_chunk: int = flag(1, least=1, affects="VL-OFF-LOAD VL-OFF-STORE",
         help="Blocks of a chunk. This and the next three options are in kv_connector_extra_config.")
-    eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="V-OFF-STORE",
+    eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="VL-OFF-STORE",
                                 help="Order in which unused chunks make room in CPU memory.")
-    store_threshold: int = flag(0, least=0, affects="V-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
-    offload_prompt_only: bool = flag(True, governs="V-OFF-OFFER", help="Chunks of answers are not stored.")
+    store_threshold: int = flag(0, least=0, affects="VL-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
+    offload_prompt_only: bool = flag(True, governs="VL-OFF-OFFER", help="Chunks of answers are not stored.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 

@@ -88,7 +88,7 @@ MEANINGS: Mapping[str, Meaning] = {
         causes=("prompts that share no complete block with an earlier prompt",
                 "cached blocks were evicted: other requests needed them",
                 "a model with recurrent layers or windows: states are kept at few positions, see the block size"),
-        flags=(_ON, "--block-size", *_MEMORY), rules=("V-LOOK", "V-POOL")),
+        flags=(_ON, "--block-size", *_MEMORY), rules=("VL-LOOKUP", "VL-POOL")),
     "iteration": Meaning("a step of the engine: prompt_n prompt tokens of prefills requests were evaluated"),
     "start_engine": Meaning("the engine starts; version and configuration", flags=(_ON,)),
     "start_capacity": Meaning("size of the KV cache [tokens], and how many requests of the maximum length fit",
@@ -96,20 +96,20 @@ MEANINGS: Mapping[str, Meaning] = {
     "start_block_size": Meaning(
         "tokens of a block, often raised so that the pages of all groups have one size. Only complete blocks are "
         "reused: a common prefix that is shorter than a block is evaluated again", flags=("--block-size",),
-        rules=("V-SIZE",)),
+        rules=("VL-SIZE",)),
     "start_mamba_mode": Meaning(
         "which recurrent states are cached: align = at block boundaries where a step ends, all = at every block (0.15 "
         "to 0.31), none = none", flags=("--mamba-cache-mode", _ON)),
     "start_caching_off": Meaning("prefix caching is off: every prompt is evaluated completely", flags=(_ON,)),
-    "start_other": Meaning("a property of blocks, groups or keys", rules=("V-SIZE",)),
+    "start_other": Meaning("a property of blocks, groups or keys", rules=("VL-SIZE",)),
     "reset": Meaning("all keys of the prefix cache were removed; the next prompts are evaluated completely"),
-    "reset_failed": Meaning("the prefix cache was not reset: requests use these blocks", rules=("V-POOL",)),
+    "reset_failed": Meaning("the prefix cache was not reset: requests use these blocks", rules=("VL-POOL",)),
     "preempted": Meaning("a request lost its blocks because the KV cache is full; it is evaluated again later",
                          flags=_MEMORY),
     "load_failed": Meaning("blocks of a KV connector could not be loaded; their tokens are evaluated"),
     "engine_died": Meaning("an exception ended the engine's core; later requests get no answer"),
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the cache (--enable-prompt-tokens-details)",
-                           rules=("V-LOOK",)),
+                           rules=("VL-LOOKUP",)),
     **{name.removesuffix("_total"): Meaning(f"metric: {says}") for name, says in METRICS.items()},
 }
 ORDINARY: Mapping[str, str] = {
@@ -123,7 +123,8 @@ SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield what follows from lines that name no request, the most important first."""
-    status, recent = of_kind(lines, "status"), " of the looked-up tokens of the last 1,000 requests"
+    status = of_kind(lines, "status")
+    recent = " of the looked-up tokens of the last 1,000 requests"
     for cache, where in (("", "in the prefix cache"), ("external_", "at the KV connector")):
         yield from made.counters(lines, f"{cache}prefix_cache_queries", f"{cache}prefix_cache_hits", where)
     yield from made.replies(of_kind(lines, "reply_usage"))
@@ -145,6 +146,6 @@ GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("KV cache usage: ", "vllm:", "[loggers.py:", "[kv_cache_utils.py:", "EngineCore", "V1 LLM"),
     starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused}, totals=totals,
     nameless=made.nameless("blocks", "--enable-prompt-tokens-details"), signatures=SIGNATURES,
-    unlogged={"V-": "not logged: in the number of cached tokens, and in the hit rate"},
+    unlogged={"VL-": "not logged: in the number of cached tokens, and in the hit rate"},
     warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}),
 )  # fmt: skip

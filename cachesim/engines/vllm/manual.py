@@ -6,8 +6,8 @@ from typing import Any, Mapping
 
 from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.engines.shared.advice import larger_values, tries_of
-from cachesim.engines.shared.cpu_offload import ARC, LRU
 from cachesim.engines.vllm.flags import FLAGS, METHODS
+from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
 from cachesim.model.hash_mixing import Rng
@@ -40,12 +40,14 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server |= draw_drafts(rng, step)
     elif rng.chance(20):
         server["async_scheduling"] = True
-    return DrawnServer("vllm", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
+    edges = (1, block - 1 or 1, block, block + 1, 2 * block)
+    return DrawnServer("vllm", model, server, edges=edges, most=most)
 
 
 def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
     """Draw the options of a drafter. A draft is shorter than a block, as in every real model with states."""
-    method, k = rng.one(METHODS[1:]), min(rng.one((1, 2, 3)), step - 1)
+    method = rng.one(METHODS[1:])
+    k = min(rng.one((1, 2, 3)), step - 1)
     return {"speculative_method": method, "num_speculative_tokens": k,
             "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
             "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}

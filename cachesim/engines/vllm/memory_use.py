@@ -14,7 +14,7 @@ from cachesim.engines.shared.agent_settings import context_needed
 from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16
-from cachesim.engines.vllm.rules.blocks import DENSE
+from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
 BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
@@ -37,20 +37,24 @@ def groups_of(model: RealModel) -> tuple[int, int, int]:
 
 def use(ask: Ask) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raises BadInput."""
-    model, options = ask.model, ask.options
+    model = ask.model
+    options = ask.options
     full_groups, window_groups, layers = groups_of(model)
-    size, width = options["block_size"], BYTES[options["kv_cache_dtype"]]
+    size = options["block_size"]
+    width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     block = (full + window) // len([*model.full, *model.windows]) * layers * size
     blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
     most = options["max_model_len"] or context_of(ask)
-    cap = ask.rules.cap("swa", model.window, options["max_num_batched_tokens"], most, size) if window_groups else 0
+    windows = Admission("swa", model.window, in_flight=options["max_num_batched_tokens"], most=most, block=size)
+    cap = ask.rules.cap(windows) if window_groups else 0
     request = full_groups * -(-most // size) + window_groups * cap
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
     chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group
     chunks = MemoryPart("chunks", chunk, options["num_cpu_chunks"], "chunks", host=True)
-    parts = MemoryPart("blocks", block, blocks, "blocks"), *((chunks,) if chunks.number else ())
-    return MemoryUse(full, window, 0, 0, parts, pool, True)
+    pool_part = MemoryPart("blocks", block, blocks, "blocks")
+    parts = (pool_part, chunks) if chunks.number else (pool_part,)
+    return MemoryUse(full, window, state=0, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

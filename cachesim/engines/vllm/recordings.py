@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer
+from cachesim.engines.base import Request as ClientRequest
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far, marked
-from cachesim.engines.vllm.layout import KINDS
-from cachesim.engines.vllm.row import DraftRowsWrong
+from cachesim.engines.vllm.core.scheduler_output import OffloadingConnectorMetadata, RequestOutput, SchedulerOutput
+from cachesim.engines.vllm.kv_cache_planning import KINDS
+from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import PRIORITY
-from cachesim.engines.vllm.scheduler import Part, Step
-from cachesim.engines.vllm.server import Server
+from cachesim.engines.vllm.server import Server, StepInFlight
+from cachesim.engines.vllm.worker.draft_rows import DraftRowsWrong
 
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
 METHODS = {None: "", "ngram": "ngram", "mtp_hash": "mtp"}
@@ -27,7 +29,8 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     words = [f"{LETTERS[one['kind']]}{one.get('window', one.get('chunk', ''))}" for one in config["groups"]]
     groups = [f"{word}/{one['block_size']}{'e' * one['eagle']}"
               for word, one in zip(words, config["groups"], strict=True)]  # fmt: skip
-    spec, retention = config["spec"], config["retention"]
+    spec = config["spec"]
+    retention = config["retention"]
     flags = {name.rpartition(":")[2]: config[name.partition(":")[0]] for name in SAME}
     flags |= {
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
@@ -48,7 +51,8 @@ class Player(StepPlayer):
 
     def __init__(self, server: Server, data: Mapping[str, Any]) -> None:
         super().__init__(server, data)
-        self.names, server.reports = dict[int, int](), False
+        self.names: dict[int, int] = {}
+        server.points.reports = False
 
     def number(self, digest: int) -> int:
         """Return the number of a hash in the recording."""
@@ -62,71 +66,111 @@ class Player(StepPlayer):
         return found
 
     def _op_add(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        fields, hashes = super()._op_add(step), self.server.slots[-1].hashes
+        fields = super()._op_add(step)
+        hashes = self.server.slots[-1].block_hashes
         return {**fields, "hashes": [*map(self.number, hashes)]} if hashes else fields
 
     def _op_reset(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ok": self.server.reset_cache(step["running"]), "ev": self.rows()}
+        return {"ok": self.server.scheduler.reset_prefix_cache(step["running"]), "ev": self.rows()}
 
     def _op_schedule(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        server = self.server
-        server.ended.sort(key=lambda row: step["ended"].index(row.id))      # the real order is that of a set
-        made = server.schedule()
-        parts: list[Part] = [*made.parts.values()]
-        run = [[part.row.id, part.start, part.n] for part in parts]
-        server.evaluate(made, {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3})
-        for row, part in zip(run, parts, strict=True):
-            row += (len(part.drafts), part.accepted) if part.drafts else ()
-        self.said = map(_judged, parts)
-        fields = {"run": run, "zero": made.zeroed, "copies": [*map(list, made.copies)],
-                  "loads": [[*map(list, one.copies)] for one in made.loads],
-                  "stores": [[*map(list, one.copies)] for one in (*made.stores, *made.flushed)]}
+        server: Server = self.server
+        connector = server.scheduler.connector
+        if connector is not None:               # the real order is that of a set
+            connector.finished_reqs.sort(key=lambda request: step["ended"].index(request.request_id))
+        accepted = {run[0]: run[4] for run in step.get("run", ()) if len(run) > 3}
+        made = server.begin_step(accepted)
+        self.said = (self._judged(req_id, result) for req_id, result in made.model_runner_output.items())
+        output = made.scheduler_output
+        fields = {"run": _scheduled(made), "zero": output.new_block_ids_to_zero,
+                  "copies": [*map(list, output.kv_cache_block_copies)],
+                  **_transferred(output.kv_connector_metadata)}  # fmt: skip
         if server.model is not None:
-            marks = {event.request for event in server.log.events[self.first :] if isinstance(event, DraftRowsWrong)}
+            events = server.log.events[self.first :]
+            marks = {event.request for event in events if isinstance(event, DraftRowsWrong)}
             wrong = marked(step, "draft_wrong")
             fields["drafts wrong"] = [] if marks == wrong else [sorted(marks), sorted(wrong)]
         return {**fields, "ev": self.rows()}
 
+    def _judged(self, req_id: int, result: RequestOutput) -> tuple[int, ClientRequest, Answer]:
+        request: Request = self.server.slots[req_id]
+        held = tuple(request.text.token_ids[: result.num_evaluated_tokens])
+        return answer_so_far(req_id, held, list(result.outputs), request.task.answer.keys)
+
     def _op_update(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        server = self.server
-        done = server.flying.popleft() if server.flying else Step()
-        fresh = [part.row for part in done.parts.values() if not part.row.task.answer.tokens]
-        finished = server.process(done)
-        server.end_transfers(step.get("ended", ()))
+        server: Server = self.server
+        done = server.batch_queue.popleft() if server.batch_queue else StepInFlight(SchedulerOutput(), {})
+        requests: list[Request] = [server.slots[req_id] for req_id in done.scheduler_output.num_scheduled_tokens]
+        fresh = [request for request in requests if not request.task.answer.tokens]
+        finished = server.scheduler.update_from_output(done.scheduler_output, done.model_runner_output)
+        server.scheduler.update_connector_output(step.get("ended", ()))
         for number, drafts in step.get("drafts", {}).items():
-            row = server.slots[int(number)]
-            row.drafts = list(drafts) if row.busy and not row.prefill else []
-        cached = {str(row.id): row.found for row in fresh if row.task.answer.tokens}
-        return {"finished": [row.id for row in finished], "cached": cached, "state": self._state(), "ev": self.rows()}
+            request = server.slots[int(number)]
+            drafting = request.busy and not request.is_prefill_chunk
+            server.scheduler.update_draft_token_ids({request.request_id: list(drafts) if drafting else []})
+        cached = {str(request.request_id): request.num_cached_tokens for request in fresh
+                  if request.task.answer.tokens}  # fmt: skip
+        return {"finished": [request.request_id for request in finished], "cached": cached, "state": self._state(),
+                "ev": self.rows()}
 
     def _state(self) -> dict[str, Any]:
-        server, waiting = self.server, self.server.waiting
-        if server.opts.scheduling_policy == PRIORITY:
-            waiting = sorted(waiting, key=lambda row: row.order)
-        waiting = sorted(waiting, key=lambda row: not row.computed)
-        return {"free": list(server.pool.free), "running": [row.id for row in server.running],
-                "waiting": [row.id for row in waiting],
-                "computed": {str(row.id): row.computed for row in server.running}}
+        scheduler = self.server.scheduler
+        waiting = scheduler.waiting
+        if scheduler.policy == PRIORITY:
+            waiting = sorted(waiting, key=lambda request: request.order)
+        waiting = sorted(waiting, key=lambda request: not request.num_computed_tokens)
+        return {"free": list(scheduler.kv_cache_manager.block_pool.free_block_queue),
+                "running": [request.request_id for request in scheduler.running],
+                "waiting": [request.request_id for request in waiting],
+                "computed": {str(request.request_id): request.num_computed_tokens for request in scheduler.running}}
 
     def _op_died(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        self.server.schedule()
+        self.server.scheduler.schedule()
         return {"op": "schedule", "ev": self.rows()}
 
     def _op_final(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        pool = self.server.pool
-        names = {block: [[self.number(key // pool.groups), key % pool.groups] for key in pool.keys(block)]
-                 for block in range(0 if step.get("died") else pool.n)}
-        out = [[block, pool.refs[block], *first, pool.tokens[block], *([more] if more else ())]
-               for block, (first, *more) in ((block, keys) for block, keys in names.items() if keys)]
-        chunks = self.server.transfers.offload
-        cpu = [[place, self.number(digest), group, chunks.users[digest, group]]
-               for place, (digest, group) in sorted((place, key) for key, place in chunks.places.items())]
-        return {} if step.get("died") else {"pool": out, "cpu": cpu, **self._state()}
+        if step.get("died"):
+            return {}
+        return {"pool": self._keyed_blocks(), "cpu": self._chunks(), **self._state()}
+
+    def _keyed_blocks(self) -> list[list[Any]]:
+        """Return each block with keys: number, users, first key, its prefix, and further keys."""
+        pool = self.server.scheduler.kv_cache_manager.block_pool
+        found = []
+        for block in range(pool.num_gpu_blocks):
+            keys = [[self.number(key // pool.num_groups), key % pool.num_groups] for key in pool.keys_of(block)]
+            if keys:
+                first, *more = keys
+                row = [block, pool.ref_cnt[block], *first, pool.block_hash_num_tokens[block]]
+                found.append([*row, more] if more else row)
+        return found
+
+    def _chunks(self) -> list[list[int]]:
+        """Return each chunk in CPU memory: place, hash, group, and users."""
+        connector = self.server.scheduler.connector
+        if connector is None:
+            return []
+        places = sorted((place, key) for key, place in connector.manager.places.items())
+        return [[place, self.number(block_hash), group, connector.manager.users[block_hash, group]]
+                for place, (block_hash, group) in places]
 
 
-def _judged(part: Part) -> tuple[int, Request, Answer]:
-    row, n = part.row, part.start + part.n - len(part.drafts) + part.accepted
-    return answer_so_far(row.id, tuple(row.text[:n]), list(part.outputs), row.task.answer.keys)
+def _scheduled(step: StepInFlight) -> list[list[int]]:
+    """Return the requests of a step: number, computed tokens, tokens, and with drafts those and the accepted ones."""
+    rows = []
+    output = step.scheduler_output
+    for req_id, data in output.scheduled_reqs.items():
+        row = [req_id, data.num_computed_tokens, output.num_scheduled_tokens[req_id]]
+        drafts = output.scheduled_spec_decode_tokens[req_id]
+        rows.append([*row, len(drafts), step.model_runner_output[req_id].num_accepted_drafts] if drafts else row)
+    return rows
+
+
+def _transferred(metadata: OffloadingConnectorMetadata) -> dict[str, list[list[list[int]]]]:
+    """Return the copies of the transfers of a step."""
+    stores = [*metadata.store_jobs, *metadata.jobs_to_flush]
+    return {"loads": [[*map(list, job.copies)] for job in metadata.load_jobs],
+            "stores": [[*map(list, job.copies)] for job in stores]}
 
 
 def undecided(data: Mapping[str, Any]) -> str:

@@ -12,19 +12,20 @@ def _found(value: int | None, because: Because) -> str:
 
 
 SENTENCES = Sentences({
-    "V-LOOK-3": _found, "V-LOOK-4": _found,
-    "V-SPLIT-1": lambda v, b: f"tokens {b['start']} to {b['end']} come next"
-                              + (", with a state inside" if b.get("inside") else ""),
-    "V-MAM-6": lambda v, b: NoEffect("its state is there") if v else "its state is computed in this step: it waits",
-    "V-POOL-5": lambda v, b: f"block {v}, the end of a prefix of {b['tokens']} tokens, is evicted",
-    "V-SCHED-NEXT": lambda v, b: f"waiting request {v} of {b['waiting']}",
-    "V-OFF-WAIT": lambda v, b: NoEffect("no chunk is in use") if v else "a chunk is being stored or loaded: it waits",
-    "V-OFF-LOAD": lambda v, b: f"{v} tokens behind {b['local']} are loaded from CPU memory" if v
+    "VL-LOOKUP-RECONCILE": _found, "VL-LOOKUP-ONE-GROUP": _found,
+    "VL-SPLIT-CHUNK": lambda v, b: f"tokens {b['start']} to {b['end']} come next"
+                                   + (", with a state inside" if b.get("inside") else ""),
+    "VL-STATE-WAIT": lambda v, b: NoEffect("its state is there") if v
+                     else "its state is computed in this step: it waits",
+    "VL-POOL-EVICT": lambda v, b: f"block {v}, the end of a prefix of {b['tokens']} tokens, is evicted",
+    "VL-SCHED-NEXT": lambda v, b: f"waiting request {v} of {b['waiting']}",
+    "VL-OFF-WAIT": lambda v, b: NoEffect("no chunk is in use") if v else "a chunk is being stored or loaded: it waits",
+    "VL-OFF-LOAD": lambda v, b: f"{v} tokens behind {b['local']} are loaded from CPU memory" if v
                   else NoEffect(f"nothing behind {b['local']} tokens in CPU memory"),
-    "V-OFF-STORE": lambda v, b: f"{counted(v, 'chunk')} stored in CPU memory, {b['evicted']} evicted" if v
+    "VL-OFF-STORE": lambda v, b: f"{counted(v, 'chunk')} stored in CPU memory, {b['evicted']} evicted" if v
                    else f"CPU memory has no room for {counted(b['missing'], 'chunk')}",
-    "V-SCHED-ADMIT": lambda v, b: ("" if v else "the request waits: ")
+    "VL-SCHED-ADMIT": lambda v, b: ("" if v else "the request waits: ")
                                   + f"{b['needed']} blocks are needed, {b['free']} are free",
-    "V-SCHED-PREEMPT": lambda v, b: f"{b['needed']} blocks are needed and {b['free']} are free: request {v} of "
+    "VL-SCHED-PREEMPT": lambda v, b: f"{b['needed']} blocks are needed and {b['free']} are free: request {v} of "
                                     f"{b['running']} that run restarts later",
 })  # fmt: skip

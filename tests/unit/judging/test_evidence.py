@@ -11,7 +11,7 @@ from cachesim.base.console import as_text
 from cachesim.base.errors import NotInBuild, Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome, TooManyDecisions
+from cachesim.engines.rule_outcomes import NEGATED, Outcome, TooManyDecisions
 from cachesim.judging import evidence
 from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
 from cachesim.judging.judged_run import RunInterrupted, run_judged

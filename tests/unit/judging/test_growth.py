@@ -10,12 +10,12 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.block_point_tracker import BlockPoints
 from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
 from tests.fourth import conftest as fourth
+from tests.fourth.point_tracker import BlockPoints
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 
 block_pool = fourth.engine

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from cachesim.engines.inspection import RowsPart, Stored
-from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.events import Decided, Declined, Launch, Log
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger
 from cachesim.model import Rows
+from tests.fourth.point_tracker import BlockPoints, Chain
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 from tests.unit.judging.ledger_story import CREATE, SELECT
 

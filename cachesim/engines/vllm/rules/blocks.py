@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.block_pool import BACK, FRONT
+from cachesim.engines.vllm.core.block_pool import BACK, FRONT
 from cachesim.engines.vllm.rules.lookup import window_blocks
 from cachesim.engines.vllm.rules.sources import coordinator, groups, interface, manager, pool, scheduler, utils
 
 DENSE = -1                   # `None` of the real option: every block is kept
 
 
-@rule("V-HASH-1", Role.MEMORY, utils("hash_block_tokens"))
+@rule("VL-HASH-UNIT", Role.MEMORY, utils("hash_block_tokens", spec="V-HASH-1"))
 def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
     """A unit is identified by its tokens, those before it, the adapter, and in the first unit the salt. A token of an
     image stands for its identifier and a place in it; with lookahead hashes ``tokens`` include those that follow.
@@ -20,27 +20,38 @@ def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hasha
     return before, lora, salt if before < 0 else "", *tokens
 
 
-@rule("V-POOL-5", Role.DROP, pool("get_new_blocks _maybe_evict_cached_block"))
+@rule("VL-POOL-EVICT", Role.DROP, pool("get_new_blocks _maybe_evict_cached_block", spec="V-POOL-5"))
 def evict(block: int, tokens: int) -> Decision:
     """A block taken from the front of the free list loses its keys, of a prefix of ``tokens``. Returns its number."""
     return Decision(block, {"tokens": tokens})
 
 
-@rule("V-POOL-7", Role.MEMORY, pool("free_blocks"))
+@rule("VL-POOL-FREE-SIDE", Role.MEMORY, pool("free_blocks", spec="V-POOL-7"))
 def free_side(keyed: bool) -> str:
     """A block without users joins the free list at the back if it can be found, else at the front."""
     return BACK if keyed else FRONT
 
 
-@rule("V-SIZE-10", Role.SETUP, interface("max_admission_blocks_per_request"))
-def admission_cap(kind: str, size: int, in_flight: int, most: int, block: int) -> int:
+class Admission(NamedTuple):
+    """A group of a kind with a window or chunk of ``size`` tokens, and blocks of ``block`` tokens. ``in_flight``: most
+    tokens of the steps in flight; ``most``: most tokens of a request."""
+
+    kind: str
+    size: int
+    in_flight: int
+    most: int
+    block: int
+
+
+@rule("VL-SIZE-ADMISSION-CAP", Role.SETUP, interface("max_admission_blocks_per_request", spec="V-SIZE-10"))
+def admission_cap(ask: Admission) -> int:
     """Most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
-    if kind == "swa":
-        return -(-min(size - 1 + in_flight, most) // block) + 1
-    return -(-min(size + in_flight, most) // block) if kind == "chunked" else 0
+    if ask.kind == "swa":
+        return -(-min(ask.size - 1 + ask.in_flight, ask.most) // ask.block) + 1
+    return -(-min(ask.size + ask.in_flight, ask.most) // ask.block) if ask.kind == "chunked" else 0
 
 
-@rule("V-FREE-1", Role.REMOVE, groups("get_num_skipped_tokens"))
+@rule("VL-FREE-SKIPPED", Role.REMOVE, groups("get_num_skipped_tokens", spec="V-FREE-1"))
 def skipped(kind: str, size: int, computed: int) -> int:
     """Tokens whose rows or states the next token does not read, after so many computed ones."""
     if kind == "swa":
@@ -48,7 +59,7 @@ def skipped(kind: str, size: int, computed: int) -> int:
     return computed // size * size if kind == "chunked" else computed - 1 if kind == "mamba" else 0
 
 
-@rule("V-FREE-2", Role.REMOVE, groups("RSWAManager.remove_skipped_blocks"))
+@rule("VL-FREE-REFERENCE-GAP", Role.REMOVE, groups("RSWAManager.remove_skipped_blocks", spec="V-FREE-2"))
 def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[int, int]:
     """Reference window: first block between the prompt and the window, none of which is needed, and the last plus 1."""
     return -(-prompt // block), max(prompt, computed - window) // block
@@ -69,7 +80,7 @@ class Need(NamedTuple):
     cap: int
 
 
-@rule("V-ALLOC-1", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate"))
+@rule("VL-ALLOC-BLOCKS", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate", spec="V-ALLOC-1"))
 def blocks_needed(ask: Need) -> int:
     """Free blocks for new tokens, for found blocks without users, and for the copy of a block that a hit ends in."""
     required = -(-ask.tokens // ask.block)
@@ -79,34 +90,46 @@ def blocks_needed(ask: Need) -> int:
     return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
 
 
-@rule("V-PUB-1", Role.PUBLISH, coordinator("get_num_cacheable_tokens"))
-def publishable(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
-    """Tokens whose blocks can be found from the moment they are scheduled. ``align``: multiple that a hit needs;
-    ``late``: last tokens that a drafter of several modules evaluates again."""
-    if drop and tokens // align:
-        return min(max(0, tokens - late), max(0, tokens - late) // align * align + block)
-    return tokens // align * align
+class Publishable(NamedTuple):
+    """``tokens`` of a request are scheduled, in blocks of ``block`` tokens. ``align``: multiple that a hit needs;
+    ``drop``: lookups drop a block; ``late``: last tokens that a drafter of several modules evaluates again."""
+
+    tokens: int
+    align: int
+    block: int
+    drop: bool
+    late: int
 
 
-@rule("V-PUB-1.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens"))
-def publishable_one(tokens: int, align: int, block: int, drop: bool, late: int) -> int:
+@rule("VL-PUB-TOKENS", Role.PUBLISH, coordinator("get_num_cacheable_tokens", spec="V-PUB-1"))
+def publishable(ask: Publishable) -> int:
+    """Tokens whose blocks can be found from the moment they are scheduled."""
+    final = max(0, ask.tokens - ask.late)
+    if ask.drop and ask.tokens // ask.align:
+        return min(final, final // ask.align * ask.align + ask.block)
+    return ask.tokens // ask.align * ask.align
+
+
+@rule("VL-PUB-TOKENS.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens", spec="V-PUB-1"))
+def publishable_one(ask: Publishable) -> int:
     """A single group publishes every computed block."""
-    return max(0, tokens - late)
+    return max(0, ask.tokens - ask.late)
 
 
-@rule("V-PUB-3", Role.PLAN, coordinator("replay_boundaries"))
+@rule("VL-PUB-BOUNDARIES", Role.PLAN, coordinator("replay_boundaries", spec="V-PUB-3"))
 def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
     """Lengths at which an equal or longer prompt can resume: before its last token, with the drop a block earlier."""
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)}) if drop else [prompt - 1]
 
 
-@rule("V-PUB-3.JUNCTION", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks"))
+@rule("VL-PUB-BOUNDARIES.JUNCTION", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", spec="V-PUB-3"))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
     """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
     return [junction, junction - block] if drop else [junction]
 
 
-@rule("V-PUB-3.JUNCTION.ONE", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0"))
+@rule("VL-PUB-BOUNDARIES.JUNCTION.ONE", Role.PLAN,
+      groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0", spec="V-PUB-3"))
 def junction_only(junction: int, block: int, drop: bool) -> list[int]:
     """A sibling resumes at the junction, although a lookup with the drop needs the block before it."""
     return [junction]
@@ -127,7 +150,8 @@ class Mask(NamedTuple):
 
     def kept(self, need: int, shift: int) -> list[bool] | None:
         """Return which blocks are kept, None = all: ``need`` blocks before each kept length, shifted by ``shift``."""
-        spaced, dense = self.interval != 0, self.interval == DENSE
+        spaced = self.interval != 0
+        dense = self.interval == DENSE
         per = (self.align if dense else self.interval) // self.block
         if spaced and need >= per:
             return None
@@ -139,52 +163,62 @@ class Mask(NamedTuple):
         return kept
 
 
-@rule("V-PUB-4.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask"))
+@rule("VL-PUB-MASK.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask", spec="V-PUB-4"))
 def keep_all(ask: Mask) -> list[bool] | None:
     """Full and chunked attention: every block. Returns None = all, else whether, for each block."""
     return None
 
 
-@rule("V-PUB-4.WINDOW", Role.PLAN, groups("SlidingWindowManager.reachable_block_mask"))
+@rule("VL-PUB-MASK.WINDOW", Role.PLAN, groups("SlidingWindowManager.reachable_block_mask", spec="V-PUB-4"))
 def keep_window(ask: Mask) -> list[bool] | None:
     """Windows: the blocks that a window needs before each length at which a request may resume."""
     return None if ask.align % ask.block else ask.kept(window_blocks(ask.window, ask.block, ask.drop), int(ask.drop))
 
 
-@rule("V-PUB-4.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask"))
+@rule("VL-PUB-MASK.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask", spec="V-PUB-4"))
 def keep_states(ask: Mask) -> list[bool] | None:
     """States: those at lengths at which a request may resume, and at every interval."""
     return None if ask.interval == DENSE else ask.kept(1, 0)
 
 
-@rule("V-PUB-5", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block"))
+@rule("VL-PUB-PARTIAL-ROWS", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block", spec="V-PUB-5"))
 def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Length of the prompt's last part of a block that can be found."""
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
-@rule("V-PUB-5.END", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block", "0.31.0"))
+@rule("VL-PUB-PARTIAL-ROWS.END", Role.PLAN,
+      groups("FullAttentionManager._cache_partial_tail_block", "0.31.0", spec="V-PUB-5"))
 def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
     """Length of the prompt's last part of a block that can be found, which may be the whole prompt."""
     return prompt // unit * unit
 
 
-@rule("V-PUB-7", Role.PUBLISH, scheduler("update_from_output"))
-def publish_again(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
+class NewTokens(NamedTuple):
+    """Tokens of an answer arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
+    steps, before and after they arrived; ``in_flight``: computed tokens in flight; ``overlap``: steps overlap."""
+
+    drafts: int
+    before: int
+    after: int
+    in_flight: int
+    overlap: bool
+
+
+@rule("VL-PUB-ANSWER", Role.PUBLISH, scheduler("update_from_output", spec="V-PUB-7"))
+def publish_again(ask: NewTokens) -> int | None:
     """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
-    known. Returns the last computed tokens that are left out, None = nothing is published. ``drafts``: most drafted
-    tokens; ``before``, ``after``: places for tokens of later steps, before and after tokens arrived; ``flying``:
-    computed tokens in flight."""
-    return flying if drafts > 0 or before > 0 else None
+    known. Returns the last computed tokens that are left out, None = nothing is published."""
+    return ask.in_flight if ask.drafts > 0 or ask.before > 0 else None
 
 
-@rule("V-PUB-7.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0"))
-def publish_overlapped(drafts: int, before: int, after: int, flying: int, overlap: bool) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns like `V-PUB-7`."""
-    return after if overlap else None
+@rule("VL-PUB-ANSWER.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0", spec="V-PUB-7"))
+def publish_overlapped(ask: NewTokens) -> int | None:
+    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns like `VL-PUB-ANSWER`."""
+    return ask.after if ask.overlap else None
 
 
-@rule("V-ALLOC-3", Role.ADMIT, manager("allocate_slots watermark_blocks"))
+@rule("VL-ALLOC-WATERMARK", Role.ADMIT, manager("allocate_slots watermark_blocks", spec="V-ALLOC-3"))
 def reserve(share: float, blocks: int, new: bool, others: bool) -> int:
     """Blocks that stay free when a waiting request starts beside others."""
     return int(share * blocks) if new and others else 0

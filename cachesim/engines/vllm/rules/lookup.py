@@ -54,11 +54,11 @@ class Found(NamedTuple):
     tables: list[list[int]]
 
 
-class Sorted(NamedTuple):
-    """Equal groups, and the rule that finds their blocks."""
+class SpecGroup(NamedTuple):
+    """Groups of equal kind, size and block, which are looked up together. ``full``: they keep all rows; ``state``: they
+    keep states; ``drop``: a lookup drops a block."""
 
     groups: list[int]
-    find: Callable[[Find], Found]
     full: bool
     state: bool
     block: int
@@ -66,8 +66,19 @@ class Sorted(NamedTuple):
     drop: bool
 
 
-Look = Callable[[Sorted, int, bool], Found]
+Look = Callable[[SpecGroup, int, bool], Found]
 """Looks equal groups up, for at most so many tokens, with or without the drop."""
+
+
+class Lookup(NamedTuple):
+    """A prompt is looked up for at most ``most`` tokens in these kinds of groups, full attention first. ``reach``: last
+    token that a group with the drop may look at; ``unit``: tokens of a hash if a hit may end inside a block, else
+    0."""
+
+    most: int
+    reach: int
+    unit: int
+    kinds: Sequence[SpecGroup]
 
 
 class Hit(NamedTuple):
@@ -84,27 +95,33 @@ class Hit(NamedTuple):
         return self.longest if self.longest > self.n else 0
 
 
-@rule("V-LOOK-2", Role.PREFIX, manager("get_computed_blocks"))
+@rule("VL-LOOKUP-MOST", Role.PREFIX, manager("get_computed_blocks", spec="V-LOOK-2"))
 def most_tokens(n: int) -> int:
     """At least one token of a request is evaluated, whatever is cached."""
     return n - 1
 
 
-@rule("V-LOOK-3", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
-def reconcile_all(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
+@rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
+def reconcile_all(ask: Lookup, look: Look) -> Hit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
-    it too, up to ``reach``; two kinds of which one is full attention need a single round. ``kinds``: full attention
-    first; ``unit``: tokens of a hash if a hit may end inside a block, else 0."""
-    hit, longest, tables, lengths, verified = most, 0, dict[int, list[int]](), dict[int, int](), set[int]()
+    it too; two kinds of which one is full attention need a single round."""
+    kinds = ask.kinds
+    hit = ask.most
+    longest = 0
+    tables = dict[int, list[int]]()
+    lengths = dict[int, int]()
+    verified = set[int]()
     while True:
         now = hit
         for i, kind in enumerate(kinds):
             if kind.full and i in lengths:
                 now = min(now, lengths[i])
                 continue
-            drop, far = kind.drop and i not in verified, now
+            drop = kind.drop and i not in verified
+            far = now
             if drop and not kind.state:
-                far = min(now + (unit if unit and kind.full and kind.block > unit else kind.block), reach)
+                far = min(now + (ask.unit if ask.unit and kind.full and kind.block > ask.unit else kind.block),
+                          ask.reach)
             n, found = look(kind, far, drop)
             if drop:
                 verified.add(i)
@@ -124,38 +141,43 @@ def reconcile_all(most: int, reach: int, unit: int, kinds: Sequence[Sorted], loo
     return Hit(hit, tables, longest, lengths)
 
 
-@rule("V-LOOK-3.MOST", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def look_at_all(most: int, known: int) -> int:
     """Tokens that a group looks at, of which the first ``known`` have hashes: all that are asked for."""
     return most
 
 
-@rule("V-LOOK-3.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
+@rule("VL-LOOKUP-RECONCILE.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
 def look_at_known(most: int, known: int) -> int:
     """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
     return min(most, known)
 
 
-@rule("V-LOOK-3.REACH", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit"))
+@rule("VL-LOOKUP-RECONCILE.REACH", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reach_known(most: int, known: int) -> int:
     """The block behind a prefix that is dropped may be any one with a hash."""
     return known
 
 
-@rule("V-LOOK-3.REACH.PROMPT", Role.PREFIX, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0"))
+@rule("VL-LOOKUP-RECONCILE.REACH.PROMPT", Role.PREFIX,
+      coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0", spec="V-LOOK-3"))
 def reach_prompt(most: int, known: int) -> int:
     """The block behind a prefix that is dropped must end before the last token, too."""
     return most
 
 
-@rule("V-LOOK-4", Role.LOAD, coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit"))
-def look_up_one(most: int, reach: int, unit: int, kinds: Sequence[Sorted], look: Look) -> Hit:
+@rule("VL-LOOKUP-ONE-GROUP", Role.LOAD,
+      coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
+def look_up_one(ask: Lookup, look: Look) -> Hit:
     """A single group has the prefix that it has."""
-    n, [table] = look(kinds[0], most, kinds[0].drop)
+    kind = ask.kinds[0]
+    n, [table] = look(kind, ask.most, kind.drop)
     return Hit(n, {0: table}, n, {0: n})
 
 
-@rule("V-FULL-1", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-FULL", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit", spec="V-FULL-1"))
 def find_full(ask: Find) -> Found:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
     scale = ask.block // ask.unit
@@ -174,12 +196,15 @@ def find_full(ask: Find) -> Found:
     return ask.found(n, places[: -(-n // ask.block)])
 
 
-@rule("V-SWA-1", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
 def find_window(ask: Find) -> Found:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
-    need, step = window_blocks(ask.size, ask.block, ask.drop), lcm(ask.block, ask.align) // ask.block
-    last, run, end = ask.most // ask.block, 0, 0
+    need = window_blocks(ask.size, ask.block, ask.drop)
+    step = lcm(ask.block, ask.align) // ask.block
+    last = ask.most // ask.block
+    run = 0
+    end = 0
     places: list[Sequence[int]] = [[0] * ask.groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)
@@ -205,7 +230,7 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
     return -(-(window - 1) // block) + drop
 
 
-@rule("V-CHK-1", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))
 def find_chunk(ask: Find) -> Found:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
@@ -213,7 +238,7 @@ def find_chunk(ask: Find) -> Found:
     return ask.found(len(places) * ask.block, places)
 
 
-@rule("V-MAM-1", Role.PREFIX, groups("MambaManager.find_longest_cache_hit"))
+@rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
 def find_state(ask: Find) -> Found:
     """States: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block

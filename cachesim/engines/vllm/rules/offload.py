@@ -10,40 +10,40 @@ from cachesim.engines.vllm.rules.sources import file, scheduler
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
 
 
-@rule("V-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))
+@rule("VL-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))
 def offloaded_kinds() -> tuple[str, ...]:
     """Kinds of groups whose chunks are simulated; a server with CPU offload and another kind does not start."""
     return ("full",)
 
 
-@rule("V-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
+@rule("VL-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
 def wait_for_chunks(busy: bool) -> Decision:
     """A request waits while one of its transfers runs, or while a chunk that it needs is stored or loaded for another
     one. Returns whether it can start now; a request that starts although it is busy loads nothing."""
     return Decision(not busy, {"busy": busy})
 
 
-@rule("V-OFF-LOAD", Role.LOAD, connector("get_num_new_matched_tokens"))
+@rule("VL-OFF-LOAD", Role.LOAD, connector("get_num_new_matched_tokens"))
 def load_chunks(found: int, local: int) -> Decision:
     """A request that starts loads what CPU memory holds behind the ``local`` tokens found in the pool, in chunks.
     Returns the tokens to load, None = nothing."""
     return Decision(found or None, {"local": local})
 
 
-@rule("V-OFF-RESERVE", Role.NEED, scheduler("_inflight_prefill_reserved_blocks"))
+@rule("VL-OFF-RESERVE", Role.NEED, scheduler("_inflight_prefill_reserved_blocks"))
 def reserve_for_prompts(missing: Sequence[int]) -> int:
     """Free blocks that a load leaves to others: as many as prompts in progress, and requests that load, still miss."""
     return sum(missing)
 
 
-@rule("V-OFF-OFFER", Role.PLAN, connector("_calc_num_offloadable_tokens"))
+@rule("VL-OFF-OFFER", Role.PLAN, connector("_calc_num_offloadable_tokens"))
 def offered(computed: int, prompt: int, prompt_only: bool) -> int:
     """First tokens whose complete chunks are stored: those of the prompt, with offload_prompt_only off of the answer
     too."""
     return min(computed, prompt) if prompt_only else computed
 
 
-@rule("V-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))
+@rule("VL-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))
 def store_chunks(missing: int, free: int, idle: int) -> Decision:
     """Chunks that are not in CPU memory are stored, all or none: ``free`` places are left, and ``idle`` chunks can make
     room in the order of the eviction policy. Returns their number, None = they are offered again."""

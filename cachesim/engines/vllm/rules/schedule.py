@@ -15,64 +15,75 @@ FCFS, PRIORITY = "fcfs", "priority"
 schedule = scheduler("schedule")
 
 
-@rule("V-SIZE-8", Role.SETUP, file("vllm/config/cache.py")("mamba_cache_mode"))
+@rule("VL-SIZE-STATES-ALIGN", Role.SETUP, file("vllm/config/cache.py")("mamba_cache_mode", spec="V-SIZE-8"))
 def states_at_ends(mode: str) -> bool | None:
     """Whether states are kept where chunks end, which are chosen for it; None = the server does not start."""
     return True if mode == ALIGN else None
 
 
-@rule("V-SIZE-8.ALL", Role.SETUP, file("vllm/config/cache.py")("mamba_cache_mode", "0.31.0"))
+@rule("VL-SIZE-STATES-ALIGN.ALL", Role.SETUP,
+      file("vllm/config/cache.py")("mamba_cache_mode", "0.31.0", spec="V-SIZE-8"))
 def states_at_blocks(mode: str) -> bool:
     """Whether states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
     return mode == ALIGN
+
+
+class Drafter(NamedTuple):
+    """A drafter of ``k`` tokens. ``modules``: each draft token has a module; ``drop``: hashes cover no later token."""
+
+    method: str
+    k: int
+    modules: bool
+    caching: bool
+    drop: bool
 
 
 class Speculation(NamedTuple):
     """Drafts: slots behind a chunk, prompt tokens that the drafter reads ahead, tokens after a block that its hash
     covers, and whether the last block found is not used."""
 
-    slots: int
-    ahead: int
-    hashed: int
-    drop: bool
+    num_lookahead_tokens: int
+    num_prefill_lookahead: int
+    num_hash_lookahead_tokens: int
+    use_eagle_block_drop: bool
 
 
-@rule("V-SPEC-1", Role.SETUP, config("num_lookahead_tokens num_hash_lookahead_tokens"))
-def speculation(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+@rule("VL-SPEC-LOOKAHEAD", Role.SETUP, config("num_lookahead_tokens num_hash_lookahead_tokens", spec="V-SPEC-1"))
+def speculation(ask: Drafter) -> Speculation:
     """Drafters of the EAGLE family keep rows of their own, which depend on the next token: hashes cover it, or the
-    last block found is evaluated again. ``modules``: each draft token has a module; ``drop``: hashes do not."""
-    if method not in EAGLE:
-        return Speculation(k if method == "draft_model" else 0, 0, 0, False)
-    ahead = k if modules else 1
-    hashed = ahead if caching and not drop else 0
-    return Speculation(k, ahead, hashed, not hashed)
+    last block found is evaluated again."""
+    if ask.method not in EAGLE:
+        return Speculation(ask.k if ask.method == "draft_model" else 0, 0, 0, False)
+    ahead = ask.k if ask.modules else 1
+    hashed = ahead if ask.caching and not ask.drop else 0
+    return Speculation(ask.k, ahead, hashed, not hashed)
 
 
-@rule("V-SPEC-1.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0"))
-def speculation_drops(method: str, k: int, modules: bool, caching: bool, drop: bool) -> Speculation:
+@rule("VL-SPEC-LOOKAHEAD.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0", spec="V-SPEC-1"))
+def speculation_drops(ask: Drafter) -> Speculation:
     """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
-    return speculation(method, k, modules, caching, drop=True)
+    return speculation(ask._replace(drop=True))
 
 
-@rule("V-SIZE-2", Role.SETUP, utils("resolve_kv_cache_block_sizes"))
+@rule("VL-SIZE-SCHEDULER-BLOCK", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-2"))
 def scheduler_block(blocks: Sequence[int]) -> int:
     """Hits and publication work in a common multiple of the groups' blocks."""
     return lcm(*blocks)
 
 
-@rule("V-SIZE-1A", Role.SETUP, file("vllm/v1/engine/core.py")("_initialize_kv_caches"))
+@rule("VL-SIZE-CHUNK-BLOCK", Role.SETUP, file("vllm/v1/engine/core.py")("_initialize_kv_caches", spec="V-SIZE-1A"))
 def chunk_block(blocks: Sequence[int], states: Sequence[int]) -> int:
     """Chunks end at multiples of the smallest block, although a group of states may have larger ones."""
     return min(blocks)
 
 
-@rule("V-SIZE-1A.STATES", Role.SETUP, instead_of(chunk_block))
+@rule("VL-SIZE-CHUNK-BLOCK.STATES", Role.SETUP, instead_of(chunk_block))
 def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
     """Chunks end at multiples of the blocks of states, because a state belongs to the end of its block."""
     return max(states, default=min(blocks))
 
 
-@rule("V-SIZE-3", Role.SETUP, utils("resolve_kv_cache_block_sizes"))
+@rule("VL-SIZE-HASH-UNIT", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-3"))
 def hash_unit(blocks: Sequence[int], asked: int, active: bool) -> int:
     """Tokens of a hash: as asked, else the common divisor of the groups' blocks. ``active``: something is looked up
     that has blocks of different sizes."""
@@ -81,26 +92,26 @@ def hash_unit(blocks: Sequence[int], asked: int, active: bool) -> int:
     return asked or gcd(*blocks)
 
 
-@rule("V-SIZE-4", Role.SETUP, utils("partial_hash_hits_enabled"))
+@rule("VL-SIZE-PARTIAL-HITS", Role.SETUP, utils("partial_hash_hits_enabled", spec="V-SIZE-4"))
 def partial_hits(states: Sequence[int], windows: Sequence[int], unit: int, parallel: bool) -> bool:
     """Whether a hit may end inside a block: if states have blocks of several hashes, and windows do not."""
     larger = any(block > unit or (parallel and block == unit) for block in states)
     return larger and all(block == unit for block in windows)
 
 
-@rule("V-SCHED-CAP", Role.PLAN, schedule)
+@rule("VL-SCHED-CAP", Role.PLAN, schedule)
 def prefill_cap(threshold: int, requests: int) -> int:
     """Most tokens of a request in a step, 0 = no limit: only if there are other requests."""
     return threshold if requests > 1 else 0
 
 
-@rule("V-SCHED-CAP.ALWAYS", Role.PLAN, scheduler("schedule", "0.30.0"), until="#57951")
+@rule("VL-SCHED-CAP.ALWAYS", Role.PLAN, scheduler("schedule", "0.30.0"), until="#57951")
 def prefill_cap_always(threshold: int, requests: int) -> int:
     """Most tokens of a request in a step, 0 = no limit: also for a request that is alone."""
     return threshold
 
 
-@rule("V-SCHED-NEXT", Role.ADMIT, schedule)
+@rule("VL-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
     """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Returns its
     place. ``waiting``: priority and number of each; ``held``: whether it holds blocks."""
@@ -109,31 +120,31 @@ def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence
     return Decision(at, {"waiting": len(waiting)})
 
 
-@rule("V-SCHED-SELF", Role.PREEMPT, schedule)
+@rule("VL-SCHED-SELF", Role.PREEMPT, schedule)
 def goes_on(policy: str) -> bool:
     """Whether the step goes on with the next running request after one preempted itself."""
     return policy == PRIORITY
 
 
-@rule("V-SCHED-SELF.STOP", Role.PREEMPT, scheduler("schedule", "0.32.0"))
+@rule("VL-SCHED-SELF.STOP", Role.PREEMPT, scheduler("schedule", "0.32.0"))
 def stops(policy: str) -> bool:
     """Whether the step goes on after a request preempted itself: it does not."""
     return False
 
 
-@rule("V-SCHED-SKIP", Role.ADMIT, schedule)
+@rule("VL-SCHED-SKIP", Role.ADMIT, schedule)
 def passes_over() -> bool:
     """Whether others may start if the next request has no tokens left for the drafter's sake."""
     return True
 
 
-@rule("V-SCHED-SKIP.STOP", Role.ADMIT, scheduler("schedule", "0.32.0"))
+@rule("VL-SCHED-SKIP.STOP", Role.ADMIT, scheduler("schedule", "0.32.0"))
 def waits() -> bool:
     """Whether others may start if the next request has no tokens left for the drafter's sake: they may not."""
     return False
 
 
-@rule("V-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
+@rule("VL-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
     Returns its place. ``running``: priority and number of each."""
@@ -141,7 +152,7 @@ def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: 
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
 
-@rule("V-SCHED-ADMIT", Role.CONSULT, scheduler("schedule allocate_slots"))
+@rule("VL-SCHED-ADMIT", Role.CONSULT, scheduler("schedule allocate_slots"))
 def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
     are reserved (``whole``, 0 = not)."""
@@ -149,13 +160,25 @@ def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     return Decision(ok, {"needed": max(whole, needed) + watermark, "free": free})
 
 
-@rule("V-SCHED-PAD", Role.DRAFT, schedule)
-def pad_drafts(left: int, drafts: int, prefill: bool, warm: bool, room: bool) -> bool:
+class Padding(NamedTuple):
+    """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
+    a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
+    fit."""
+
+    left: int
+    drafts: int
+    prefill: bool
+    warm: bool
+    room: bool
+
+
+@rule("VL-SCHED-PAD", Role.DRAFT, schedule)
+def pad_drafts(ask: Padding) -> bool:
     """Whether a request with one token left gets places for drafts, so that all requests of the step have as many."""
-    return drafts > 0 and left == 1 and not prefill and warm and room
+    return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
-@rule("V-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
+@rule("VL-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     """Tokens of the next chunk: as many are left for the last one as the drafter reads ahead."""
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
@@ -179,10 +202,13 @@ class Split(NamedTuple):
     exact_junction: bool
 
 
-@rule("V-SPLIT-1", Role.PLAN, scheduler("_mamba_block_aligned_split"))
+@rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
 def split_states(ask: Split) -> Decision:
     """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Returns their tokens."""
-    start, end, block, junction = ask.start, ask.end, ask.block, ask.junction
+    start = ask.start
+    end = ask.end
+    block = ask.block
+    junction = ask.junction
     if start >= ask.prefill:
         return Decision(end - start, {"start": start, "end": end})
     if end < ask.prefill and (end // block * block > start or block <= ask.most):
@@ -198,9 +224,9 @@ def split_states(ask: Split) -> Decision:
                                            "inside": ask.inside})  # fmt: skip
 
 
-@rule("V-SPLIT-1.BLOCK", Role.PLAN, instead_of(split_states))
+@rule("VL-SPLIT-CHUNK.BLOCK", Role.PLAN, instead_of(split_states))
 def split_in_block(ask: Split) -> Decision:
-    """Like `V-SPLIT-1`, but a chunk that begins inside a block ends with it, even if a state is kept further on."""
+    """Like `VL-SPLIT-CHUNK`, but a chunk that begins inside a block ends with it, even if a state is kept later."""
     stop = (ask.start // ask.block + 1) * ask.block
     if ask.start % ask.block and ask.start < ask.prefill:
         ask = ask._replace(end=min(ask.end, stop), inside=False)
@@ -208,22 +234,25 @@ def split_in_block(ask: Split) -> Decision:
     return Decision(found.value, found.because)
 
 
-@rule("V-SPLIT-1.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0"))
+@rule("VL-SPLIT-CHUNK.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0", spec="V-SPLIT-1"))
 def split_alone(ask: Split) -> Decision:
     """Chunks end at blocks and at the last complete one, wherever prompts parted. Returns the tokens of the chunk."""
-    start, end, block, last = ask.start, ask.end, ask.block, ask.last
+    start = ask.start
+    end = ask.end
+    block = ask.block
+    last = ask.last
     if start < ask.prefill:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})
 
 
-@rule("V-SCHED-LAST", Role.END, schedule)
+@rule("VL-SCHED-LAST", Role.END, schedule)
 def surely_ends(placeholders: int, computed: int, most: int) -> bool:
     """With steps in flight: whether the tokens in flight end the answer, so that no further step is needed."""
     return placeholders > 0 and computed + 2 - placeholders >= most
 
 
-@rule("V-SCHED-RESET", Role.DROP, scheduler("reset_prefix_cache"))
+@rule("VL-SCHED-RESET", Role.DROP, scheduler("reset_prefix_cache"))
 def reset_preempts(running: bool) -> bool:
     """Whether a reset of the prefix cache preempts the running requests first."""
     return running

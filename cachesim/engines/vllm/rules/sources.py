@@ -8,8 +8,15 @@ from cachesim.engines.rule import Source
 
 
 def file(path: str) -> Callable[..., Source]:
-    """Return a function that returns the source of a function in this file, of the newest release by default."""
-    return lambda where, release="0.33.0": Source("vllm-project/vllm", path, where, release)
+    """Return a function that returns the source of a function in this file, of the newest release by default. ``spec``:
+    number of the decision in the specification of the engine."""
+
+    def source(where: str, release: str = "0.33.0", spec: str = "") -> Source:
+        """Return the source of a function."""
+        note = f"specification {spec}" if spec else ""
+        return Source("vllm-project/vllm", path, where, release, note=note)
+
+    return source
 
 
 CORE = "vllm/v1/core"

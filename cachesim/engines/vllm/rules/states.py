@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.blocks import Need
 from cachesim.engines.vllm.rules.sources import groups, interface, kernels, runner, scheduler
 
 
-@rule("V-MAM-2", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate"))
+@rule("VL-STATE-NEED", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", spec="V-MAM-2"))
 def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: one more, scratch blocks for drafts at the start, a copy after a partial hit, and one
     for a state inside the chunk."""
@@ -21,13 +23,13 @@ def states_wanted(ask: Need, scratch: int) -> int:
     return max(new, 0) + 1 if ask.partial else new
 
 
-@rule("V-MAM-2.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0"))
+@rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
 def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but with new scratch blocks beside a state inside the chunk."""
     return states_needed(ask, scratch, begun and not checkpoint, checkpoint)
 
 
-@rule("V-MAM-2.SET", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.30.0"))
+@rule("VL-STATE-NEED.SET", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.30.0", spec="V-MAM-2"))
 def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
@@ -36,151 +38,204 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
     return new + ask.idle
 
 
-@rule("V-MAM-6", Role.CONSULT, groups("MambaManager cached_blocks_this_step"))
+@rule("VL-STATE-WAIT", Role.CONSULT, groups("MambaManager cached_blocks_this_step", spec="V-MAM-6"))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
     """A request whose state is computed in this very step waits for the next one. Returns whether it can start now.
     ``partial``: the found prefix ends inside the block; ``promised``: its first key is of this step, not any key."""
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
-@rule("V-MAM-6.COPY", Role.CONSULT, instead_of(wait_for_state))
+@rule("VL-STATE-WAIT.COPY", Role.CONSULT, instead_of(wait_for_state))
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
     """A request waits if it needs a state, or a copy of a block, that this step computes. Returns whether it starts."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
 
 
-@rule("V-MAM-8.END", Role.PLAN, interface("get_mamba_prefill_checkpoint_position"))
+@rule("VL-STATE-INSIDE.END", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
 def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     """Last multiple of ``unit`` at which a prompt resumes: before its last token, with the drop a unit earlier."""
     return max(tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit, 0)
 
 
-@rule("V-MAM-8.END.WHOLE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.31.0"))
+@rule("VL-STATE-INSIDE.END.WHOLE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.31.0", spec="V-MAM-8"))
 def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
     """Last multiple of ``unit`` in a prompt where its chunks stop: maybe the whole prompt, with the drop one less."""
     return max(tokens // unit * unit - (unit if drop else 0), 0)
 
 
-@rule("V-MAM-8.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position"))
-def checkpoint(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+class Boundary(NamedTuple):
+    """A chunk or a prompt ends after ``tokens``. ``unit``: tokens of a hash; ``align``: multiple that a hit needs;
+    ``drop``: lookups drop a block; ``lookahead``: tokens after a block that its hash covers."""
+
+    tokens: int
+    unit: int
+    align: int
+    drop: bool
+    lookahead: int
+
+
+@rule("VL-STATE-INSIDE.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
+def checkpoint(ask: Boundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return last_boundary(tokens, align, drop, lookahead)
+    return last_boundary(ask.tokens, ask.align, ask.drop, ask.lookahead)
 
 
-@rule("V-MAM-8.POSITION.UNIT", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", "0.31.0"))
-def checkpoint_unit(tokens: int, unit: int, align: int, drop: bool, lookahead: int) -> int:
+@rule("VL-STATE-INSIDE.POSITION.UNIT", Role.PLAN,
+      interface("get_mamba_prefill_checkpoint_position", "0.31.0", spec="V-MAM-8"))
+def checkpoint_unit(ask: Boundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
-    return last_boundary_whole(tokens - 1, unit, drop, lookahead)
+    return last_boundary_whole(ask.tokens - 1, ask.unit, ask.drop, ask.lookahead)
 
 
-@rule("V-MAM-8.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint"))
+@rule("VL-STATE-INSIDE.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint", spec="V-MAM-8"))
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
 
 
-@rule("V-MAM-8.RESERVE.PROMPT", Role.PLAN, instead_of(reserve_last))
+@rule("VL-STATE-INSIDE.RESERVE.PROMPT", Role.PLAN, instead_of(reserve_last))
 def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
-    """Like `V-MAM-8.RESERVE`, but not in a step with drafted tokens, whose hashes do not exist yet."""
+    """Like `VL-STATE-INSIDE.RESERVE`, but not in a step with drafted tokens, whose hashes do not exist yet."""
     return end <= prefill_end and reserve_last(end, prefill_end, interval)
 
 
-@rule("V-MAM-8.RESERVE.ALL", Role.PLAN, groups("MambaManager._needs_internal_checkpoint", "0.30.0"))
+@rule("VL-STATE-INSIDE.RESERVE.ALL", Role.PLAN,
+      groups("MambaManager._needs_internal_checkpoint", "0.30.0", spec="V-MAM-8"))
 def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
     """Whether a chunk keeps a state inside: every chunk in which it is possible."""
     return True
 
 
-@rule("V-WORK-3", Role.MEMORY, runner("MambaHybridModelState.add_request"))
+@rule("VL-WORK-START-COLUMN", Role.MEMORY, runner("MambaHybridModelState.add_request", spec="V-WORK-3"))
 def start_column(computed: int, block: int, smallest: int) -> int:
     """Column of the state from which a request with so many computed tokens starts, in blocks of states."""
     return (computed - 1) // block
 
 
-@rule("V-WORK-3.SMALLEST", Role.MEMORY, runner("MambaHybridModelState.add_request", "0.31.0"))
+@rule("VL-WORK-START-COLUMN.SMALLEST", Role.MEMORY,
+      runner("MambaHybridModelState.add_request", "0.31.0", spec="V-WORK-3"))
 def start_column_smallest(computed: int, block: int, smallest: int) -> int:
     """Column of the state from which a request starts, in the smallest blocks, although the table has larger ones."""
     return (computed - 1) // smallest
 
 
-@rule("V-WORK-6", Role.CREATE, kernels("compute_mamba_prefill_checkpoints"))
+@rule("VL-WORK-EXPORT", Role.CREATE, kernels("compute_mamba_prefill_checkpoints", spec="V-WORK-6"))
 def export_alone(reserved: bool) -> bool:
     """Whether the worker writes the state inside a chunk: wherever it can, with or without a reserved block."""
     return True
 
 
-@rule("V-WORK-6.RESERVED", Role.CREATE, instead_of(export_alone))
+@rule("VL-WORK-EXPORT.RESERVED", Role.CREATE, instead_of(export_alone))
 def export_reserved(reserved: bool) -> bool:
     """Whether the worker writes the state inside a chunk: only into a block that the scheduler reserved."""
     return reserved
 
 
-@rule("V-MAM-8.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
-def keep_inside(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
-    """Whether the state inside a chunk can be found: where the prompt (``own``) or a sibling (``junction``) resumes, or
-    by the interval (``masked_in``)."""
-    return own or junction or masked_in
+class StateInside(NamedTuple):
+    """A state inside a chunk. ``own``: the prompt resumes there; ``junction``: a sibling does; ``ended``: the chunk
+    ends the prompt; ``interval``: tokens from one kept length to the next; ``masked_in``: the interval keeps it."""
+
+    own: bool
+    junction: bool
+    ended: bool
+    interval: int
+    masked_in: bool
 
 
-@rule("V-MAM-8.KEEP.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
-def keep_own(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+@rule("VL-STATE-INSIDE.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-8"))
+def keep_inside(ask: StateInside) -> bool:
+    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
+    return ask.own or ask.junction or ask.masked_in
+
+
+@rule("VL-STATE-INSIDE.KEEP.OWN", Role.PUBLISH,
+      groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-8"))
+def keep_own(ask: StateInside) -> bool:
     """Whether the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
-    return interval != 0 or ended or own or junction
+    return ask.interval != 0 or ask.ended or ask.own or ask.junction
 
 
-@rule("V-MAM-8.KEEP.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
-def keep_end(own: bool, junction: bool, ended: bool, interval: int, masked_in: bool) -> bool:
+@rule("VL-STATE-INSIDE.KEEP.END", Role.PUBLISH,
+      groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-8"))
+def keep_end(ask: StateInside) -> bool:
     """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
-    return interval != 0 or ended or junction
+    return ask.interval != 0 or ask.ended or ask.junction
 
 
-@rule("V-MAM-7", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
-def state_tail(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
-    """Whether the state at the end of a chunk can be found: at ``end``, where the prompt resumes, or at the junction.
-    ``own_end``: where it would resume if only the drops of this group counted."""
-    return tokens == end or junction
+class StateTail(NamedTuple):
+    """The state after ``tokens``, at the end of a chunk. ``end``: where the prompt resumes; ``own_end``: where it would
+    resume if only the drops of this group counted; ``unit``: tokens of a hash; ``junction``: a sibling resumes
+    there."""
+
+    tokens: int
+    end: int
+    own_end: int
+    unit: int
+    block: int
+    junction: bool
 
 
-@rule("V-MAM-7.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0"))
-def state_tail_end(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
+@rule("VL-STATE-TAIL", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
+def state_tail(ask: StateTail) -> bool:
+    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
+    return ask.tokens == ask.end or ask.junction
+
+
+@rule("VL-STATE-TAIL.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-7"))
+def state_tail_end(ask: StateTail) -> bool:
     """Whether the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
-    return block != unit and tokens % block != 0 and (tokens == end or junction)
+    return ask.block != ask.unit and ask.tokens % ask.block != 0 and (ask.tokens == ask.end or ask.junction)
 
 
-@rule("V-MAM-7.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0"))
-def state_tail_own(tokens: int, end: int, own_end: int, unit: int, block: int, junction: bool) -> bool:
-    """Like `V-MAM-7.END`; the last hash is one earlier only for the group of the drafter's layers."""
-    return state_tail_end(tokens, own_end, own_end, unit, block, junction)
+@rule("VL-STATE-TAIL.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-7"))
+def state_tail_own(ask: StateTail) -> bool:
+    """Like `VL-STATE-TAIL.END`; the last hash is one earlier only for the group of the drafter's layers."""
+    return state_tail_end(ask._replace(end=ask.own_end))
 
 
-@rule("V-MAM-7.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
+@rule("VL-STATE-TAIL.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
 def keyed_once() -> bool:
     """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
     return False
 
 
-@rule("V-MAM-7.AGAIN.WAIT", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.32.0"))
+@rule("VL-STATE-TAIL.AGAIN.WAIT", Role.PUBLISH,
+      groups("MambaManager._cache_partial_tail_block", "0.32.0", spec="V-MAM-7"))
 def keyed_again() -> bool:
     """Whether a state that has its key gets it again: siblings that find it wait for the next step."""
     return True
 
 
-@rule("V-MAM-3", Role.PLAN, groups("MambaManager.allocate_new_blocks"))
+@rule("VL-STATE-RELOCATE", Role.PLAN, groups("MambaManager.allocate_new_blocks", spec="V-MAM-3"))
 def left_behind(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table."""
     return columns - inside
 
 
-@rule("V-MAM-3.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0"))
+@rule("VL-STATE-RELOCATE.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0", spec="V-MAM-3"))
 def left_behind_alone(columns: int, inside: bool) -> int:
     """Scratch blocks before this column move to the end of the table, none beside a state inside the chunk."""
     return 0 if inside else columns
 
 
-@rule("V-MAM-8", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid"))
-def state_inside(start: int, end: int, position: int, unit: int, block: int, grid: int) -> bool:
-    """Whether the kernels can export the state after ``position`` tokens inside a chunk of tokens start .. end - 1.
-    ``grid``: multiple of tokens after ``start`` at which they can, 0 = never."""
-    fits = start % unit == 0 and -(-end // block) - 2 > (start - 1) // block and start + unit <= position < end
-    return grid > 0 and fits and (position - start) % grid == 0
+class Export(NamedTuple):
+    """The state after ``position`` tokens, inside a chunk of tokens start .. end - 1. ``unit``: tokens of a hash;
+    ``grid``: multiple of tokens after ``start`` at which kernels can export a state, 0 = never."""
+
+    start: int
+    end: int
+    position: int
+    unit: int
+    block: int
+    grid: int
+
+
+@rule("VL-STATE-INSIDE", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid", spec="V-MAM-8"))
+def state_inside(ask: Export) -> bool:
+    """Whether the kernels can export the state after ``position`` tokens inside a chunk."""
+    start = ask.start
+    position = ask.position
+    later = -(-ask.end // ask.block) - 2 > (start - 1) // ask.block
+    fits = start % ask.unit == 0 and later and start + ask.unit <= position < ask.end
+    return ask.grid > 0 and fits and (position - start) % ask.grid == 0

@@ -12,14 +12,13 @@ from typing import NamedTuple, Sequence
 from blockpool.events import Evicted
 from blockpool.flags import Options, longest
 from blockpool.memory import Memory
+from blockpool.point_tracker import BlockPoints, Chain
+from blockpool.pool import UNKEYED, BlockPool
 from blockpool.profiles import Rules
 from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
 from cachesim.base.tokens import Tokens
-from cachesim.engines.shared.block_keys import UNKEYED
-from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
-from cachesim.engines.shared.block_pool import BlockPool
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
@@ -57,7 +56,7 @@ class Tables(Driver):
         self.most = opts.max_model_len or longest(opts)
         self.memory = Memory(spec, self.block)
         self.has_rows, self.has_states = bool(self.memory.rows), bool(self.memory.recurrent)
-        self.pool = BlockPool(opts.num_gpu_blocks, len(NOUNS), True, rules.side, log.emit, self._evicted)
+        self.pool = BlockPool(opts.num_gpu_blocks, len(NOUNS), rules.side, self._evicted)
         self.places: dict[int, Place] = {}      # by block
         self.numbers: dict[bytes, int] = {}     # of hashes
         self.sampler = CountingSampler(sampler, log)
@@ -88,8 +87,7 @@ class Tables(Driver):
 
     def _find(self, digest: bytes, group: int) -> int | None:
         """Return the block of a group for a hash, None without one."""
-        found = self.pool.find(self.numbers.get(digest, UNKEYED), (group,))
-        return found[0] if found else None
+        return self.pool.find(self.numbers.get(digest, UNKEYED), group)
 
     def _chain(self, row: Row, n: int) -> list[bytes]:
         """Return the hashes of the first n complete blocks of a request."""
@@ -196,7 +194,7 @@ class Tables(Driver):
         start, end = i * self.block, (i + 1) * self.block
         number = self.numbers.setdefault(chain[i], len(self.numbers))
         if self.pool.key[block] == UNKEYED:
-            self.pool.add_keys(group, [block], [number], [end])
+            self.pool.add_key(group, block, number, end)
             self.places[block] = Place(known, end)
         key = number * len(NOUNS) + group
         self.published.append((block, key, Chain(chain[i], chain[i - 1] if i else None, known[start:end], end)))

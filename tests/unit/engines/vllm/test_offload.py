@@ -12,6 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Request
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.request import RequestStatus
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Decided
 from cachesim.judging.judged_run import run_judged
@@ -58,9 +59,9 @@ def test_a_chunk_is_stored_at_the_offer_of_the_threshold(threshold, found):
 def test_a_request_waits_for_chunks_that_another_one_loads():
     run = judged("A15/B19/A/A{together}")
     assert run.verdict.holds and sources(run)[2:] == [{"chunk": 12}, {"block": 12}]
-    stores = [event.value for event in run.log.events if isinstance(event, Decided) and event.rule == "V-OFF-STORE"]
+    stores = [event.value for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-STORE"]
     assert stores == [3, 4]
-    waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "V-OFF-WAIT"]
+    waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-WAIT"]
     assert [event.value for event in waits if event.slot == 3][:2] == [False, True]
 
 
@@ -92,10 +93,10 @@ def test_a_store_ends_with_the_step_after_the_one_that_computed_its_chunks():
     served.submit(Request(FIRST, 4, forced=(7, 7, 7, 7)))
     served.take_tasks()
     served.update()
-    assert [len(made.keys) for made in served.transfers.open.values()] == [3]
+    assert [len(made.keys) for made in served.scheduler.connector.transfers.jobs.values()] == [3]
     served.update()
-    assert not served.transfers.open and served.running
-    assert len(served.transfers.offload.places) == 3
+    assert not served.scheduler.connector.transfers.jobs and served.running
+    assert len(served.scheduler.connector.manager.places) == 3
 
 
 def test_all_transfers_end_with_the_last_request():
@@ -104,8 +105,8 @@ def test_all_transfers_end_with_the_last_request():
     for prompt, n in ((tuple(range(100, 112)), 1), (tuple(range(200, 208)), 2)):
         served.submit(Request(prompt, n, forced=(7,) * n))
     finished(served)
-    assert not served.transfers.open and not served.ended
-    assert {*served.slots[1].offload.ends} <= {*served.transfers.offload.places}
+    assert not served.scheduler.connector.transfers.jobs and not served.scheduler.connector.finished_reqs
+    assert {*served.scheduler.connector.req_status[1].ends} <= {*served.scheduler.connector.manager.places}
     served.check()
 
 
@@ -115,31 +116,32 @@ def loading():
     finished(served, FIRST, SECOND)
     served.submit(Request(FIRST, 1, forced=(7,)))
     served.take_tasks()
-    step = served.schedule()
-    served.evaluate(step)
-    return served, step
+    return served, served.begin_step().scheduler_output
 
 
 def test_a_request_that_loads_has_no_tokens_in_a_step_and_holds_its_blocks():
     served, step = loading()
-    row = served.slots[2]
-    assert not step.parts and row.loading and row.computed == 12 and [len(table.blocks) for table in row.tables] == [3]
-    assert [len(made.copies) for made in step.loads] == [3]
-    assert served.pool.find(row.hashes[0], (0,)) is None            # published after the load
-    served.end_transfers([step.loads[0].number])
-    assert served.schedule().parts[2].start == 12
-    assert served.pool.find(row.hashes[0], (0,))
+    request, manager = served.slots[2], served.scheduler.kv_cache_manager
+    assert request.status == RequestStatus.WAITING_FOR_REMOTE_KVS and request.num_computed_tokens == 12
+    assert not step.num_scheduled_tokens and [len(blocks) for blocks in manager.get_block_ids(2)] == [3]
+    [job] = step.kv_connector_metadata.load_jobs
+    assert len(job.copies) == 3
+    assert manager.block_pool.get_cached_block(request.block_hashes[0], (0,)) is None       # published after the load
+    served.scheduler.update_connector_output([job.job_id])
+    assert served.scheduler.schedule().scheduled_reqs[2].num_computed_tokens == 12
+    assert manager.block_pool.get_cached_block(request.block_hashes[0], (0,))
 
 
 def test_blocks_of_an_aborted_request_stay_until_its_load_ends():
     served, step = loading()
-    free = len(served.pool.free)
+    pool = served.scheduler.kv_cache_manager.block_pool
+    free = pool.get_num_free_blocks()
     served.abort(served.slots[2])
-    assert len(served.pool.free) == free and served.aborted
+    assert pool.get_num_free_blocks() == free and served.scheduler.finished_recving
     assert served.slots[2].task.answer.tokens_cached == 0
     served.check()
-    served.end_transfers([step.loads[0].number])
-    assert len(served.pool.free) == free + 3 and not served.aborted
+    served.scheduler.update_connector_output([step.kv_connector_metadata.load_jobs[0].job_id])
+    assert pool.get_num_free_blocks() == free + 3 and not served.scheduler.finished_recving
     served.check()
 
 
@@ -150,7 +152,7 @@ def test_a_load_leaves_the_blocks_that_prompts_in_progress_miss():
         served.submit(Request(prompt, 1, forced=(7,)))
     served.take_tasks()
     served.update()
-    assert not served.slots[4].loading and served.slots[3].computed == 8
+    assert served.slots[4].status == RequestStatus.WAITING and served.slots[3].num_computed_tokens == 8
     finished(served)
     assert served.slots[4].task.answer.reused == {"chunk": 12}
 

@@ -6,7 +6,6 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.shared.block_pool import BlockPool as Pool
 from cachesim.engines.vllm import ENGINE
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
@@ -81,17 +80,17 @@ def test_the_token_in_flight_of_an_answer_that_ends_early_is_not_counted_as_eval
 def test_an_evicted_block_is_charged_to_the_eviction():
     run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
     assert run.verdict.holds and reused(run) == [0, 0, 20]
-    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "V-POOL-5")]
+    assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "VL-POOL-EVICT")]
 
 
 def test_a_state_that_a_chunk_passed_is_charged_to_the_split():
     run = judged("A40.B9/A.C9", "GA", block_size=4)
-    assert charges(run, 1) == [(40, "never captured", "V-SPLIT-1")]
+    assert charges(run, 1) == [(40, "never captured", "VL-SPLIT-CHUNK")]
 
 
 def test_a_window_that_is_left_out_is_charged_to_the_mask():
     run = judged("A40.B9/A.C9", "W8 A", block_size=4)
-    assert charges(run, 1) == [(40, "never captured", "V-PUB-4.WINDOW")]
+    assert charges(run, 1) == [(40, "never captured", "VL-PUB-MASK.WINDOW")]
 
 
 def test_a_preempted_request_says_what_a_cold_run_says():
@@ -135,12 +134,3 @@ def test_a_request_that_does_not_fit_is_refused():
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):
         ENGINE.start(NEW, model, server, "provenance")
-
-
-def test_the_pool_evicts_unkeyed_blocks_first_and_keeps_its_order_over_a_reset():
-    pool = Pool(5, 1, True, lambda keyed: "back" if keyed else "front", lambda event: None, lambda *lost: None)
-    taken = pool.take(4)
-    pool.add_keys(0, [2], [7], [4])
-    pool.give_back(taken)
-    assert list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) == [2]
-    assert pool.reset() and list(pool.free) == [1, 3, 4, 2] and pool.find(7, [0]) is None

@@ -44,10 +44,11 @@ def test_what_is_found_is_said(capsys, what, found):
 
 def test_a_rule_that_older_releases_may_have_had_is_not_dated(capsys):
     """Their CPU offload is not simulated; what is known of a dated rule is printed."""
-    assert data(capsys, "V-OFF-STORE")["rules"][0]["builds"] == []
-    assert "builds" not in explain(capsys, "V-OFF-STORE")[1]
-    assert "used by   vllm@0.33.0, vllm@0.33.0-repaired" in explain(capsys, "V-OFF-STORE")[1]
-    assert data(capsys, "V-SPEC-1")["rules"][0]["builds"] == ["since a build between 2026-10-18 and 2026-11-02"]
+    assert data(capsys, "VL-OFF-STORE")["rules"][0]["builds"] == []
+    assert "builds" not in explain(capsys, "VL-OFF-STORE")[1]
+    assert "used by   vllm@0.33.0, vllm@0.33.0-repaired" in explain(capsys, "VL-OFF-STORE")[1]
+    builds = data(capsys, "VL-SPEC-LOOKAHEAD")["rules"][0]["builds"]
+    assert builds == ["since a build between 2026-10-18 and 2026-11-02"]
 
 
 def test_a_family_that_is_a_rule_too_lists_its_members(capsys):

@@ -1,0 +1,1 @@
+"""Scheduling and cache management: requests, blocks, and which tokens a step evaluates."""

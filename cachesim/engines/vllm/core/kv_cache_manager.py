@@ -1,0 +1,157 @@
+"""The cache of a server: lookup, allocation, publication and release of the blocks of requests.
+
+Source: vLLM vllm/v1/core/kv_cache_manager.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from cachesim.engines.rule import Decision
+from cachesim.engines.vllm.core.kv_cache_coordinator import get_kv_cache_coordinator
+from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
+from cachesim.engines.vllm.core.single_type_kv_cache_manager import MambaManager
+from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.request import Request
+from cachesim.engines.vllm.rules.lookup import Hit
+
+
+class KVCacheManager:
+    """The cache. ``empty_kv_cache_blocks``: a lookup that found nothing; ``block_owners``: request that last took a
+    block; ``num_refused_blocks``: blocks that the last refused request needed."""
+
+    def __init__(self, vllm_config: VllmConfig) -> None:
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
+        self.vllm_config = vllm_config
+        self.rules = vllm_config.rules
+        self.emit = vllm_config.log.emit
+        self.max_model_len = config.max_model_len
+        self.enable_caching = options.enable_prefix_caching
+        self.full_sequence_must_fit = options.scheduler_reserve_full_isl
+        self.watermark = options.watermark
+        self.coordinator = get_kv_cache_coordinator(vllm_config)
+        self.block_pool = self.coordinator.block_pool
+        self.empty_kv_cache_blocks = Hit(0, {group.group_id: [] for group in config.kv_cache_groups})
+        self.block_owners: dict[int, int] = {}
+        self.num_refused_blocks = 0
+
+    def prefix_cache_lookup_enabled(self, request: Request) -> bool:
+        """Return whether a request is looked up."""
+        return self.enable_caching and not request.skip_reading_prefix_cache
+
+    def get_computed_blocks(self, request: Request) -> Hit:
+        """Return the cached prefix of a request."""
+        found = self.empty_kv_cache_blocks
+        if self.prefix_cache_lookup_enabled(request):
+            max_cache_hit_length = self.rules.most_tokens(request.num_tokens)
+            found = self.coordinator.find_longest_cache_hit(request, max_cache_hit_length)
+            because = {"n": request.num_tokens, "junction": found.junction, "lengths": dict(found.lengths)}
+            self.vllm_config.decide(Decision(found.n or None, because, self.coordinator.lookup_rule_id), request)
+        managers = self.coordinator.single_type_managers
+        tables = [found.tables[manager.kv_cache_group_id] for manager in managers] if found.n else ()
+        self.emit(LookedUp(request.request_id, found.n, found.junction, tables))
+        return found
+
+    def allocate_slots(self, request: Request, num_new_tokens: int, new_computed: Hit | None = None, *,
+                       num_lookahead_tokens: int = 0, num_external_computed_tokens: int = 0, reserved_blocks: int = 0,
+                       has_scheduled_reqs: bool = True) -> list[list[int]] | None:
+        """Allocate blocks for the next tokens of a request. ``new_computed``: it is admitted, with this prefix, and
+        external tokens behind it that are loaded if ``reserved_blocks`` stay free. Returns the new blocks of each
+        group, None if too few are free."""
+        computed = new_computed or self.empty_kv_cache_blocks
+        self.emit(AskedForBlocks(request.request_id, request.num_computed_tokens, hit=computed.n, new=num_new_tokens,
+                                 lookahead=num_lookahead_tokens))  # fmt: skip
+        num_computed_tokens = request.num_computed_tokens + computed.n + num_external_computed_tokens
+        total_computed_tokens = min(num_computed_tokens, self.max_model_len)
+        watermark_blocks = self.rules.reserve(self.watermark, self.block_pool.num_gpu_blocks,
+                                              new_computed is not None, has_scheduled_reqs)  # fmt: skip
+        full_sequence = 0
+        if new_computed is not None and self.full_sequence_must_fit:
+            full_sequence = self._num_blocks_of_full_sequence(request, computed, total_computed_tokens)
+        main = 0
+        need_slot = 0
+        num_blocks = 0
+        if full_sequence + watermark_blocks <= self.block_pool.get_num_free_blocks():
+            self._remove_skipped_blocks(request, total_computed_tokens)
+            main = total_computed_tokens + num_new_tokens
+            need_slot = min(main + num_lookahead_tokens, self.max_model_len)
+            num_blocks = self.coordinator.get_num_blocks_to_allocate(
+                request, need_slot, computed.tables, total_computed_tokens=num_computed_tokens,
+                num_local_computed_tokens=request.num_computed_tokens + computed.n, num_tokens_main_model=main)
+        required_blocks = num_blocks + reserved_blocks
+        free = self.block_pool.get_num_free_blocks()
+        admitted = new_computed is None or self.vllm_config.decide(
+            self.rules.admit(full_sequence, required_blocks, watermark_blocks, free), request)
+        if not admitted or required_blocks + watermark_blocks > free:
+            self.num_refused_blocks = required_blocks + watermark_blocks
+            self.emit(Refused())
+            return None
+        self.coordinator.allocate_new_computed_blocks(request.request_id, computed.tables, computed.n)
+        new_blocks = self.coordinator.allocate_new_blocks(request.request_id, need_slot, main)
+        if not num_external_computed_tokens:
+            self.cache_blocks(request, min(main, request.num_tokens))
+        self._record_owner(request, new_blocks)
+        return new_blocks
+
+    def _remove_skipped_blocks(self, request: Request, total_computed_tokens: int) -> None:
+        """Give back the blocks that neither the next tokens nor steps in flight read."""
+        processed = max(0, total_computed_tokens - request.num_in_flight_tokens)
+        self.coordinator.remove_skipped_blocks(request, processed)
+
+    def _record_owner(self, request: Request, new_blocks: list[list[int]]) -> None:
+        """Record which request took blocks."""
+        self.block_owners |= dict.fromkeys(chain(*new_blocks), request.task.answer.request)
+        self.emit(Got(new_blocks))
+
+    def _num_blocks_of_full_sequence(self, request: Request, computed: Hit, total_computed_tokens: int) -> int:
+        """Return the free blocks that a request takes until all its known tokens are computed."""
+        full_num_tokens = min(request.num_tokens, self.max_model_len)
+        return self.coordinator.get_num_blocks_to_allocate(
+            request, full_num_tokens, computed.tables, total_computed_tokens=total_computed_tokens,
+            num_local_computed_tokens=request.num_computed_tokens + computed.n, num_tokens_main_model=full_num_tokens,
+            apply_admission_cap=True)
+
+    def get_num_remaining_blocks(self, request: Request) -> int:
+        """Return the free blocks that a request in progress takes until all its known tokens are computed."""
+        return self._num_blocks_of_full_sequence(request, self.empty_kv_cache_blocks, request.num_computed_tokens)
+
+    def free(self, request: Request) -> None:
+        """Give back the blocks of a request, of each group the last ones first."""
+        self.coordinator.free(request.request_id)
+
+    def reset_prefix_cache(self) -> bool:
+        """Remove all keys, if no block is in use. Returns whether it was done."""
+        return self.block_pool.reset_prefix_cache()
+
+    def get_block_ids(self, request_id: int) -> list[list[int]]:
+        """Return the blocks of a request in each group."""
+        return self.coordinator.get_blocks(request_id)
+
+    def cache_blocks(self, request: Request, num_computed_tokens: int) -> None:
+        """Publish the blocks of a request that end within its first tokens."""
+        if self.enable_caching:
+            self.coordinator.cache_blocks(request, num_computed_tokens)
+
+    def has_checkpoint_block(self, request_id: int) -> bool:
+        """Return whether a block is reserved for a state inside the chunk of a request, in the first group of
+        states."""
+        managers = self.coordinator.single_type_managers
+        first = next((manager for manager in managers if isinstance(manager, MambaManager)), None)
+        return first is not None and request_id in first.checkpoints
+
+    def take_new_block_ids(self) -> list[int]:
+        """Return the blocks to be zeroed, and forget them."""
+        return [*chain(*(manager.take_new_block_ids() for manager in self.coordinator.single_type_managers))]
+
+    def take_kv_cache_block_copies(self) -> list[tuple[int, int]]:
+        """Return the blocks to be copied, with their copies, and forget them. Both lose the user that kept them until
+        now."""
+        managers = self.coordinator.single_type_managers
+        copies = [*chain(*(manager.take_pending_cow_copies() for manager in managers))]
+        self.block_pool.free_blocks(chain(*copies))
+        return copies
+
+    def new_step_starts(self) -> None:
+        """Begin a step."""
+        self.coordinator.new_step_starts()

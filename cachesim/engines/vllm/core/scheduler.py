@@ -1,0 +1,446 @@
+"""The scheduler: which requests get tokens in a step, and what the results of a step change.
+
+Source: vLLM vllm/v1/core/sched/scheduler.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.vllm.core.kv_cache_events import Preempted
+from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
+from cachesim.engines.vllm.core.scheduler_output import (
+    CachedRequestData,
+    ModelRunnerOutput,
+    NewRequestData,
+    SchedulerOutput,
+)
+from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
+from cachesim.engines.vllm.request import Request, RequestStatus
+from cachesim.engines.vllm.rules.blocks import NewTokens
+from cachesim.engines.vllm.rules.lookup import Hit
+from cachesim.engines.vllm.rules.schedule import Padding, Split
+from cachesim.events import Release
+
+NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
+
+
+@dataclass(slots=True)
+class StepInProgress:
+    """A step while it is scheduled. ``token_budget``: tokens that it has room for; ``cap``: most tokens of a request,
+    0 = no limit; ``has_prefill``: a running request has a chunk of its prompt in it; ``skipped_waiting``: requests that
+    were passed over."""
+
+    output: SchedulerOutput
+    token_budget: int
+    cap: int
+    preempted: bool = False
+    has_prefill: bool = False
+    skipped_waiting: list[Request] = field(default_factory=list)
+
+    def add(self, data: CachedRequestData, num_new_tokens: int, spec_token_ids: list[int]) -> None:
+        """Add a request."""
+        self.output.add(data, num_new_tokens, spec_token_ids)
+        self.token_budget -= num_new_tokens
+
+
+class Scheduler:
+    """The scheduler of a server. ``connector``: CPU offload, None = there is none."""
+
+    def __init__(self, vllm_config: VllmConfig) -> None:
+        config = vllm_config.kv_cache_config
+        options = vllm_config.options
+        self.vllm_config = vllm_config
+        self.rules = vllm_config.rules
+        self.log = vllm_config.log
+        self.policy = options.scheduling_policy
+        self.async_scheduling = options.async_scheduling
+        self.max_num_running_reqs = options.max_num_seqs
+        self.max_num_scheduled_tokens = options.max_num_batched_tokens
+        self.long_prefill_token_threshold = options.long_prefill_token_threshold
+        self.max_model_len = config.max_model_len
+        self.num_spec_tokens = options.num_speculative_tokens
+        self.num_lookahead_tokens = config.speculation.num_lookahead_tokens
+        self.num_prefill_lookahead = config.speculation.num_prefill_lookahead
+        self.requests: dict[int, Request] = {}
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self.connector = OffloadingConnectorScheduler(vllm_config) if options.num_cpu_chunks else None
+        self.kv_cache_manager = KVCacheManager(vllm_config)
+        self.finished_recving: list[Request] = []       # ended requests whose blocks a load still writes
+
+    def add_request(self, request: Request) -> None:
+        """Queue a request."""
+        self.requests[request.request_id] = request
+        self.waiting.append(request)
+
+    def schedule(self) -> SchedulerOutput:
+        """Schedule a step."""
+        self.kv_cache_manager.new_step_starts()
+        cap = self.rules.prefill_cap(self.long_prefill_token_threshold, len(self.running) + len(self.waiting))
+        step = StepInProgress(SchedulerOutput(), self.max_num_scheduled_tokens, cap)
+        at = 0
+        while 0 <= at < len(self.running) and step.token_budget > 0:
+            at = self._schedule_running(step, at)
+        more = not step.preempted
+        while more and self.waiting and step.token_budget > 0 and len(self.running) < self.max_num_running_reqs:
+            more = self._schedule_waiting(step)
+        self.waiting[:0] = step.skipped_waiting
+        self._update_after_schedule(step.output)
+        return step.output
+
+    # Running requests.
+
+    def _schedule_running(self, step: StepInProgress, at: int) -> int:
+        """Schedule the running request at this place; return the next place, -1 = none."""
+        request = self.running[at]
+        known = request.num_tokens
+        computed = request.num_computed_tokens
+        placeholders = request.num_output_placeholders
+        if self.rules.surely_ends(placeholders, computed, known + request.num_remaining_tokens):
+            return at + 1
+        num_new_tokens = request.num_tokens_with_spec + placeholders - computed
+        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
+        num_new_tokens = min(num_new_tokens, self.max_model_len - computed - 1)
+        num_new_tokens = self._mamba_block_aligned_split(request, computed, num_new_tokens)
+        num_new_tokens = self._reserve_prefill_lookahead(request, computed, num_new_tokens)
+        if not num_new_tokens:
+            return at + 1
+        while True:
+            new_blocks = self.kv_cache_manager.allocate_slots(
+                request, num_new_tokens, num_lookahead_tokens=self.num_lookahead_tokens)
+            if new_blocks is not None:
+                break
+            gone = self._preempt_request_for(step)
+            at -= gone < at
+            if not request.is_running:
+                return at if self.rules.goes_on(self.policy) else -1
+        step.has_prefill |= request.is_prefill_chunk
+        num_drafts = max(0, num_new_tokens + computed - known - placeholders)
+        step.add(CachedRequestData(
+            req_id=request.request_id, num_computed_tokens=computed, new_block_ids=new_blocks,
+            has_checkpoint_block=self.kv_cache_manager.has_checkpoint_block(request.request_id),
+        ), num_new_tokens, request.spec_token_ids[:num_drafts])  # fmt: skip
+        request.spec_token_ids = []
+        return at + 1
+
+    def _mamba_block_aligned_split(self, request: Request, start: int, num_new_tokens: int) -> int:
+        """Return the tokens of the next chunk of a request, which ends where a state should be kept."""
+        vllm_config = self.vllm_config
+        config = vllm_config.kv_cache_config
+        if not config.need_mamba_block_aligned_split:
+            return num_new_tokens
+        prefill_end = request.prefill_end
+        end = start + num_new_tokens
+        block = config.block_size
+        most = min(self.max_num_scheduled_tokens, self.long_prefill_token_threshold or self.max_num_scheduled_tokens)
+        use_internal_checkpoint = end >= prefill_end and vllm_config.is_mamba_prefill_checkpoint_valid(
+            start, end, vllm_config.get_mamba_prefill_checkpoint_position(prefill_end), block)
+        tail = 0
+        if config.enable_partial_hash_hits:
+            tail = vllm_config.last_cache_position(request.num_prompt_tokens, config.hash_block_size)
+        split = self.rules.split(Split(
+            start, end, prefill=prefill_end, prompt=request.num_prompt_tokens, block=block, most=most,
+            last=vllm_config.last_cache_position(request.num_tokens, block), tail=tail, inside=use_internal_checkpoint,
+            junction=request.shared_prefix_boundary, exact_junction=config.mamba_shared_prefix_checkpoint,
+        ))  # fmt: skip
+        return int(vllm_config.decide(split, request) if start < prefill_end else split.value)
+
+    def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
+        """Return the tokens of the next chunk, without those that are left for the last one."""
+        remaining = request.num_tokens - num_computed_tokens - num_new_tokens
+        return int(self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead))
+
+    def _preempt_request_for(self, step: StepInProgress) -> int:
+        """Preempt a running request, because too few blocks are free; return its place."""
+        step.preempted = True
+        decision = self.rules.preempt(
+            self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
+            self.kv_cache_manager.block_pool.get_num_free_blocks())
+        at: int = self.vllm_config.decide(decision, None)
+        request = self.running.pop(at)
+        step.token_budget += step.output.remove(request.request_id)
+        self._preempt_request(request, drop_stale_output=False)
+        return at
+
+    def _preempt_request(self, request: Request, drop_stale_output: bool) -> None:
+        """Take the blocks of a request that left the running ones; it waits first. ``drop_stale_output``: its tokens in
+        flight are not delivered."""
+        self.log.emit(Preempted(request.request_id, request.num_computed_tokens))
+        self.kv_cache_manager.free(request)
+        stale = request.drop_stale_output and request.num_stale_output_tokens > 0
+        request.drop_stale_output = drop_stale_output or stale
+        request.num_stale_output_tokens = request.num_in_flight_tokens
+        request.status = RequestStatus.PREEMPTED
+        request.num_computed_tokens = 0
+        request.num_output_placeholders = 0
+        request.spec_token_ids = []
+        request.num_preemptions += 1
+        self.waiting.insert(0, request)
+
+    # Waiting requests.
+
+    def _schedule_waiting(self, step: StepInProgress) -> bool:
+        """Admit the waiting request that is next; return whether others may follow."""
+        queue = [request.order for request in self.waiting]
+        held = [request.num_computed_tokens > 0 for request in self.waiting]
+        at: int = self.vllm_config.decide(self.rules.next_waiting(self.policy, queue, held), None)
+        request = self.waiting[at]
+        undelivered = request.num_stale_output_tokens and not request.drop_stale_output
+        if undelivered or self._waits_for_remote_kvs(request):
+            return self._skip_request(step, at)
+        new_computed = self.kv_cache_manager.empty_kv_cache_blocks
+        if not request.num_computed_tokens:
+            new_computed = self.kv_cache_manager.get_computed_blocks(request)
+            external = self._get_num_external_tokens(request, new_computed.n)
+            if external is None:
+                return self._skip_request(step, at)
+            if external:
+                return self._begin_load(step, request, new_computed, external) and self._skip_request(step, at)
+        start = request.num_computed_tokens + new_computed.n
+        request.shared_prefix_boundary = new_computed.junction
+        padded = self._pads_drafts(step, request, start)
+        if padded and 1 + self.num_spec_tokens > step.token_budget:
+            return False
+        num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
+        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
+        num_new_tokens = self._mamba_block_aligned_split(request, start, num_new_tokens)
+        if not num_new_tokens:
+            return False
+        if padded and num_new_tokens != 1 + self.num_spec_tokens:
+            num_new_tokens = 1
+            padded = False
+        num_new_tokens = self._reserve_prefill_lookahead(request, start, num_new_tokens)
+        if not num_new_tokens:
+            return self.rules.passes_over() and self._skip_request(step, at)
+        if self.kv_cache_manager.allocate_slots(request, num_new_tokens, new_computed,
+                                                num_lookahead_tokens=self.num_lookahead_tokens,
+                                                has_scheduled_reqs=bool(self.running)) is None:
+            return False
+        self._start_request(request, start, num_new_tokens)
+        step.add(self._new_request_data(request), num_new_tokens, [NO_DRAFT] * self.num_spec_tokens if padded else [])
+        return True
+
+    def _pads_drafts(self, step: StepInProgress, request: Request, start: int) -> bool:
+        """Return whether a request with one token left gets places for drafts."""
+        return bool(self.rules.pad_drafts(Padding(
+            request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
+            warm=start > 0 or step.output.has_cached_reqs,
+            room=start + self.num_spec_tokens + 2 <= self.max_model_len,
+        )))  # fmt: skip
+
+    def _skip_request(self, step: StepInProgress, at: int) -> bool:
+        """Leave a waiting request out of this step; return True: others may follow."""
+        step.skipped_waiting.append(self.waiting.pop(at))
+        return True
+
+    def _start_request(self, request: Request, start: int, num_new_tokens: int) -> None:
+        """Move a waiting request to the running ones."""
+        self.waiting.remove(request)
+        self.running.append(request)
+        loaded = 0
+        if request.num_computed_tokens and self.connector is not None:
+            loaded = start - self.connector.num_locally_computed_tokens(request)
+        request.status = RequestStatus.RUNNING
+        request.num_computed_tokens = start
+        request.is_prefill_chunk = start + num_new_tokens < request.num_tokens
+        if not request.launched:
+            request.launched = True
+            log_launch(self.log, request.task, request.request_id, {"block": start - loaded, "chunk": loaded})
+
+    def _new_request_data(self, request: Request) -> NewRequestData:
+        """Return what the worker learns of a request that starts, or starts again."""
+        block_ids = self.kv_cache_manager.get_block_ids(request.request_id)
+        return NewRequestData(
+            req_id=request.request_id, num_computed_tokens=request.num_computed_tokens,
+            new_block_ids=[list(blocks) for blocks in block_ids],
+            has_checkpoint_block=self.kv_cache_manager.has_checkpoint_block(request.request_id),
+            request=request.task.request, text=request.text, prefill_token_ids=request.all_token_ids,
+        )  # fmt: skip
+
+    # Loads of the connector.
+
+    def _get_num_external_tokens(self, request: Request, num_local_tokens: int) -> int | None:
+        """Return the tokens that a request can load behind those of the pool; None = it waits."""
+        external: int | None = 0
+        if self.connector is not None:
+            external = self.connector.get_num_new_matched_tokens(request, num_local_tokens)
+        if not request.launched:
+            request.num_cached_tokens = num_local_tokens + (external or 0)
+        return external
+
+    def _begin_load(self, step: StepInProgress, request: Request, new_computed: Hit, num_external_tokens: int) -> bool:
+        """Begin to load tokens behind a cached prefix; return whether enough blocks are free."""
+        assert self.connector is not None
+        new_blocks = self.kv_cache_manager.allocate_slots(
+            request, 0, new_computed, num_external_computed_tokens=num_external_tokens,
+            reserved_blocks=self._inflight_prefill_reserved_blocks(step), has_scheduled_reqs=bool(self.running))
+        if new_blocks is None:
+            return False
+        request.num_computed_tokens = new_computed.n + num_external_tokens
+        request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+        block_ids = self.kv_cache_manager.get_block_ids(request.request_id)
+        self.connector.update_state_after_alloc(request, block_ids, num_external_tokens)
+        return True
+
+    def _inflight_prefill_reserved_blocks(self, step: StepInProgress) -> int:
+        """Return the free blocks that a load leaves to other requests."""
+        others = [request for request in (*self.running, *step.skipped_waiting, *self.waiting)
+                  if (request.is_prefill_chunk if request.is_running else request.num_computed_tokens)]
+        missing = [self.kv_cache_manager.get_num_remaining_blocks(request) for request in others]
+        return int(self.rules.reserve_for_prompts(missing))
+
+    def _waits_for_remote_kvs(self, request: Request) -> bool:
+        """Return whether a request waits for its load. After the load its blocks are published."""
+        if request.status != RequestStatus.WAITING_FOR_REMOTE_KVS or self.connector is None:
+            return False
+        if self.connector.has_transfers(request):
+            return True
+        request.status = RequestStatus.WAITING
+        self.kv_cache_manager.cache_blocks(request, request.num_computed_tokens)
+        request.num_computed_tokens = min(request.num_computed_tokens, self.rules.most_tokens(request.num_tokens))
+        return False
+
+    # Before and after the evaluation.
+
+    def _update_after_schedule(self, output: SchedulerOutput) -> None:
+        """Collect what comes before the evaluation, and count the tokens as computed."""
+        output.new_block_ids_to_zero = self._get_new_block_ids_to_zero()
+        output.kv_cache_block_copies = self.kv_cache_manager.take_kv_cache_block_copies()
+        for req_id, num_scheduled_tokens in output.num_scheduled_tokens.items():
+            request = self.requests[req_id]
+            request.num_computed_tokens += num_scheduled_tokens
+            request.num_in_flight_tokens += num_scheduled_tokens
+            known = request.num_tokens + request.num_output_placeholders
+            request.is_prefill_chunk = request.num_computed_tokens < known
+            samples_token = not request.is_prefill_chunk
+            output.scheduled_reqs[req_id].samples_token = samples_token
+            if samples_token and self.async_scheduling:
+                request.num_output_placeholders += 1 + len(output.scheduled_spec_decode_tokens[req_id])
+                request.spec_token_ids = [NO_DRAFT] * self.num_spec_tokens
+        if self.connector is not None:
+            scheduled = [(self.requests[req_id], self.kv_cache_manager.get_block_ids(req_id))
+                         for req_id in output.num_scheduled_tokens]  # fmt: skip
+            output.kv_connector_metadata = self.connector.build_connector_meta(scheduled)
+
+    def _get_new_block_ids_to_zero(self) -> list[int]:
+        """Return the new blocks that the worker zeroes: in a model with states, those of rows."""
+        new_block_ids = self.kv_cache_manager.take_new_block_ids()
+        return new_block_ids if self.vllm_config.kv_cache_config.has_mamba_layers else []
+
+    def update_from_output(self, scheduler_output: SchedulerOutput,
+                           model_runner_output: ModelRunnerOutput) -> list[Request]:  # fmt: skip
+        """Process the results of a step; return the finished requests."""
+        finished = list[Request]()
+        for req_id, num_scheduled_tokens in scheduler_output.num_scheduled_tokens.items():
+            request = self.requests[req_id]
+            result = model_runner_output[req_id]
+            new_token_ids = result.sampled_token_ids
+            is_stale = request.num_stale_output_tokens > 0
+            request.num_in_flight_tokens -= num_scheduled_tokens
+            request.num_stale_output_tokens -= num_scheduled_tokens if is_stale else 0
+            if request.is_finished or (is_stale and request.drop_stale_output) or not new_token_ids:
+                continue
+            drafts = scheduler_output.scheduled_spec_decode_tokens[req_id]
+            if drafts and not is_stale:
+                self._take_back_rejected(request, len(drafts) - (len(new_token_ids) - 1))
+            placeholders = request.num_output_placeholders
+            was_running = request.is_running
+            stopped = self._update_request_with_output(request, new_token_ids, is_stale)
+            if scheduler_output.scheduled_reqs[req_id].samples_token:
+                request.task.answer.outputs += result.outputs[: len(new_token_ids)]
+            less = self._num_uncached_tokens(request, placeholders)
+            if less is not None and was_running and not is_stale:
+                self.kv_cache_manager.cache_blocks(request, request.num_computed_tokens - less)
+            if stopped:
+                finished.append(request)
+                self.kv_cache_manager.free(request)
+        for request in finished:
+            self._free_request(request, RequestStatus.FINISHED_STOPPED)
+        return finished
+
+    def _take_back_rejected(self, request: Request, num_rejected: int) -> None:
+        """Take back the places of rejected drafts."""
+        if request.num_computed_tokens:
+            request.num_computed_tokens -= num_rejected
+        if request.num_output_placeholders:
+            request.num_output_placeholders -= num_rejected
+
+    def _num_uncached_tokens(self, request: Request, placeholders: int) -> int | None:
+        """Return the last computed tokens that are not published when tokens arrived, None = nothing is published.
+        ``placeholders``: places before they arrived."""
+        less: int | None = self.rules.publish_again(NewTokens(
+            self.num_spec_tokens, before=placeholders, after=request.num_output_placeholders,
+            in_flight=request.num_in_flight_tokens, overlap=self.async_scheduling,
+        ))  # fmt: skip
+        return less
+
+    def _update_request_with_output(self, request: Request, new_token_ids: list[int], is_stale: bool) -> bool:
+        """Append new tokens to a request, up to the one that ends the answer; return whether it ends."""
+        if request.num_output_placeholders and not is_stale:
+            request.num_output_placeholders -= len(new_token_ids)
+        for count, token_id in enumerate(new_token_ids, 1):
+            request.append_output_token_ids(token_id)
+            if self._stops(request, token_id):
+                if not is_stale:
+                    request.num_computed_tokens -= len(new_token_ids) - count
+                del new_token_ids[count:]
+                return True
+        return False
+
+    def _stops(self, request: Request, token_id: int) -> bool:
+        """Return whether a token ends an answer."""
+        full = request.num_tokens >= self.max_model_len or request.num_remaining_tokens <= 0
+        return full or token_id in request.task.request.eog
+
+    def update_draft_token_ids(self, draft_token_ids: dict[int, list[int]]) -> None:
+        """Take drafts for the next step."""
+        for req_id, drafts in draft_token_ids.items():
+            self.requests[req_id].spec_token_ids = drafts
+
+    def update_connector_output(self, job_ids: Sequence[int]) -> None:
+        """End transfers, and give back the blocks of ended requests that they wrote."""
+        if self.connector is None:
+            return
+        self.connector.update_connector_output(job_ids)
+        for request in [*self.finished_recving]:
+            if not self.connector.has_transfers(request):
+                self.finished_recving.remove(request)
+                self.kv_cache_manager.free(request)
+
+    def finish_request(self, request: Request) -> None:
+        """End a request whose client left."""
+        if not request.is_finished:
+            self._free_request(request, RequestStatus.FINISHED_ABORTED)
+
+    def _free_request(self, request: Request, status: RequestStatus) -> None:
+        """End a request: it leaves its list, and its blocks are free, unless a load still writes them."""
+        (self.running if request.is_running else self.waiting).remove(request)
+        is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
+        if self.connector is not None:
+            self.connector.request_finished(request)
+        if self.connector is not None and is_loading and self.connector.has_transfers(request):
+            self.finished_recving.append(request)
+        else:
+            self.kv_cache_manager.free(request)
+        request.status = status
+        held = 0 if is_loading else max(0, request.num_processed_tokens)
+        aborted = status == RequestStatus.FINISHED_ABORTED
+        computed = request.all_token_ids[:held]
+        record_answer(request.task.answer, "none" if aborted else "limit", aborted, computed)
+        if request.launched:
+            self.log.emit(Release(request.request_id, request.task.id, held, 0))
+
+    def has_unfinished_transfers(self) -> bool:
+        """Return whether transfers are open, or begin with the next step."""
+        return self.connector is not None and self.connector.has_pending_push_work()
+
+    def reset_prefix_cache(self, reset_running_requests: bool) -> bool:
+        """Clear the prefix cache; return whether it was done. ``reset_running_requests``: these restart."""
+        if self.rules.reset_preempts(reset_running_requests):
+            while self.running:
+                self._preempt_request(self.running.pop(), drop_stale_output=True)
+        return self.kv_cache_manager.reset_prefix_cache()

@@ -1,0 +1,96 @@
+"""Groups of layers with their block sizes, and what all parts of a server know.
+
+Source: vLLM vllm/v1/kv_cache_interface.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared.server_loop import log_decision
+from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.request import Request
+from cachesim.engines.vllm.rules.lookup import SpecGroup
+from cachesim.engines.vllm.rules.schedule import Speculation
+from cachesim.engines.vllm.rules.states import Boundary, Export
+from cachesim.events import Log
+
+FULL = ("full", "rswa")
+
+
+class KVCacheGroupSpec(NamedTuple):
+    """A group of layers that store alike."""
+
+    group_id: int
+    kind: str                       # full, swa, rswa, chunked or mamba
+    block_size: int                 # tokens of a block, over all ranks
+    window: int                     # window or chunk [tokens]
+    is_eagle_group: bool            # the drafter's layers are in it
+    layers: tuple[int, ...]
+    use_eagle: bool = False         # its lookups drop a block
+    align: bool = False             # its states are found again
+    max_admission_blocks_per_request: int = 0       # most blocks that a request holds, 0 = no limit
+
+    def first_read(self, position: int) -> int:
+        """Return the first position that the token at ``position`` reads."""
+        if self.kind == "chunked":
+            return position // self.window * self.window
+        return max(0, position - self.window + 1) if self.kind == "swa" else 0
+
+
+class KVCacheConfig(NamedTuple):
+    """The groups, and sizes [tokens]."""
+
+    kv_cache_groups: tuple[KVCacheGroupSpec, ...]
+    attention_groups: tuple[SpecGroup, ...]         # groups that are looked up together, full attention first
+    scheduler_block_size: int                       # common multiple of the blocks
+    hash_block_size: int                            # tokens of a hash
+    cache_hit_alignment_tokens: int                 # a hit is a multiple of it
+    enable_partial_hash_hits: bool                  # a hit may end inside a block
+    block_size: int                                 # block on which chunks end
+    max_model_len: int
+    speculation: Speculation
+    num_reprefillable_tokens: int                   # last tokens that a drafter of several modules evaluates again
+    mamba_shared_prefix_checkpoint: bool            # chunks end exactly where prompts part
+    need_mamba_block_aligned_split: bool
+
+    @property
+    def has_mamba_layers(self) -> bool:
+        """True if a group keeps states."""
+        return any(group.kind == "mamba" for group in self.kv_cache_groups)
+
+
+class VllmConfig(NamedTuple):
+    """What every part of a server knows: rules, options, groups, and the log."""
+
+    rules: Any
+    options: Options
+    kv_cache_config: KVCacheConfig
+    log: Log
+
+    def decide(self, decision: Decision, request: Request | None) -> Any:
+        """Log a decision and return its value."""
+        return log_decision(self.log, decision, request)
+
+    def get_mamba_prefill_checkpoint_position(self, num_tokens: int) -> int:
+        """Return the length below ``num_tokens`` whose state inside a chunk can be found."""
+        config = self.kv_cache_config
+        return int(self.rules.checkpoint(Boundary(
+            num_tokens, unit=config.hash_block_size, align=config.cache_hit_alignment_tokens,
+            drop=config.speculation.use_eagle_block_drop, lookahead=config.speculation.num_hash_lookahead_tokens,
+        )))  # fmt: skip
+
+    def last_cache_position(self, num_tokens: int, unit: int, drop: bool | None = None) -> int:
+        """Return the last multiple of ``unit`` at which a prompt can resume. ``drop``: lookups drop a block, None = as
+        the drafter requires."""
+        speculation = self.kv_cache_config.speculation
+        drops = speculation.use_eagle_block_drop if drop is None else drop
+        return int(self.rules.last_boundary(num_tokens, unit, drops, speculation.num_hash_lookahead_tokens))
+
+    def is_mamba_prefill_checkpoint_valid(self, query_start: int, query_end: int, position: int, block: int) -> bool:
+        """Return whether the kernels can export the state after ``position`` tokens in a chunk."""
+        return bool(self.rules.state_inside(Export(
+            query_start, query_end, position, unit=self.kv_cache_config.hash_block_size, block=block,
+            grid=self.options.mamba_prefill_checkpoint_alignment,
+        )))  # fmt: skip

@@ -1,0 +1,180 @@
+"""Planning of the groups of layers with their block sizes, and of the sizes that follow from them.
+
+Layers that store alike form a group; the groups of a model have the same number of layers. Source: vLLM
+vllm/v1/core/kv_cache_planning.py, kv_cache_utils.py resolve_kv_cache_block_sizes (0.33.0).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cachesim.base.errors import BadInput, NotInBuild, quoted
+from cachesim.engines.vllm.flags import Options
+from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
+from cachesim.engines.vllm.rules.blocks import Admission
+from cachesim.engines.vllm.rules.lookup import SpecGroup
+from cachesim.engines.vllm.rules.schedule import Drafter
+from cachesim.model import Spec
+
+KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
+_WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
+
+
+def stated_groups(text: str, spec: Spec) -> list[KVCacheGroupSpec]:
+    """Read the option ``kv_groups``. Raises BadInput for a bad word, and for layers without a group."""
+    left = layers_by_kind(spec)
+    words = text.split()
+    groups = list[KVCacheGroupSpec]()
+    for i, word in enumerate(words):
+        found = _WORD.fullmatch(word)
+        if found is None:
+            raise BadInput(f"kv_groups: {quoted(word)} is not a group", hint="for example A/16 W8/16 S/64e")
+        letter, size, block, eagle = found.groups()
+        mine = left.get(("A", 0) if letter == "R" else (letter, int(size or 0)), [])
+        like_it = [other.partition("/")[0] for other in words[i:]].count(word.partition("/")[0])
+        take = -(-len(mine) // like_it)
+        layers = tuple(mine[:take])
+        del mine[:take]
+        groups.append(KVCacheGroupSpec(
+            i, KINDS[letter], block_size=int(block), window=int(size or 0), is_eagle_group=bool(eagle), layers=layers,
+        ))  # fmt: skip
+    if not groups or any(left.values()) or not all(group.layers for group in groups):
+        raise BadInput(f"kv_groups {quoted(text)} does not fit the layers of {quoted(spec.notation)}")
+    return groups
+
+
+def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
+    """Return the layers by letter of the group and window or chunk; a layer with two parts is in two groups."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for i, layer in enumerate(spec.layers):
+        if layer.part:
+            letter = {"base": "A", "swa": "W", "chunk": "K"}[layer.part]
+            found.setdefault((letter, layer.window), []).append(i)
+        if layer.recurrence:
+            found.setdefault(("S", 0), []).append(i)
+    return found
+
+
+def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
+    """Return the groups of a model as ``kv_groups`` states them: of each kind as many as its layers fill, with as many
+    layers in each as the rarest kind has."""
+    kinds = layers_by_kind(spec)
+    words = list[str]()
+    per = min(map(len, kinds.values()))
+    for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
+        states = (opts.mamba_block_size or opts.block_size) if opts.enable_prefix_caching else endless
+        block = states if letter == "S" else opts.block_size
+        words += [f"{letter}{size or ''}/{block}"] * -(-len(layers) // per)
+    return " ".join([words[0] + "e" * eagle, *words[1:]])
+
+
+def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
+    """Return the groups and sizes of a server. Raises BadInput for sizes with which the server does not start."""
+    speculation = rules.speculation(Drafter(
+        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
+        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
+    ))  # fmt: skip
+    ahead = speculation.num_prefill_lookahead
+    max_model_len = opts.max_model_len or longest(opts, spec)
+    ranks = opts.decode_context_parallel_size
+    stated = stated_groups(opts.kv_groups or made_groups(opts, spec, ahead > 0, max_model_len), spec)
+    groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
+              for group in stated]  # fmt: skip
+    step = rules.scheduler_block([group.block_size for group in groups])
+    at_ends = _states_at_ends(rules, opts)
+    aligned = opts.enable_prefix_caching and at_ends
+    unit = _hash_block_size(rules, opts, groups, aligned)
+    if opts.hashing and any(group.block_size % unit for group in groups):
+        raise BadInput(f"prefix_match_unit {unit} does not divide the blocks of {quoted(opts.kv_groups or spec)}")
+    states = [group.block_size for group in groups if group.kind == "mamba" and aligned]
+    windows = [group.block_size for group in groups if group.kind in ("swa", "chunked")]
+    hybrid = opts.enable_prefix_caching and len(groups) > 1
+    partial = hybrid and rules.partial_hits(states, windows, unit, ranks > 1)
+    eagle = {group.group_id for group in groups if group.is_eagle_group}
+    drops = (eagle or set(range(len(groups)))) if speculation.use_eagle_block_drop else set()
+    kinds = attention_groups(groups, drops) if opts.enable_prefix_caching else ()
+    dropping = {group_id for kind in kinds if kind.drop for group_id in kind.groups}
+    groups = [group._replace(use_eagle=group.group_id in dropping, align=group.kind == "mamba" and aligned,
+                             max_admission_blocks_per_request=_admission_cap(rules, opts, group, max_model_len))
+              for group in groups]  # fmt: skip
+    _check_offload(rules, opts, groups)
+    check_sizes(opts, groups, step, ahead if eagle | drops else 0)
+    return KVCacheConfig(
+        kv_cache_groups=tuple(groups), attention_groups=kinds, scheduler_block_size=step, hash_block_size=unit,
+        cache_hit_alignment_tokens=unit if partial else step, enable_partial_hash_hits=partial,
+        block_size=rules.chunk_block([group.block_size for group in stated], states), max_model_len=max_model_len,
+        speculation=speculation, num_reprefillable_tokens=max(0, ahead - 1),
+        mamba_shared_prefix_checkpoint=(
+            opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and ahead <= 1),
+        need_mamba_block_aligned_split=bool(states),
+    )  # fmt: skip
+
+
+def _states_at_ends(rules: Any, opts: Options) -> bool:
+    """Return whether states are kept where chunks end. Raises BadInput for a mode that the version does not have."""
+    at_ends = rules.states_align(opts.mamba_cache_mode)
+    if at_ends is None:
+        raise NotInBuild(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
+    return bool(at_ends)
+
+
+def _hash_block_size(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool) -> int:
+    """Return the tokens of a hash. ``aligned``: states are kept where chunks end."""
+    blocks = [group.block_size for group in groups]
+    active = opts.hashing and (aligned or all(group.kind != "mamba" for group in groups))
+    return int(rules.hash_unit(blocks, opts.prefix_match_unit, active))
+
+
+def _admission_cap(rules: Any, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
+    """Return the most blocks of a group that a request holds."""
+    in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
+    return int(rules.cap(Admission(
+        group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
+    )))  # fmt: skip
+
+
+def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) -> None:
+    """Raise BadInput for CPU offload with groups, or in a version, for which it is not modelled."""
+    offload = (rules.wait_for_chunks, rules.load_chunks, rules.reserve_for_prompts, rules.offered, rules.store_chunks)
+    kinds = rules.offloaded_kinds() if rules.offloaded_kinds and None not in offload else ()
+    parallel = opts.decode_context_parallel_size > 1
+    if opts.num_cpu_chunks and (parallel or any(group.kind not in kinds for group in groups)):
+        raise (BadInput if kinds else NotInBuild)(
+            f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
+
+
+def longest(opts: Options, spec: Spec) -> int:
+    """Return the most tokens that fit beside the null block and the states. Raises BadInput if no request fits."""
+    kinds = layers_by_kind(spec)
+    per = min(map(len, kinds.values()))
+    groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}
+    states = groups.pop(("S", 0), 0) * (3 + opts.num_speculative_tokens)
+    blocks = (opts.num_gpu_blocks - 1 - states) // max(1, sum(groups.values()))
+    if blocks < 1:
+        raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
+    return blocks * opts.block_size if groups else 1 << 20
+
+
+def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[SpecGroup, ...]:
+    """Return the groups that are looked up together: those of equal kind, size and block."""
+    kinds: dict[tuple[str, int, int], list[int]] = {}
+    for group in groups:
+        kinds.setdefault((group.kind, group.window, group.block_size), []).append(group.group_id)
+    found = [SpecGroup(members, full=kind in FULL, state=kind == "mamba", block=block, size=size,
+                       drop=not drops.isdisjoint(members))
+             for (kind, size, block), members in kinds.items()]  # fmt: skip
+    return tuple(sorted(found, key=lambda kind: not kind.full))
+
+
+def check_sizes(opts: Options, groups: list[KVCacheGroupSpec], step: int, ahead: int) -> None:
+    """Raise BadInput for options with which the server does not start."""
+    interval = opts.prefix_cache_retention_interval
+    sparse = any(group.kind in ("swa", "mamba") for group in groups)
+    if interval > 0 and not (sparse and interval % step == 0):
+        raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of {step}" if sparse else
+                       "prefix_cache_retention_interval needs a layer with a window or a state")
+    if opts.enable_prefix_caching and step < ahead:
+        raise BadInput(f"num_speculative_tokens {ahead} exceeds the common block of {step} tokens")
+    if any(group.kind == "chunked" and (group.use_eagle or group.block_size != step) for group in groups):
+        raise BadInput("chunked attention with the block drop or unequal blocks is not supported by the server")

@@ -1,0 +1,1 @@
+"""Chunks of blocks in CPU memory."""

@@ -1,1 +1,0 @@
-"""Memory of vLLM: the pool of blocks, and the block tables of requests."""

@@ -1,0 +1,214 @@
+"""Restore points of groups of layers that share a pool: prefixes from which evaluation can resume.
+
+A prefix is a chain of units of tokens, named by the number of its last unit. Each group keeps pieces of it: blocks of
+rows, of all tokens or of those in a window, or a state. A prefix is usable while every group has the pieces that the
+next token reads; then it is a restore point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.tokens import Tokens
+from cachesim.engines.inspection import Key, Point
+from cachesim.events import Gained, Log, Lost
+
+ALL, WINDOW, CHUNK, STATE = "all", "window", "chunk", "state"
+
+
+class GroupPieces(NamedTuple):
+    """What a group keeps of a prefix. ``block``: tokens of a piece; ``size``: window or chunk [tokens]."""
+
+    kind: str
+    block: int
+    size: int = 0
+
+
+class UnitChain(NamedTuple):
+    """The units of a request, each of ``unit`` tokens: their numbers, and the tokens; ``text`` knows all tokens."""
+
+    numbers: Sequence[int]
+    unit: int
+    tokens: Sequence[int]
+    text: object
+
+
+@dataclass(slots=True, eq=False)
+class Prefix:
+    """A prefix of ``end`` tokens; ``unit``: its last ones. ``has``: pieces of each group that end here; ``whole``: for
+    each group that keeps all rows, True if every piece up to here exists; ``text`` knows all tokens; ``start``: rows
+    before it belong to a shorter restore point."""
+
+    number: int
+    end: int
+    unit: Tokens
+    before: Prefix | None
+    has: list[int]
+    whole: list[bool]
+    text: object
+    longer: dict[int, Prefix] = field(default_factory=dict)
+    start: int = 0
+    usable: bool = False
+
+    def back(self, tokens: int) -> Prefix | None:
+        """Return the prefix without its last tokens, None = the empty one or one that is not known."""
+        at: Prefix | None = self
+        while at is not None and tokens > 0:
+            tokens -= len(at.unit)
+            at = at.before
+        return at
+
+    def below(self, tokens: int) -> Iterator[Prefix]:
+        """Yield the prefixes that extend this one by at most so many tokens."""
+        todo = list(self.longer.values())
+        while todo:
+            found = todo.pop()
+            if found.end - self.end <= tokens:
+                yield found
+                todo += found.longer.values()
+
+
+class PrefixPoints:
+    """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]."""
+
+    def __init__(self, log: Log, groups: Sequence[GroupPieces], align: int) -> None:
+        self.log = log
+        self.groups = groups
+        self.align = align
+        self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
+        self.far = max(self.far, *(group.block for group in groups))
+        self.known: dict[int, Prefix] = {}
+        self.points: dict[Key, Prefix] = {}
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all restore points."""
+        return list(self.points)
+
+    def gained(self, group: int, chain: UnitChain, n: int) -> None:
+        """Report a computed piece at the end of a prefix, the first ``n`` units of a chain."""
+        node = self._node(chain, n)
+        node.has[group] += 1
+        if node.has[group] == 1:
+            self._changed(group, node, "stored", "")
+
+    def gone(self, group: int, number: int, cause: str, rule: str) -> None:
+        """Report that a piece at the end of the prefix with this number is gone."""
+        node = self.known.get(number)
+        if node is None or not node.has[group]:
+            return
+        node.has[group] -= 1
+        if not node.has[group]:
+            self._changed(group, node, cause, rule)
+            self._forget(node)
+
+    def _node(self, chain: UnitChain, n: int) -> Prefix:
+        """Return the prefix with these units; create it and those before it."""
+        numbers = chain.numbers
+        unit = chain.unit
+        at = n
+        while at and numbers[at - 1] not in self.known:
+            at -= 1
+        node = self.known[numbers[at - 1]] if at else None
+        for i in range(at, n):
+            number = numbers[i]
+            end = (i + 1) * unit
+            made = Prefix(number, end, tuple(chain.tokens[end - unit : end]), node, has=[0] * len(self.groups),
+                          whole=[False] * len(self.groups), text=chain.text)  # fmt: skip
+            self.known[number] = made
+            if node is not None:
+                node.longer[number] = made
+            node = made
+        assert node is not None
+        return node
+
+    def _forget(self, node: Prefix | None) -> None:
+        """Remove prefixes that nothing is kept of."""
+        while node is not None and not node.longer and not any(node.has):
+            del self.known[node.number]
+            if node.before is not None:
+                del node.before.longer[node.number]
+            node = node.before
+
+    def _changed(self, group: int, node: Prefix, cause: str, rule: str) -> None:
+        """Find the prefixes that a piece makes usable or unusable."""
+        pieces = self.groups[group]
+        touched = [node]
+        if pieces.kind == ALL:
+            touched += self._flip(group, node)
+            before = node.before
+            while before is not None and before.end > node.end - pieces.block:
+                touched.append(before)
+                before = before.before
+        elif pieces.kind != STATE:
+            touched += node.below(self.far)
+        for one in touched:
+            usable = self._is_usable(one)
+            if usable != one.usable:
+                one.usable = usable
+                self._report(one, cause, rule)
+
+    def _flip(self, group: int, node: Prefix) -> list[Prefix]:
+        """Update which prefixes have every piece of a group; return those that changed, and their parts of a block."""
+        block = self.groups[group].block
+        found = list[Prefix]()
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            before = one.back(block)
+            whole = one.has[group] > 0 and one.end % block == 0 and (one.end == block or (
+                before is not None and before.whole[group]))
+            if whole == one.whole[group]:
+                continue
+            one.whole[group] = whole
+            for longer in one.below(block):
+                found.append(longer)
+                if longer.end - one.end == block:
+                    todo.append(longer)
+        return found
+
+    def _is_usable(self, node: Prefix) -> bool:
+        return node.end % self.align == 0 and all(self._has(i, node) for i in range(len(self.groups)))
+
+    def _has(self, group: int, node: Prefix) -> bool:
+        """Return whether a group has what the token after a prefix reads."""
+        pieces = self.groups[group]
+        end = node.end
+        block = pieces.block
+        rest = end % block
+        if pieces.kind == STATE:
+            return node.has[group] > 0
+        if pieces.kind == ALL:
+            if not rest:
+                return node.whole[group]
+            before = node.back(rest)
+            if end > block and (before is None or not before.whole[group]):
+                return False
+            return node.has[group] > 0 or any(one.has[group] for one in node.below(block - rest))
+        if rest:
+            return False
+        first = max(0, end - pieces.size + 1) if pieces.kind == WINDOW else end // pieces.size * pieces.size
+        at: Prefix | None = node
+        for stop in range(end, first, -block):
+            if at is None or at.end != stop or not at.has[group]:
+                return False
+            at = at.back(block)
+        return True
+
+    def _report(self, node: Prefix, cause: str, rule: str) -> None:
+        key = "block", -1, node.number
+        if not node.usable:
+            del self.points[key]
+            self.log.emit(Lost(None, key, cause, rule))
+            return
+        units = [node.unit]
+        after = node.before
+        while after is not None and not after.usable:
+            units.append(after.unit)
+            after = after.before
+        node.start = after.end if after is not None else 0
+        self.points[key] = node
+        tokens = tuple(token for unit in reversed(units) for token in unit)
+        origin = None if after is None else ("block", -1, after.number)
+        point = Point(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
+        self.log.emit(Gained(None, point, "stored", ""))

@@ -1,0 +1,1 @@
+"""The worker: contents of the blocks, and the evaluation of a step."""

@@ -1,0 +1,166 @@
+"""Outcomes of rules: their cases, the alternative answers, and rule sets with another answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+import pytest
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.rule_outcomes import (
+    NEGATED,
+    Outcome,
+    TooManyDecisions,
+    alternatives,
+    case_of,
+    is_same_answer,
+    limit_decisions,
+    neighbours,
+    replace_outcome,
+    report_outcomes,
+    variants_of,
+)
+from cachesim.engines.shared.rule_set import RuleSet
+
+
+class Need(NamedTuple):
+    thold: int
+    search: bool
+
+    def __bool__(self):
+        return self.search
+
+
+class Cut(NamedTuple):
+    start: int
+    how: str
+
+
+@rule("TEST-ODD", Role.CREATE, "a test")
+def odd(n) -> Decision:
+    """Returns True for an odd number."""
+    return Decision(bool(n % 2), {"n": n})
+
+
+@rule("TEST-ODD.BIG", Role.CREATE, "a test")
+def odd_or_big(n) -> Decision:
+    """Returns True for an odd number and for a number above 10."""
+    return Decision(bool(n % 2 or n > 10), {"n": n})
+
+
+@rule("TEST-PICK", Role.PICK, "a test")
+def first(held) -> Decision:
+    """Returns the index of the first item."""
+    return Decision(0 if held else None, {}, case="alone" if len(held) == 1 else "")
+
+
+@rule("TEST-PICK.LAST", Role.PICK, "a test")
+def last(held) -> Decision:
+    """Returns the index of the last item."""
+    return Decision(len(held) - 1 if held else None, {})
+
+
+@dataclass(frozen=True)
+class Inner:
+    odd: Callable[..., Any] = odd
+
+
+@dataclass(frozen=True)
+class Rules(RuleSet):
+    name: str = "t@one"
+    build: str = ""
+    source: str = ""
+    odd: Callable[..., Any] = odd
+    pick: Callable[..., Any] = first
+    inner: Inner = Inner()
+
+
+ONE, OTHER = Rules(), Rules(name="t@other", odd=odd_or_big, pick=last)
+VARIANTS = variants_of([ONE, OTHER])
+
+
+@pytest.mark.parametrize("value, case", [
+    (True, "yes"), (np.bool_(False), "no"), (None, "none"), (0, "none"), (7, "some"), ("", "none"), ("eos", "eos"),
+    ("a message that is far too long for a case", "some"), ((), "none"), ((0,), "some"), (Need(4, False), "no"),
+    (Cut(0, "lcp"), "lcp"), (("text", True), "text yes"), (np.array([False, True]), "some"),
+    (Decision(1, {}), "some"), (Decision(1, {}, case="beside"), "beside"),
+])  # fmt: skip
+def test_an_answer_has_a_case(value, case):
+    assert case_of(value) == case
+
+
+def test_a_truth_value_has_an_opposite_and_variants_that_differ():
+    assert alternatives(odd, odd(12), [odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
+    assert alternatives(odd, odd(3), [odd_or_big], (3,)) == {NEGATED: False}
+
+
+def test_a_number_is_another_rule_s_or_its_neighbour_where_none_differs():
+    assert alternatives(first, first("ab"), [last], ("ab",)) == {"TEST-PICK.LAST": 1}
+    assert alternatives(first, first("a"), [last], ("a",)) == {"one more": 1, "none": None}
+    assert alternatives(first, first(""), [last], ("",)) == {"the first": 0}
+
+
+def test_a_variant_that_cannot_be_asked_is_none():
+    assert alternatives(odd, odd(1), [last], (1,)) == {NEGATED: False}
+
+
+@pytest.mark.parametrize("value, found", [
+    (0, {"one more": 1}), (2, {"one more": 3, "one less": 1}), ("x", {"none": ""}), ("", {}), ((), {"the first": (0,)}),
+    ((1, 2), {"none": ()}), (1.5, {}), (None, {}), (Need(4, False), {f"search {NEGATED}": Need(4, True)}),
+    (Cut(0, "lcp"), {"start one more": Cut(1, "lcp"), "how none": Cut(0, "")}),
+])
+def test_neighbours(value, found):
+    assert neighbours(value) == found
+
+
+@pytest.mark.parametrize("a, b, same", [
+    (1, True, False), (1, 1, True), (Cut(float("nan"), ""), Cut(float("nan"), ""), True),
+    (np.array([1, 2]), np.array([1, 2]), True), (np.array([1, 2]), np.array([1, 3]), False),
+    (Decision(2, {"a": 1}), Decision(2, {"b": 1}), True),
+])
+def test_answers_are_compared_with_their_types(a, b, same):
+    assert is_same_answer(a, b) is same
+
+
+def test_two_records_that_decline_are_one_answer():
+    @rule("TEST-NEED", Role.NEED, "a test")
+    def need(n) -> Decision:
+        """Never searches."""
+        return Decision(Need(n, False), {})
+
+    @rule("TEST-NEED.MORE", Role.NEED, "a test")
+    def need_more(n) -> Decision:
+        """Never searches either."""
+        return Decision(Need(n + 1, False), {})
+
+    assert alternatives(need, need(1), [need_more], (1,)) == {f"search {NEGATED}": Need(1, True)}
+
+
+def test_outcomes_are_reported_of_inner_tables_too():
+    heard = []
+    rules = report_outcomes(ONE, VARIANTS, lambda outcome, others: heard.append((outcome, sorted(others))))
+    assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
+    assert heard == [
+        (Outcome("TEST-ODD", "no"), ["TEST-ODD.BIG", NEGATED]), (Outcome("TEST-PICK", "alone"), ["none", "one more"]),
+        (Outcome("TEST-ODD", "yes"), [NEGATED]),
+    ]
+
+
+def test_one_outcome_is_replaced_and_no_other():
+    rules = replace_outcome(ONE, VARIANTS, Outcome("TEST-ODD", "no"), "TEST-ODD.BIG")
+    assert [rules.odd(n).value for n in (2, 12, 3)] == [False, True, True]
+    assert rules.odd(12).rule == "TEST-ODD" and rules.pick is ONE.pick
+    opposite = replace_outcome(ONE, VARIANTS, Outcome("TEST-ODD", "yes"), NEGATED)
+    assert [opposite.odd(n).value for n in (2, 3)] == [False, False] and opposite.inner.odd(3).value is False
+    alone = replace_outcome(ONE, VARIANTS, Outcome("TEST-PICK", "alone"), "none")
+    assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
+
+
+def test_a_run_that_asks_too_often_is_ended():
+    rules = limit_decisions(ONE, 3)
+    assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
+    with pytest.raises(TooManyDecisions, match="more than 3 decisions"):
+        rules.odd(1)
+    assert not issubclass(TooManyDecisions, Exception)              # no driver may take it for an error of its server

@@ -1,0 +1,152 @@
+"""The pool of blocks: users, the free queue, keys, and what it reports of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base.errors import Crash
+from cachesim.engines.vllm.core.block_pool import (
+    BACK,
+    CLEARED,
+    EVICTED,
+    FRONT,
+    REPLACED,
+    BlockHashToBlockMap,
+    BlockMask,
+    BlockPool,
+    EngineCoreDied,
+)
+from cachesim.engines.vllm.core.kv_cache_events import Freed, Keyed, Moved
+from cachesim.events import Declined
+
+
+class Reports:
+    """Keeps what a pool reports."""
+
+    def __init__(self):
+        self.entered, self.losses, self.moves = [], [], []
+
+    def named(self, request, keys, blocks, ends):
+        self.entered += zip(keys, blocks, ends, strict=True)
+
+    def lost(self, block, keys, cause):
+        self.losses.append((block, list(keys), cause))
+
+    def moved(self, block, copy):
+        self.moves.append((block, copy))
+
+
+@pytest.fixture
+def pool():
+    """A pool of five blocks in two groups with hashes of four tokens, its events and reports."""
+    events = []
+    made = BlockPool(6, 2, enable_caching=True, hash_block_size=4, free_side=lambda keyed: BACK if keyed else FRONT,
+                     emit=events.append)  # fmt: skip
+    made.seen, made.reporter = events, Reports()
+    return made
+
+
+def request(*hashes):
+    return SimpleNamespace(request_id=3, block_hashes=hashes)
+
+
+def cache(pool, blocks, hashes, group=1, **mask):
+    """Publish all blocks of a request."""
+    pool.cache_full_blocks(request(*hashes), blocks, num_cached_blocks=0, num_full_blocks=len(blocks), block_size=4,
+                           kv_cache_group_id=group, mask=BlockMask(**{"kept": None, "rule": "R", "missing_rule": "",
+                                                                      **mask}))  # fmt: skip
+
+
+def test_blocks_without_a_key_are_taken_before_those_that_can_be_found(pool):
+    blocks = pool.get_new_blocks(3)
+    cache(pool, [2], [7])
+    pool.free_blocks(blocks[::-1])
+    assert blocks == [1, 2, 3] and list(pool.free_block_queue) == [3, 1, 4, 5, 2]
+    assert pool.seen == [Keyed(1, [2], [7], [4]), Freed([3, 1], [2], [])]
+    assert pool.get_cached_block(7, (1,)) == [2] and pool.get_cached_block(7, (0, 1)) is None and pool.ends_at(2, 4)
+    assert pool.get_new_blocks(5)[-1] == 2 and pool.reporter.losses == [(2, [15], EVICTED)]
+    assert pool.get_cached_block(7, (1,)) is None
+
+
+def test_a_found_block_leaves_the_free_queue_until_its_last_user_does(pool):
+    [block] = pool.get_new_blocks(1)
+    pool.touch([0, block])
+    pool.free_blocks([block])
+    assert block not in pool.free_block_queue
+    pool.check([block])
+    pool.free_blocks([block])
+    assert block in pool.free_block_queue
+    pool.check([])
+
+
+def test_blocks_that_the_mask_leaves_out_and_missing_ones_are_declined(pool):
+    cache(pool, [1, 2, 0], [7, 8, 9], kept=[True, False, True], missing_rule="M")
+    assert pool.get_cached_block(7, (1,)) == [1] and pool.get_cached_block(8, (1,)) is None
+    declined = [event for event in pool.seen if isinstance(event, Declined)]
+    assert declined == [Declined(3, 8, "R"), Declined(3, 12, "M")]
+    assert pool.reporter.entered == [(15, 1, 4)]
+
+
+def test_a_part_of_a_block_is_replaced_by_a_longer_one(pool):
+    asked = request(5, 6)
+    assert pool.cache_partial_block(asked, 1, 4, kv_cache_group_id=0) == 10
+    assert pool.cache_partial_block(asked, 1, 8, kv_cache_group_id=0) == 12
+    assert pool.reporter.losses == [(1, [10], REPLACED)] and pool.ends_at(1, 8)
+    assert pool.cache_partial_block(asked, 0, 4, kv_cache_group_id=0) is None
+
+
+def test_a_part_of_a_block_without_a_hash_ends_the_process(pool):
+    with pytest.raises(EngineCoreDied):
+        pool.cache_partial_block(request(5), 1, 8, kv_cache_group_id=0)
+
+
+def test_the_keys_of_a_block_move_to_its_copy(pool):
+    pool.insert_block_hash(6, 1, 4)
+    pool.insert_block_hash(10, 1, 8)
+    pool.move_block_hashes(1, 2)
+    assert pool.get_cached_block(3, (0,)) == pool.get_cached_block(5, (0,)) == [2]
+    assert not pool.keys_of(1) and pool.keys_of(2) == [6, 10] and pool.ends_at(2, 4)
+    assert pool.reporter.moves == [(1, 2)] and pool.seen[-1] == Moved(1, 2)
+
+
+def test_a_pool_in_use_is_not_reset(pool):
+    cache(pool, pool.get_new_blocks(1), [3], group=0)
+    assert not pool.reset_prefix_cache()
+    pool.free_blocks([1])
+    assert pool.reset_prefix_cache() and pool.reporter.losses == [(1, [6], CLEARED)]
+    assert pool.get_cached_block(3, (0,)) is None
+
+
+def test_a_reset_keeps_the_order_of_the_free_queue(pool):
+    taken = pool.get_new_blocks(4)
+    cache(pool, [2], [7])
+    pool.free_blocks(taken)
+    assert pool.reset_prefix_cache() and list(pool.free_block_queue) == [1, 3, 4, 5, 2]
+
+
+@pytest.mark.parametrize("wrong", [[], [1, 1], [1, 2]])
+def test_users_that_no_table_shows_are_noticed(pool, wrong):
+    pool.get_new_blocks(1)
+    with pytest.raises(Crash):
+        pool.check(wrong)
+
+
+def test_of_several_blocks_with_a_key_the_oldest_is_found():
+    blocks = BlockHashToBlockMap()
+    for block in (4, 2, 7):
+        blocks.insert(9, block)
+    assert blocks.get_one_block(9) == 4 and blocks.contain(9, 7) and not blocks.contain(9, 5)
+    blocks.pop(9, 4)
+    assert blocks.get_one_block(9) == 2
+    blocks.pop(9, 2)
+    blocks.pop(9, 7)
+    assert blocks.get_one_block(9) is None and not blocks.contain(9, 7) and len(blocks) == 0
+
+
+def test_a_key_of_one_block_is_forgotten_with_it():
+    blocks = BlockHashToBlockMap()
+    blocks.insert(9, 4)
+    blocks.pop(9, 4)
+    assert blocks.get_one_block(9) is None and len(blocks) == 0

@@ -1,0 +1,83 @@
+"""The scheduler: which requests a step has, and what the results of a step change."""
+
+from __future__ import annotations
+
+from cachesim.engines.base import Request
+from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.core.scheduler_output import NewRequestData
+from cachesim.engines.vllm.request import RequestStatus
+
+NEW = "vllm@0.33.0"
+
+
+def started(*prompts, n=4, fields=({},), **flags):
+    """Return the scheduler of a server that received prompts, and the server."""
+    server = ENGINE.start(NEW, "A", {"block_size": 4, **flags}, "none")
+    for number, prompt in enumerate(prompts):
+        extra = fields[number % len(fields)]
+        server.submit(Request(tuple(prompt), n, forced=(7,) * n, extra=extra))
+    server.take_tasks()
+    return server.scheduler, server
+
+
+def step(server):
+    """Run a step to its end; return what was scheduled."""
+    output = server.begin_step().scheduler_output
+    done = server.batch_queue.popleft()
+    server.scheduler.update_from_output(done.scheduler_output, done.model_runner_output)
+    return output
+
+
+def test_a_step_has_new_requests_first_and_then_known_ones():
+    scheduler, server = started(range(10), range(20, 26))
+    first, second = step(server), step(server)
+    assert first.num_scheduled_tokens == {0: 10, 1: 6} and second.num_scheduled_tokens == {0: 1, 1: 1}
+    assert all(isinstance(data, NewRequestData) for data in first.scheduled_reqs.values())
+    assert second.has_cached_reqs and second.total_num_scheduled_tokens == 2
+    assert [request.num_output_tokens for request in scheduler.running] == [2, 2]
+
+
+def test_a_prompt_is_evaluated_in_chunks_of_the_budget():
+    scheduler, server = started(range(20), max_num_batched_tokens=8)
+    assert [step(server).num_scheduled_tokens for _ in range(3)] == [{0: 8}, {0: 8}, {0: 4}]
+    assert not scheduler.requests[0].is_prefill_chunk and scheduler.requests[0].num_tokens == 21
+
+
+def test_a_preempted_request_loses_its_blocks_and_waits_first():
+    scheduler, server = started(range(12), range(20, 32), n=20, num_gpu_blocks=8, max_model_len=40,
+                                scheduler_reserve_full_isl=False)  # fmt: skip
+    while not (scheduler.waiting and scheduler.waiting[0].num_preemptions):
+        step(server)
+    request = scheduler.waiting[0]
+    assert (request.status, request.request_id) == (RequestStatus.PREEMPTED, 1) and request.num_computed_tokens == 0
+    assert scheduler.kv_cache_manager.get_block_ids(1) == [[]]
+
+
+def test_the_most_urgent_request_starts_first_with_the_priority_policy():
+    _, server = started(range(10), range(20, 30), fields=({"priority": 1}, {"priority": 0}), max_num_seqs=1,
+                        scheduling_policy="priority")  # fmt: skip
+    assert [*step(server).num_scheduled_tokens] == [1]
+
+
+def test_a_request_that_ends_leaves_its_list_and_its_blocks():
+    scheduler, server = started(range(10), n=1)
+    step(server)
+    request = scheduler.requests[0]
+    assert request.status == RequestStatus.FINISHED_STOPPED and not scheduler.running and server.idle
+    assert request.task.answer.done and request.task.answer.tokens == [7]
+    server.check()
+
+
+def test_a_client_that_leaves_ends_its_request():
+    scheduler, server = started(range(10), range(20, 30))
+    scheduler.finish_request(scheduler.requests[1])
+    assert scheduler.requests[1].status == RequestStatus.FINISHED_ABORTED and len(scheduler.waiting) == 1
+    assert [*step(server).num_scheduled_tokens] == [0]
+
+
+def test_a_reset_restarts_running_requests():
+    scheduler, server = started(range(10))
+    step(server)
+    assert scheduler.reset_prefix_cache(reset_running_requests=True)
+    assert [request.request_id for request in scheduler.waiting] == [0] and not scheduler.running
+    assert step(server).num_scheduled_tokens == {0: 11}

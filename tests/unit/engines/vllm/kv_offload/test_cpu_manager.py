@@ -1,0 +1,104 @@
+"""Chunks in CPU memory: what is stored, evicted and found. `make peers-vllm` compares drawn operations with vLLM."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING, CPUOffloadingManager, RequestCacheAccess
+
+PROMPT = [(at, 0) for at in range(4)]
+OTHER = [(at, 0) for at in range(8, 12)]
+
+
+def store(offload, keys, access):
+    """Store the missing chunks; return them with their places and the evicted ones, None = they have no room."""
+    missing = offload.offer(keys, access)
+    free, idle = offload.get_room(keys)
+    if len(missing) > free + len(idle):
+        return None
+    gone = offload.prepare_store(missing, idle, access)
+    return missing, [offload.places[key] for key in missing], gone
+
+
+def stored(offload, keys, access=None):
+    """Store chunks for a request with known positions, which then ends."""
+    access = access or RequestCacheAccess({key: at for at, key in enumerate(keys, 1)})
+    made = store(offload, keys, access)
+    offload.complete_store(made[0], success=True)
+    offload.on_request_finished(access)
+    return made
+
+
+def found(offload, keys):
+    """Return the keys that can be loaded."""
+    return [key for key in keys if offload.lookup(key) == HIT]
+
+
+def test_a_chunk_is_found_once_it_is_written():
+    offload = CPUOffloadingManager(4)
+    assert offload.lookup(PROMPT[0]) == MISS
+    assert store(offload, PROMPT[:2], RequestCacheAccess()) == (PROMPT[:2], [0, 1], [])
+    assert offload.lookup(PROMPT[0]) == PENDING
+    offload.complete_store(PROMPT[:1], success=True)
+    offload.complete_store(PROMPT[1:2], success=False)
+    assert [offload.lookup(key) for key in PROMPT[:2]] == [HIT, MISS]
+    assert store(offload, PROMPT, RequestCacheAccess()) == (PROMPT[1:], [2, 3, 1], [])
+
+
+def test_lru_evicts_the_end_of_the_oldest_prompt_first():
+    offload = CPUOffloadingManager(4)
+    stored(offload, PROMPT)
+    assert stored(offload, OTHER[:2]) == (OTHER[:2], [2, 3], [PROMPT[3], PROMPT[2]])
+    assert stored(offload, [(20, 0), (21, 0), (22, 0)])[2] == [PROMPT[1], PROMPT[0], OTHER[1]]
+
+
+def test_a_running_request_keeps_the_rank_of_its_start():
+    offload = CPUOffloadingManager(4)
+    first, second = RequestCacheAccess(dict(zip(PROMPT, range(4), strict=True))), RequestCacheAccess({OTHER[0]: 1})
+    store(offload, PROMPT[:2], first)
+    store(offload, OTHER[:1], second)
+    store(offload, PROMPT[2:3], first)
+    offload.complete_store([*PROMPT[:3], *OTHER[:1]], success=True)
+    assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == [PROMPT[2], PROMPT[1]]
+
+
+@pytest.mark.parametrize("policy", ["lru", "arc"])
+def test_chunks_in_use_and_those_offered_stay(policy):
+    offload, reader = CPUOffloadingManager(4, policy), RequestCacheAccess()
+    stored(offload, PROMPT)
+    assert offload.prepare_load(PROMPT[:3], reader) == [0, 1, 2]
+    assert store(offload, OTHER[:2], RequestCacheAccess()) is None
+    assert found(offload, PROMPT) == PROMPT
+    assert store(offload, [*PROMPT[3:], *OTHER[:1]], RequestCacheAccess()) is None
+    offload.complete_load(PROMPT[:3])
+    assert store(offload, [*PROMPT[3:], *OTHER[:1]], RequestCacheAccess())[0] == OTHER[:1]
+    assert offload.lookup(PROMPT[3]) == HIT
+
+
+def test_arc_keeps_what_a_second_request_reused():
+    offload, second = CPUOffloadingManager(4, "arc"), RequestCacheAccess()
+    stored(offload, PROMPT)
+    offload.prepare_load(PROMPT[:2], second)
+    offload.complete_load(PROMPT[:2])
+    offload.on_request_finished(second)
+    assert [list(part) for part in offload.policy.lists] == [PROMPT[3:1:-1], PROMPT[1::-1]]
+    assert stored(offload, OTHER[:2])[2] == [PROMPT[3], PROMPT[2]]
+    assert list(offload.policy.ghosts[0]) == [PROMPT[3], PROMPT[2]]
+    stored(offload, PROMPT[2:3])
+    assert offload.policy.target == 1
+    assert PROMPT[2] not in offload.policy.ghosts[0]
+
+
+def test_a_chunk_is_stored_once_enough_requests_offered_it():
+    offload = CPUOffloadingManager(4, threshold=2, tracked=2)
+    assert store(offload, PROMPT[:2], RequestCacheAccess())[0] == []
+    assert store(offload, PROMPT[1:3], RequestCacheAccess())[0] == PROMPT[1:2]
+    assert set(offload.offers) == {PROMPT[1], PROMPT[2]}
+
+
+def test_a_reset_forgets_every_chunk():
+    offload = CPUOffloadingManager(2)
+    stored(offload, PROMPT[:2])
+    offload.reset_cache()
+    assert found(offload, PROMPT) == []
+    assert store(offload, PROMPT[:2], RequestCacheAccess())[1] == [0, 1]

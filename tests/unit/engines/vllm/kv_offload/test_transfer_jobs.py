@@ -1,0 +1,107 @@
+"""Requests that store and load chunks. ``python -m tests.peers.vllm_compare --offload`` runs a server with them beside
+vLLM's."""
+
+from __future__ import annotations
+
+from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager
+from cachesim.engines.vllm.kv_offload.transfer_jobs import OffloadConfig, RequestOffloadState, TransferJobs
+
+HASHES = [*range(100, 108)]
+BLOCKS = [*range(1, 9)]
+
+
+def server(chunks=8, per_chunk=1, caching=True):
+    """Return transfers of a pool with one group of blocks of four tokens."""
+    return TransferJobs(CPUOffloadingManager(chunks), OffloadConfig([4], per_chunk, 4, caching))
+
+
+def client_of(transfers, local=0, found=0):
+    """Return a client that finds so many tokens behind the local ones; it has blocks 1, 2, ..."""
+    client = RequestOffloadState(1)
+    assert transfers.lookup(client, HASHES, local, 4 * len(HASHES)) == found
+    client.block_ids = [BLOCKS]
+    return client
+
+
+def offered(transfers, client, tokens):
+    """Store what is missing in the beginning of a prompt, all or nothing."""
+    offer = transfers.offer(client, HASHES, tokens)
+    room = offer.free + len(offer.idle)
+    return transfers.begin_store(offer, len(offer.missing)) if len(offer.missing) <= room else None
+
+
+def store(transfers, tokens, end=True):
+    """Store the beginning of the prompt for a new request."""
+    client = client_of(transfers)
+    made = offered(transfers, client, tokens)
+    if end:
+        transfers.complete(made.job_id)
+        transfers.manager.on_request_finished(client.access)
+    return client, made
+
+
+def test_only_complete_chunks_are_stored_and_each_once():
+    client, made = store(transfers := server(per_chunk=2), 23)
+    assert (made.keys, made.copies) == (((101, 0), (103, 0)), ((1, 0), (2, 1), (3, 2), (4, 3)))
+    assert offered(transfers, client, 23) is None
+    assert offered(transfers, client, 24).copies == ((5, 4), (6, 5))
+
+
+def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
+    store(transfers := server(), 20)
+    client = client_of(transfers, 8, 12)
+    made = transfers.begin_load(client, [[1, 2, 11, 12, 13, 14]], 12)
+    assert (made.keys, made.copies) == (((102, 0), (103, 0), (104, 0)), ((11, 2), (12, 3), (13, 4)))
+    client.block_ids = [[1, 2, 11, 12, 13, 14]]
+    transfers.complete(made.job_id)
+    assert offered(transfers, client, 24).copies == ((14, 5),)
+
+
+def test_a_load_may_begin_inside_a_chunk():
+    store(transfers := server(per_chunk=2), 24)
+    made = transfers.begin_load(client_of(transfers, 4, 20), [[1, 12, 13, 14, 15, 16]], 20)
+    assert made.copies == ((12, 1), (13, 2), (14, 3), (15, 4), (16, 5)) and len(made.keys) == 3
+
+
+def test_a_request_waits_for_chunks_that_are_written_or_loaded():
+    _, made = store(transfers := server(), 20, end=False)
+    client_of(transfers, found=None)
+    transfers.complete(made.job_id)
+    first = client_of(transfers, found=20)
+    load = transfers.begin_load(first, [[*range(11, 19)]], 20)
+    client_of(transfers, found=None)
+    assert transfers.lookup(first, HASHES, 0, 32) is None
+    transfers.complete(load.job_id)
+    client_of(transfers, found=20)
+
+
+def test_without_prefix_caching_two_requests_load_the_same_chunks():
+    store(transfers := server(caching=False), 20)
+    transfers.begin_load(client_of(transfers, found=20), [[*range(11, 19)]], 20)
+    client_of(transfers, found=20)
+
+
+def test_a_store_without_room_is_offered_again():
+    client, made = store(transfers := server(chunks=2), 8, end=False)
+    assert offered(transfers, client, 16) is None
+    transfers.complete(made.job_id)
+    later = offered(transfers, client, 16)
+    assert (later.keys, later.evicted) == (((102, 0), (103, 0)), 2)
+
+
+def test_what_is_offered_and_there_already_makes_no_room():
+    store(transfers := server(chunks=3), 8)
+    offer = transfers.offer(client_of(transfers, found=8), HASHES, 16)
+    assert (offer.missing, offer.free, offer.idle) == ([(102, 0), (103, 0)], 1, set())
+
+
+def test_a_chunk_that_was_loaded_in_part_is_not_offered_again():
+    store(transfers := server(per_chunk=2), 16)
+    client = RequestOffloadState(1)
+    assert transfers.lookup(client, HASHES, 4, 15) == 11
+    client.block_ids = [BLOCKS]
+    transfers.complete(transfers.begin_load(client, client.block_ids, 11).job_id)
+    for _ in range(2):                                  # its last token is evaluated: only one chunk is complete
+        assert transfers.offer(client, HASHES, 15).missing == []
+        assert client.next_stored_chunk_idx == [2]
+        transfers.begin_store(transfers.offer(client, HASHES, 15), 0)

@@ -1,0 +1,74 @@
+"""A prefix is a restore point while every group of layers has what the next token reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
+from cachesim.events import Gained, Log, Lost
+
+TEXT = tuple(range(100, 124))
+
+
+def points(*groups, align=4):
+    return PrefixPoints(Log(), groups, align)
+
+
+def gain(known, group, end, unit=4):
+    known.gained(group, UnitChain(range(end // unit), unit, TEXT, None), end // unit)
+
+
+def lengths(known):
+    return sorted(one.end for one in known.points.values())
+
+
+def test_rows_need_every_block_before_them():
+    known = points(GroupPieces(ALL, 4))
+    gain(known, 0, 8)
+    assert lengths(known) == []
+    gain(known, 0, 4)
+    assert lengths(known) == [4, 8]
+    known.gone(0, 0, "evicted", "R")
+    assert lengths(known) == []
+    assert [event.rule for event in known.log.events if isinstance(event, Lost)] == ["R", "R"]
+
+
+def test_a_longer_prefix_holds_only_its_own_tokens():
+    known = points(GroupPieces(ALL, 4))
+    gain(known, 0, 4)
+    gain(known, 0, 8)
+    point = [event.point for event in known.log.events if isinstance(event, Gained)][-1]
+    assert (point.tokens, point.start, point.after) == (TEXT[4:8], 4, ("block", -1, 0))
+
+
+@pytest.mark.parametrize("pieces, ends", [
+    (GroupPieces(WINDOW, 4, 6), [8, 12]), (GroupPieces(WINDOW, 4, 5), [12]), (GroupPieces(CHUNK, 4, 8), [12]),
+    (GroupPieces(STATE, 4), [12]),
+], ids=["window of two blocks", "window of one", "chunk", "state"])  # fmt: skip
+def test_other_groups_need_what_the_next_token_reads(pieces, ends):
+    known = points(GroupPieces(ALL, 4), pieces)
+    for end in (4, 8, 12):
+        gain(known, 0, end)
+    for end in ends:
+        assert 12 not in lengths(known)
+        gain(known, 1, end)
+    assert 12 in lengths(known)
+    known.gone(1, 2, "evicted", "R")
+    assert 12 not in lengths(known)
+
+
+def test_a_part_of_a_block_counts_where_hits_end_inside_it():
+    known = points(GroupPieces(ALL, 8), GroupPieces(STATE, 8))
+    gain(known, 1, 4)
+    gain(known, 0, 8)
+    assert lengths(known) == [4], "the whole block holds its first half, too"
+
+
+def test_of_two_blocks_with_a_key_the_last_one_counts():
+    known = points(GroupPieces(ALL, 4))
+    gain(known, 0, 4)
+    gain(known, 0, 4)
+    known.gone(0, 0, "evicted", "R")
+    assert lengths(known) == [4]
+    known.gone(0, 0, "evicted", "R")
+    assert lengths(known) == [] and not known.known
