@@ -84,9 +84,10 @@ def _similarity(request: TiedRequest, found: FoundNumbers) -> None:
 def add_first_use(request: TiedRequest, found: FoundNumbers) -> None:
     """Add that nothing was in a slot that was never used, if the prompt cache has no entry either. The first task of a
     server finds nothing."""
-    choice, start = request.choice, request.start
-    if start is not None and start.kind == "launch" and request.task == 0:
-        found.add("cache_n", ProvenRange(0, 0, frozenset({start.number}), "the first task of the server"))
+    choice = request.choice
+    named = request.of("launch", "prompt_time")
+    if request.task == 0 and named:
+        found.add("cache_n", ProvenRange(0, 0, frozenset({named[0].number}), "the first task of the server"))
     unused = choice is not None and choice.read.numbers.get("t_last") == -1
     if choice is None or not unused or not request.is_uncached or request.of_cache("pc_load"):
         return

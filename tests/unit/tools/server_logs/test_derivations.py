@@ -37,3 +37,14 @@ def test_a_refused_prompt_has_its_length():
     refused = "srv    send_error: task id = 7, error: request (138 tokens) exceeds the available context size (128 tokens)"
     found, _ = numbers(LAUNCH, PROMPT.format(138), refused)
     assert found["n_tokens"] == (138, 138)
+
+
+def test_the_first_task_of_a_server_reuses_nothing_also_without_its_launch():
+    first = TIMES.replace("task 7", "task 0")
+    assert (numbers(first)[0]["cache_n"], numbers(first)[0]["n_tokens"]) == ((0, 0), (74, 74))
+    assert "cache_n" not in numbers(TIMES)[0]
+
+
+def test_a_prompt_that_the_excerpt_does_not_end_is_not_known_to_be_evaluated():
+    batch = "slot update_slots: id  0 | task 0 | n_tokens = 6144, memory_seq_rm [6144, end)"
+    assert not {"cache_n", "prompt_n"} & {*numbers(batch)[0]}
