@@ -34,7 +34,8 @@ def test_a_prompt_that_was_cut_off_contradicts_nothing():
 
 
 def test_a_refused_prompt_has_its_length():
-    refused = "srv    send_error: task id = 7, error: request (138 tokens) exceeds the available context size (128 tokens)"
+    size = "request (138 tokens) exceeds the available context size (128 tokens)"
+    refused = f"srv    send_error: task id = 7, error: {size}"
     found, _ = numbers(LAUNCH, PROMPT.format(138), refused)
     assert found["n_tokens"] == (138, 138)
 
