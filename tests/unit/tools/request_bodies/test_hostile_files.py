@@ -140,7 +140,10 @@ def small(monkeypatch):
 def test_a_hostile_template_is_one_line(small, name):
     with pytest.raises(BadInput) as error:
         render(TemplateSource(TEMPLATES[name], {}), bodies_of([FoundBody("x", chat("hi"))]), "t")
-    assert TEMPLATE_ENDS[name] in str(error.value) and "\n" not in str(error.value)
+    said = str(error.value)
+    has_waited = "times its CPU limit" in said            # a busy machine reaches the limit of the clock first
+    assert TEMPLATE_ENDS[name] in said or (has_waited and "too long" in TEMPLATE_ENDS[name])
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
