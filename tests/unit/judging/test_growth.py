@@ -3,6 +3,7 @@ processes."""
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import replace
 from itertools import product
 
@@ -15,7 +16,6 @@ from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
 from tests.fourth import conftest as fourth
-from tests.fourth.point_tracker import BlockPoints
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 
 block_pool = fourth.engine
@@ -166,9 +166,12 @@ def look_at_all(stored):
     return lambda self, key, start=0: stored(self, key)
 
 
+TRACKER = "blockpool.point_tracker.BlockPoints"          # of the engine's own module, which the plugin imports
+
+
 PLANTED = [
     *product([LLAMA, IK], [(RestorePoints, "changed", report_all), (None, "stored", look_at_all)]),
-    (POOL, (BlockPoints, "rows", report_blocks_again)),
+    (POOL, (TRACKER, "rows", report_blocks_again)),
 ]
 
 
@@ -176,7 +179,8 @@ PLANTED = [
 def test_a_planted_look_at_all_that_was_there_before_is_found(monkeypatch, profile, plant):
     """``None`` stands for the class of the server."""
     owner, name, planted = plant
-    owner = owner or type(engine_of(profile).start(profile, "GGGA", {}, "provenance"))
+    server = engine_of(profile).start(profile, "GGGA", {}, "provenance")
+    owner = pkgutil.resolve_name(owner) if isinstance(owner, str) else owner or type(server)
     monkeypatch.setattr(owner, name, planted(getattr(owner, name)))
     once, twice = (traffic(monkeypatch, n, profile) for n in (200, 400))
     assert max(exponent(few, many) for few, many in zip(once, twice, strict=True)) > STEEPEST
