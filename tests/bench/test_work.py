@@ -8,7 +8,7 @@ TOLERANCE = 0.08              # of an exponent: Python versions differ in the ca
 GROWTH = {
     ("judge_short", 30): {"calls": 1.06, "rules": 1.03, "digests": 0.98, "copied": 1.11},
     ("judge_conversations", 20): {"calls": 1.08, "rules": 0.99, "digests": 1.0, "copied": 1.02},
-    ("judge_vllm", 60): {"calls": 1.1, "rules": 1.0, "digests": 1.0, "copied": 1.0},
+    ("judge_vllm", 60): {"calls": 1.01, "rules": 1.0, "digests": 1.0, "copied": 1.0},
     ("judge_sglang", 60): {"calls": 1.16, "rules": 1.0, "digests": 1.0, "copied": 1.01},
     # A judged prompt on vLLM copies the tokens of its slot for every block without a state: quadratic.
     ("judge_vllm_prompt", 8000): {"calls": 0.98, "digests": 1.0, "copied": 2.1},
