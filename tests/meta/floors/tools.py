@@ -10,8 +10,8 @@ SERVER_LOGS = [
     Fault("a repeated prompt loses its last token", "tools/server_logs/log_causes.py",
           "evaluated - max(1, n_tokens - request.lcp))",
           "evaluated - (n_tokens - request.lcp))"),
-    Fault("a client that extends the slot changed the answer", "tools/server_logs/log_causes.py",
-          "if lcp >= size - 1:", "if lcp >= size:"),
+    Fault("a client that extends the slot changed the answer", "tools/server_logs/client_changes.py",
+          "common.low >= held.high:", "common.low > held.high:"),
 ]  # fmt: skip
 
 REQUEST_BODIES = [
@@ -89,7 +89,7 @@ WATCH = [
     Fault("an interrupt loses the totals", "tools/watch/command.py",
           "getattr(signal, name), signal.SIG_IGN)", "getattr(signal, name), signal.SIG_DFL)"),
     Fault("replies do not wait for a log that is read later", "tools/watch/joined_rows.py",
-          "_Waiting(row, is_due=False)", "_Waiting(row)"),
+          "one.since += one.looks > 0", "one.since += 1"),
     Fault("any candidate of the prompt cache was loaded", "tools/watch/listed_lines.py",
           "if all(share in one[1] for share in shares)", "if True"),
     Fault("a release after a listed line is lost", "tools/watch/listed_lines.py",
