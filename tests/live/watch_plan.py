@@ -20,6 +20,7 @@ NEW, EXTENDS, AGAIN, DIFFERS, NOTHING = "new", "extends", "again", "differs", ""
 slot; the prompt leaves the slot's contents before their end; nothing."""
 WHOLE, REFUSED, HUNG_UP = "whole", "refused", "hung up"
 OVERWRITTEN, ERASED, RESTARTED, FORBIDDEN = "overwritten", "erased", "restarted", "reuse forbidden"
+UNREACHABLE = "unreachable"          # a relay alone sees only that the server refused a connection
 UNKNOWN = "unknown"
 
 
@@ -131,7 +132,7 @@ RESTART = World("restart", "tiny-llama", ("-np", "1", "-c", "4096", "-cram", "0"
     Planned("A", "open", "new", NEW),
     Planned("A", "append", "extends", EXTENDS),
     Action("restart"),
-    Planned("A", "append", "extends", NEW, lost=RESTARTED),
+    Planned("A", "append", "extends", NEW, lost=RESTARTED, relay=UNREACHABLE),
     Planned("A", "append", "extends", EXTENDS),
     Planned("B", "open", "new"),
     Planned("A", "append", "extends", lost=OVERWRITTEN, relay=UNKNOWN),

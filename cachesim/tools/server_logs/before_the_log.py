@@ -95,15 +95,13 @@ def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConv
 def used_slots(requests: Sequence[LoggedRequest], n_slots: int) -> list[int]:
     """Return the slots that were used before the excerpt, though no request before shows it: for a request the server
     selected the slot that was used least recently, and that slot had never been used."""
-    found: list[int] = []
     seen: set[int] = set()
     unused = {request.slot for request in requests if _is_first_use(request)}
     for request in requests:
         if _is_first_use(request):
-            found += [slot for slot in range(n_slots) if slot not in unused | seen]
-            break
+            return [slot for slot in range(n_slots) if slot not in unused | seen]
         seen.add(request.slot)
-    return found
+    return []
 
 
 def _is_first_use(request: LoggedRequest) -> bool:

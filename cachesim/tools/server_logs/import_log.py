@@ -155,8 +155,9 @@ def _most(request: LoggedRequest, name: str) -> int:
 def _longest_batch(session: LogSession) -> dict[str, int]:
     """Return the batch size [tokens] that the longest step between two batches of a prompt shows, nothing without a
     step. A batch also has the tokens of other slots, so that a step a few tokens below a usual size shows that size."""
-    lengths: dict[tuple[int | None, int | None], int | None] = {}
-    lengths |= {(request.slot, request.task): request.n_tokens for request in session.requests}
+    lengths: dict[tuple[int | None, int | None], int | None] = {
+        (request.slot, request.task): request.n_tokens for request in session.requests
+    }
     end = grammars()[session.engine].end
     begun: dict[tuple[int | None, int | None], list[int]] = {}
     for line in session.read_lines:

@@ -347,8 +347,9 @@ class ScenarioBuilder(CandidateServer):
                 self._fill_slot(first)
         for slot in used:
             if slot not in self.texts.slots:
-                self.fillers += 1
+                before = len(self.lines)
                 self._send_earlier(self.texts.shared.prefix(OTHER_PROMPT - 1), [OTHER_PROMPT], 1, f"@{slot}")
+                self.fillers += len(self.lines) - before
 
     def _send_earlier(self, text: SlotText, ends: Sequence[int], answered: int, where: str) -> SlotText:
         """Send prompts of these lengths, each a prefix of the next, that begin with a text. The last has an answer of

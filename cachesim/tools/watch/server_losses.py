@@ -108,7 +108,7 @@ class ServerLosses:
             return RESTARTED, "the server was restarted"
         events = [one for one in self._events if previous.ended < one.moment <= request.ended]
         if any(one.what == UNREACHABLE for one in events):
-            return RESTARTED, "the server could not be reached meanwhile, and was probably restarted"
+            return UNREACHABLE, "the server could not be reached meanwhile (a restart, or a failed connection)"
         slot, own = self._slot_of(previous), self._slot_of(request)
         if slot is not None:
             taken = [(one.ended, OVERWRITTEN, f"conversation {one.link.conversation} overwrote slot {slot}")

@@ -5,6 +5,7 @@ Source: vLLM vllm/v1/core/kv_cache_coordinator.py (0.33.0).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Mapping, Sequence
 
 from cachesim.engines.vllm.core.block_pool import BlockPool
@@ -18,7 +19,7 @@ Blocks = Mapping[int, Sequence[int]]
 """Blocks by group."""
 
 
-class KVCacheCoordinator:
+class KVCacheCoordinator(ABC):
     """The managers of all groups, and their pool."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
@@ -100,14 +101,14 @@ class KVCacheCoordinator:
         """Return the blocks of a request in each group."""
         return [manager.req_to_blocks.get(request_id, []) for manager in self.single_type_managers]
 
+    @abstractmethod
     def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> Hit:
         """Return the longest prefix of a request that all groups have."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def lookup_rule_id(self) -> str:
         """Id of the rule that finds a prefix."""
-        raise NotImplementedError
 
     def _lookup(self, request: Request, max_cache_hit_length: int) -> Lookup:
         config = self.kv_cache_config
