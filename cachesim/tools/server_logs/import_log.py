@@ -171,8 +171,10 @@ def _longest_batch(session: LogSession) -> dict[str, int]:
             steps[-1] = size if is_exact else 0
             least = max(least, size)
         longest = max([longest, *steps])
+    if longest < least:                         # no step is a whole batch
+        return {"n_batch": least} if least > DEFAULT_BATCH else {}
     usual = next((size for size in BATCHES if longest <= size <= longest + FEWER), longest)
-    return {"n_batch": usual} if longest and longest >= least else {}
+    return {"n_batch": usual} if longest else {}
 
 
 def _last_step(steps: Sequence[int], end: int) -> tuple[int, bool]:
@@ -185,6 +187,7 @@ def _last_step(steps: Sequence[int], end: int) -> tuple[int, bool]:
     return (size, True) if len(steps) > 1 and size in BATCHES else (steps[-1], False)
 
 
+DEFAULT_BATCH = 2048          # tokens of a batch, if no flag sets it
 FEWER = 8                     # tokens by which a batch may be shorter than its limit
 WINDOWS = (128, 512, 1024, 4096, 32)
 """Window sizes of known models [tokens], tried if the log does not contain the size. The last is that of toy models."""

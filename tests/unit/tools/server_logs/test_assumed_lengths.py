@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.assumed_lengths import MOST_ASSUMED, assumed_lengths
+from cachesim.tools.server_logs.assumed_lengths import ENDS, MARKED, MOST_ASSUMED, assumed_lengths
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 
@@ -44,3 +44,19 @@ def test_an_entry_that_was_loaded_has_other_shares():
 
 def test_a_log_that_prints_the_length_itself_is_not_asked_for_its_shares():
     assert lengths_after(5106, chosen("0.832", "1.000", similar=("a line",))) == []
+
+
+def counts(**exact):
+    """Return a request with these counts."""
+    return LoggedRequest(0, **exact, numbers={name: ProvenRange(value, value) for name, value in exact.items()})
+
+
+def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
+    [lengths, _] = assumed_lengths([counts(end=998), counts(n_tokens=21131, cache_n=15127)])
+    assert [length.n_tokens for length in lengths] == [998]
+
+
+def test_the_last_checkpoint_of_a_prompt_shows_its_length():
+    later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
+    [lengths, _] = assumed_lengths([counts(end=2736), later])
+    assert [(length.n_tokens, length.why) for length in lengths] == [(2716, MARKED), (2736, ENDS)]

@@ -10,10 +10,12 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.import_log import _windows, import_log
+from cachesim.tools.server_logs.import_log import _options, _windows, import_log
+from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruct import UNCACHED
 from cachesim.tools.server_logs.slot_contents import SlotText, word_names
@@ -231,6 +233,41 @@ def test_options_follow_from_steps_and_limits(tmp_path):
     file.write_text("".join(lines))
     server = import_log(file)[0]["server"]
     assert (server["batch_size"], server["ctx_size"], server["kv_unified"]) == (64, 1024, True)
+
+
+def options_of(*lines):
+    """Return the server options that follow from these lines."""
+    grammar = grammars()["llama_cpp"]
+    return _options(ENGINES["llama_cpp"], grammar, read_session("llama_cpp", grammar, list(lines)))
+
+
+LAUNCH = "slot launch_slot_: id  0 | task 1 | processing task, is_child = 0"
+STATE = "srv        update:  - cache state: 0 prompts, 0.000 MiB (limits: 8192.000 MiB, 98304 tokens, 9 est)"
+
+
+def prompt(n_tokens, *starts):
+    """Return the lines of a prompt of the slot, with batches that begin at these tokens."""
+    head = "slot update_slots: id  0 | task 1 |"
+    return [LAUNCH, f"{head} new prompt, n_ctx_slot = 24576, n_keep = 0, task.n_tokens = {n_tokens}",
+            *(f"{head} n_tokens = {at}, memory_seq_rm [{at}, end)" for at in starts)]  # fmt: skip
+
+
+def test_the_shares_of_a_context_show_the_number_of_slots():
+    found = options_of(STATE, *prompt(100, 0))
+    assert (found["parallel"], found["ctx_size"]) == (4, 98304)
+
+
+def test_a_line_about_an_idle_slot_shows_that_it_exists():
+    idle = "slot process_sing: id  3 | task -1 | saving idle slot to prompt cache"
+    assert options_of(idle, *prompt(100, 0))["parallel"] == 4
+
+
+@pytest.mark.parametrize(("starts", "size"), [
+    ((8253, 8267, 8779), None),          # a micro-batch before the last tokens: a batch is longer than that
+    ((8271, 8779), None), ((2775, 8779), 6004), ((8253, 8271, 8779), 512), ((2048, 4096, 6144, 8192, 8267, 8779), 2048),
+])  # fmt: skip
+def test_a_step_before_the_last_tokens_shows_a_batch_size_only_if_a_batch_ends_there(starts, size):
+    assert options_of(*prompt(8783, *starts)).get("batch_size") == size
 
 
 @pytest.mark.parametrize("span, windows", [
