@@ -20,6 +20,8 @@ from cachesim.tools.server_logs.before_the_log import (
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.reconstruct import _window
+from cachesim.tools.server_logs.slot_contents import held_by_window
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 COMMON, CHECKPOINT = 1776, 1093
@@ -88,6 +90,23 @@ def test_an_erased_checkpoint_shows_an_earlier_one_that_it_is_close_to():
     assert listed(logged(8345, 8341, checked=((7832, 7832, 9),))) == [7833]
 
 
+def test_checkpoints_of_an_entry_are_those_of_the_request_that_loads_it():
+    loaded = logged(6494, 4840, 4868, loaded=True, held=4868, checked=((3817, 4840, 4356),))
+    assert listed(loaded) == [4841]
+    assert listed(logged(900, 0), loaded) == []
+
+
+def test_a_slot_whose_window_has_left_a_checkpoint_held_more():
+    assert held_by_window(logged(6494, 4840, checked=((3817, 4840, 4356),))) == 5380
+    assert held_by_window(logged(8345, 8341, checked=((8340, 8340, 8344),))) == held_by_window(logged(9, 0)) == 0
+
+
+@pytest.mark.parametrize(("printed", "model", "window"), [
+    ({}, "W512 A", 512), ({}, "GGGA", 0), ({"n_swa": 128}, "A", 128)])  # fmt: skip
+def test_the_window_is_that_of_the_log_or_of_the_model(printed, model, window):
+    assert _window(SimpleNamespace(facts=printed), model) == window
+
+
 def in_new_slot(slot):
     """Return a request for which the server selected a slot that had never been used."""
     choice = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
@@ -146,21 +165,30 @@ LINES = {
                             {"verbosity": 4}),
     "a restored window": ("A2414/A.B2431>b124/A.B.C1000>c9/A.B.b[:20].D1600>d15", "W512 A", 3, {"verbosity": 4}),
     "used slots": ("A7000>a9/B970>b9/A.a[:8].C900>c9/E970>e8", "A", 2, {"parallel": 4}),
+    "the end of a request": ("A1646/A.B1070>b21/A.B.b[:20].C900>c9/A[:300].D700>d5", "W512 A", 2,
+                             {"verbosity": 4, "begin": "stop processing"}),
+    "used slots and a launch": ("A7000>a9/B970>b9/A.a[:8].C900>c9/E970>e8", "A", 2,
+                                {"parallel": 4, "begin": "launch_slot_"}),
     "a short batch": ("A8257>a2/A.B526>b51", "GGGA", 1, {"verbosity": 4}),
 }  # fmt: skip
-"""Conversations, their models, how many of their requests an excerpt lacks, and options of the server and its log."""
+"""Conversations, their models, how many of their requests an excerpt lacks, and options of the server and its log.
+``begin``: the excerpt begins with this line of the last request that it lacks, or of the one after it."""
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_an_excerpt_without_its_beginning_is_reproduced(tmp_path, name):
     line, model, lacking, options = LINES[name]
+    options = {**options}
+    begin = options.pop("begin", "")
     text = simulated_log(line, model, **options)
     if "parallel" in options:
         text = text.replace("t_last = 0", "t_last = -1")         # a server prints -1 for a slot that it never used
     lines = text.splitlines(keepends=True)
     ends = [number for number, text in enumerate(lines, 1) if re.search(r"stop processing|slot\s+release", text)]
+    start = ends[lacking - 1] - (begin == "stop processing")
+    start = next(number for number in range(start, len(lines)) if begin in lines[number])
     file = tmp_path / "excerpt.log"
-    file.write_text("".join(lines[ends[lacking - 1] :]), encoding="utf-8")
+    file.write_text("".join(lines[start:]), encoding="utf-8")
     data, _ = import_log(file)
     assert (data["rejected"], data["complete"], data["differ"]) == (False, True, 0), data["contradicted"]
 
