@@ -11,6 +11,7 @@ from typing import Mapping, Sequence
 
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.slot_contents import BATCHES, END
 
 LEAST_SIMILAR = 0.1          # share of a prompt that a slot must have in common with it to be chosen for it, by default
 SHORT_PROMPT = 256          # assumed tokens of a checkpoint that the log shows only by another's erasure
@@ -90,6 +91,20 @@ def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConv
             found.append(_loaded_conversation(request, reused))
         left.append(_left_by(request))
     return found[:MOST_CONVERSATIONS]
+
+
+def earlier_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+    """Return the tokens of all checkpoints that the slot of a request had before the excerpt. A request whose beginning
+    is cut off left the last ones itself: those at the end of its prompt, and a micro-batch before.
+
+    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    """
+    listed = listed_checkpoints(logged, following)
+    if not logged.whole and listed:
+        own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
+        listed = [at for at in listed if at not in own]
+    resumed = resumed_checkpoints(logged, following)       # a window resumes one token before the end of its rows
+    return [*listed, *(at for at in resumed if not {at, at + 1} & {*listed})]
 
 
 def used_slots(requests: Sequence[LoggedRequest], n_slots: int) -> list[int]:

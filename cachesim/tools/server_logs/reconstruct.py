@@ -13,10 +13,10 @@ from cachesim.model.spec import parse
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths, following_requests
 from cachesim.tools.server_logs.before_the_log import (
     OTHER_PROMPT,
+    earlier_checkpoints,
     earlier_conversations,
     listed_checkpoints,
     prompt_between,
-    resumed_checkpoints,
     used_slots,
 )
 from cachesim.tools.server_logs.launch_order import last_batch, loops_between, tried_loops
@@ -35,7 +35,6 @@ from cachesim.tools.server_logs.replay_candidates import CandidateServer, Runnin
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
     BATCHES,
-    END,
     MOST,
     UBATCH,
     SlotText,
@@ -296,7 +295,7 @@ class ScenarioBuilder(CandidateServer):
         needed = max(held or 0, logged.seen, common, reused, held_by_window(logged))
         is_begun = logged.slot in self.begun
         self.begun.add(logged.slot)
-        earlier = [] if self.started or is_begun else self._earlier_checkpoints(logged)
+        earlier = [] if self.started or is_begun else earlier_checkpoints(logged, self.next_of)
         end = grammars()[self.session.engine].end
         needed = max([needed, *(at + end for at in earlier)])
         if logged.loaded or is_begun or not needed:
@@ -304,15 +303,6 @@ class ScenarioBuilder(CandidateServer):
         ends, answered = earlier_prompts(logged, needed, end, earlier)
         where = f"@{logged.slot}" if self.several else ""
         self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
-
-    def _earlier_checkpoints(self, logged: LoggedRequest) -> list[int]:
-        """Return the tokens of checkpoints that the slot of a request had before the log."""
-        listed = listed_checkpoints(logged, self.next_of)
-        if not logged.whole and listed:                         # the request itself leaves its last ones
-            own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
-            listed = [at for at in listed if at not in own]
-        resumed = resumed_checkpoints(logged, self.next_of)     # a window resumes one token before the end of its rows
-        return [*listed, *(at for at in resumed if not {at, at + 1} & {*listed})]
 
     def _held_before(self, logged: LoggedRequest) -> int | None:
         """Return the assumed tokens of a slot before the log: as many as its first request reused, if the log allows

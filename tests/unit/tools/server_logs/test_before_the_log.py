@@ -11,6 +11,7 @@ from cachesim.tools.server_logs.before_the_log import (
     OTHER_PROMPT,
     SHORT_PROMPT,
     EarlierConversation,
+    earlier_checkpoints,
     earlier_conversations,
     listed_checkpoints,
     prompt_between,
@@ -88,6 +89,20 @@ def test_an_erased_checkpoint_shows_an_earlier_one_that_it_is_close_to():
     assert listed(logged(8345, 8341, erased=(7833,))) == [SHORT_PROMPT, 7833]
     assert listed(logged(8345, 8341, erased=(400,))) == [400]
     assert listed(logged(8345, 8341, checked=((7832, 7832, 9),))) == [7833]
+
+
+@pytest.mark.parametrize(("whole", "earlier"), [(True, [1642, 2204, 2712]), (False, [1642])])
+def test_a_request_whose_beginning_is_cut_off_left_its_last_checkpoints_itself(whole, earlier):
+    first = logged(None, None, end=2736, whole=whole)
+    later = logged(7305, 0, checked=((1688, 2711, 0), (1180, 2203, 0), (618, 1641, 0)))
+    assert earlier_checkpoints(first, in_slot(first, later)) == earlier
+
+
+def test_a_window_resumes_one_token_before_the_end_of_its_rows():
+    request = logged(6494, 4840, 4868, whole=True, checked=((3817, 4840, 4356),))
+    assert earlier_checkpoints(request, in_slot(request)) == [4841]
+    recurrent = logged(6752, CHECKPOINT, COMMON, whole=True)
+    assert earlier_checkpoints(recurrent, in_slot(recurrent)) == [CHECKPOINT]
 
 
 def test_checkpoints_of_an_entry_are_those_of_the_request_that_loads_it():
