@@ -20,7 +20,9 @@ from tests.shared import ROOT
 pytestmark = pytest.mark.long
 
 MOST = 3                # edited files: rules, rule set, history
-LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info", "build", "dist", "new_build")
+LEFT_OUT = shutil.ignore_patterns(
+    "__pycache__", ".git", ".venv*", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "new_build",
+)  # fmt: skip
 CHECKS = (
     "tests/house", "tests/docs/test_lessons.py", "tests/docs/test_readme.py", "tests/evidence/test_outcomes_table.py",
     "tests/scenarios/test_lives.py", "tests/scenarios/test_corpus.py", "tests/scenarios/test_plain_rules.py",

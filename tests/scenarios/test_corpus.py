@@ -19,7 +19,7 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.base import prompt_of
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.server_state import SILENT
-from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.judged_run import Run, run_judged
@@ -133,10 +133,9 @@ def test_files_are_complete() -> None:
 
 def test_corpus_is_not_empty_and_names_every_profile() -> None:
     assert len(SCENARIOS) >= 170
-    assert set(profiles()) >= NAMED
-    assert {name for engine in ENGINES.values() for name in engine.profiles} - NAMED == {
-        name for engine in ENGINES.values() for name in unnamed_builds(engine, NAMED)
-    }
+    every = {name for engine in BUILTIN.values() for name in (*engine.line, *engine.beside)}
+    newer = {name for engine in BUILTIN.values() for name in unnamed_builds(engine, NAMED)}
+    assert every == NAMED | newer
 
 
 def test_ids_are_unique() -> None:
@@ -173,7 +172,7 @@ def test_every_rule_is_cited() -> None:
     assert _decided() - rules == set()
     silent = ASKED_QUIETLY | answers_plainly("sglang") | set(INSIDE_THE_MEMORY) | set(NOT_YET)
     left = rules - _decided() - silent
-    for engine in ENGINES.values() if left else ():
+    for engine in BUILTIN.values() if left else ():
         builds = unnamed_builds(engine, NAMED)
         left -= {rule for rule, before in replaced_rules(engine, builds).items() if before in silent}
         mine = [scenario for scenario in SCENARIOS.values() if scenario.engine == engine.name]
