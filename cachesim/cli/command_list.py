@@ -35,9 +35,6 @@ COMMANDS = {
 }
 """Sub-command -> its module in cachesim, and its help text."""
 
-FORMER = {"try": "run"}
-"""Hidden former name of a command -> its name."""
-
 GROUPS = {
     "simulate": ("run", "why", "diff", "bisect", "advise", "memory", "playground"),
     "understand": ("lesson", "explain", "scenarios", "options", "profiles"),

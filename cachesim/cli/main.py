@@ -21,7 +21,7 @@ from cachesim import __all__ as python_names
 from cachesim import __version__
 from cachesim.base import exits
 from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
-from cachesim.cli.command_list import COMMANDS, FORMER, LISTS, help_text, overview
+from cachesim.cli.command_list import COMMANDS, LISTS, help_text, overview
 
 _CHOICES = re.compile(r" \(choose from .{150,}\)$")      # long lists, which --help prints
 _LONG = re.compile(r"'[^']{79,}'|\S{81,}")          # values that argparse repeats
@@ -158,7 +158,7 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 
 
 def _run(argv: list[str]) -> int:
-    chosen = FORMER.get(argv[0], argv[0]) if argv and not argv[0].startswith("-") else None
+    chosen = argv[0] if argv and not argv[0].startswith("-") else None
     if chosen is not None and chosen not in COMMANDS:
         raise BadInput(f"unknown command {quoted(chosen)}", hint=_meant(chosen))
     parser, commands = _parsers([chosen] if chosen else [])

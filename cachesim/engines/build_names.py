@@ -1,8 +1,8 @@
 """Lookup of rule sets by build, date, version, commit or pull request: ``b9700``, ``2026-06-03``, ``mlx_lm@0.31.1``,
-``ik_llama@1970``, ``head``.
+``ik_llama@1970``.
 
-The prefix ``ENGINE@`` selects an engine. Without it, a build or a date belongs to the first engine; a commit, a version
-or a nickname is looked up in all engines; a pull request needs it. The rules at a point between two recorded rule sets
+The prefix ``ENGINE@`` selects an engine. Without it, a build or a date belongs to the first engine; a commit or
+a version is looked up in all engines; a pull request needs it. The rules at a point between two recorded rule sets
 are composed field by field (``shared.composition``).
 """
 
@@ -43,7 +43,7 @@ _branches: dict[str, MainBranch] = {}
 
 
 def resolve_name(text: str) -> ResolvedName | None:
-    """Resolve a name that is not a profile; None if it is not a build, date, commit, version or nickname. A rule set
+    """Resolve a name that is not a profile; None if it is not a build, date, commit or version. A rule set
     between two recorded rule sets is registered, in this process and in the worker processes. Raises BadInput for a
     point without a known rule set."""
     known = _known.get(text)
@@ -62,8 +62,8 @@ def _looked_up(text: str) -> ResolvedName | None:
         return _of(registry.ENGINES[prefix], name) if prefix in registry.ENGINES else None
     for engine in registry.ENGINES.values():
         full = f"{engine.name}@{text}"
-        if full in engine.profiles or full in engine.renamed or (text == "latest" and engine.newest):
-            profile = engine.newest if text == "latest" else engine.renamed.get(full, full)
+        if full in engine.profiles or (text == "latest" and engine.newest):
+            profile = engine.newest if text == "latest" else full
             return ResolvedName(profile, f"{text} -> {profile}{_in_force(engine, profile)}")
     if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
         return _of(DEFAULT, text)

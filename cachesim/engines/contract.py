@@ -258,7 +258,6 @@ class Engine:
     line: Sequence[str] = ()                                     # main-branch rule sets, oldest first
     beside: Mapping[str, str] = field(default_factory=dict)      # proposed rule set -> its base
     newest: str = ""                                             # newest rule set of a recorded build
-    renamed: Mapping[str, str] = field(default_factory=dict)     # former rule set name -> present name
     notes: Mapping[str, str] = field(default_factory=dict)       # rule set -> remark for readers
     when: Timeline = field(default_factory=Timeline)  # builds and dates of the rule sets of `line`
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE

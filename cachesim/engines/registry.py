@@ -111,7 +111,7 @@ class Engines(Mapping[str, Engine]):
         engine = self.get(name.partition("@")[0])
         if engine is None:
             raise BadInput(f"rule set name {quoted(rules.name)}, expected ENGINE@NAME", hint=", ".join(self))
-        if name in engine.profiles or name in engine.renamed or name == f"{engine.name}@latest":
+        if name in engine.profiles or name == f"{engine.name}@latest":
             raise BadInput(f"rule set name already taken: {quoted(name)}", hint="choose another name")
         alike = [known for known in engine.profiles.values() if isinstance(rules, type(known))]
         if not alike:
@@ -234,16 +234,11 @@ def latest() -> Mapping[str, str]:
     return ProfileView(lambda engine: {f"{engine.name}@latest": engine.newest} if engine.newest else {})
 
 
-def renamed() -> Mapping[str, str]:
-    """Map former names of profiles to their present names."""
-    return ProfileView(lambda engine: engine.renamed)
-
-
 def present_name(text: str) -> str:
-    """Return the profile that a former name, ``<engine>@latest`` or an engine (its newest) denotes, else the text."""
+    """Return the profile that ``<engine>@latest`` or an engine (its newest) denotes, else the text."""
     if text in ENGINES:
         return ENGINES[text].newest or next(reversed(ENGINES[text].line), text)
-    return renamed().get(text) or latest().get(text) or text
+    return latest().get(text) or text
 
 
 def notes() -> Mapping[str, str]:

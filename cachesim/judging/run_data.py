@@ -23,7 +23,7 @@ from cachesim.judging.reproduce_command import flags_data
 from cachesim.judging.request_events import group_of
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
-from cachesim.scenarios.schema import Step
+from cachesim.scenarios.schema import Lives, Step
 
 
 def run_data(run: Run) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "why": run.scenario.why,
         "titles": dict(run.scenario.titles),
         "verdict": verdict_of_run(requests, run.not_run),
-        "lives": [one._asdict() for one in run.scenario.lives if not _is_proposal(run)],
+        "lives": [_life_data(run, life) for life in run.scenario.lives if not _is_proposal(run)],
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,
@@ -63,6 +63,12 @@ def run_data(run: Run) -> dict[str, Any]:
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
         "predicted": [one._asdict() for one in predicted(run)],
     }
+
+
+def _life_data(run: Run, life: Lives) -> dict[str, Any]:
+    """Return the versions that show a fault; ``last`` is the newest version if that one still shows it."""
+    last = life.last or engine_named(run.scenario.engine).line[-1]
+    return {**life._asdict(), "last": last, "in_newest": not life.last}
 
 
 def _is_proposal(run: Run) -> bool:

@@ -144,11 +144,12 @@ def bad_shape() -> Iterator[None]:
 
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
-    """Return the recorded engine and the profile that it followed. Raises BadInput for an unknown profile."""
+    """Return the recorded engine and the profile that it followed: the named rule set, else the one of the commit.
+    Raises BadInput for an unknown commit."""
     engine, commit = recorded_as(data["engine"]), data["commit"]
-    if "profile" in data:
-        name = f"{engine.name}@{data['profile']}"
-        return engine, engine.renamed.get(name, name)
+    name = f"{engine.name}@{data['profile']}" if "profile" in data else ""
+    if name in engine.profiles or (name and commit not in engine.recorded.commits):
+        return engine, name
     known = commits()
     if commit not in known:
         raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), known))

@@ -33,7 +33,6 @@ def own_profiles(scenario: Scenario, known: AbstractSet[str]) -> tuple[str, ...]
 
 
 SHOWN_IN = "SHOWN_IN.txt"    # lines "RULE: id id": the scenarios that show a rule
-ALIASES = "ALIASES.txt"      # lines "old new": former ids of scenarios
 _ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
 
 
@@ -60,23 +59,14 @@ def shown_in() -> dict[str, list[str]]:
     return {rule: ids.split() for rule, _, ids in (line.partition(": ") for line in lines)}
 
 
-def former_ids() -> dict[str, str]:
-    """Return the present ids of renamed scenarios by their former ids."""
-    pairs = (line.split() for line in (corpus_root() / ALIASES).read_text("utf-8").splitlines())
-    return {old: new for old, new in pairs}
-
-
 def named(text: str) -> Path:
-    """Return the path of an argument: a file, a folder, or the present or former id of a scenario if no such path
-    exists.
+    """Return the path of an argument: a file, a folder, or the id of a scenario if no such path exists.
 
     Other missing paths are returned too; reading them raises. Raises BadInput for an unknown id and for "".
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
         return path_of(text)
     files = corpus_files()
-    if text not in files:
-        text = former_ids().get(text, text)
     if text not in files:
         hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
         raise BadInput("not a file, a scenario id or a line of requests", file=text, hint=hint)

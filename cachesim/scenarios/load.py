@@ -10,7 +10,6 @@ from typing import AbstractSet, Any, Callable, Iterable, Iterator, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.untrusted_files import FOLDER, files_in, kind
-from cachesim.engines.registry import renamed
 from cachesim.scenarios.notation.word_lengths import check_word, read_image
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import Words, make_steps, with_words
@@ -174,21 +173,19 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     asked_steps = read_steps(tables, words, engine)
     reasons = [table.text("why", "") for table in tables]
     steps = top.placed("request", make_steps, asked_steps, words, server, reasons)
-    old = renamed()
     rules = top.texts("rules") if "rules" in raw else ()
     existing = None if rules else known
     names = _profiles(top, engine, existing)
-    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, existing))
+    expect = read_expect(top, len(steps), lambda name: check_profile(name, engine, existing))
     return Scenario(
         id=_id(top, path), title=top.text("title"), source=top.texts("source"), why=top.text("why"), file=str(path),
         engine=engine, model=named.model, model_note="" if named.model == model else named.note,
-        profiles=tuple(old.get(name, name) for name in names),
-        old_names={name: old[name] for name in names if name in old},
+        profiles=names,
         server=server, words=words, steps=steps, rules=rules,
-        expect={old.get(name, name): expected for name, expected in expect.items()},
+        expect=expect,
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         symptom=_symptom(top), titles=_titles(top.table("titles"), words),
-        reports=read_reports(top, {name: old.get(name, name) for name in names}, len(steps), engine),
+        reports=read_reports(top, names, len(steps), engine),
     )
 
 
@@ -216,11 +213,10 @@ def _symptom(top: TomlTable) -> str:
 
 
 def _profiles(top: TomlTable, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
-    names, old = top.texts("profiles"), renamed()
-    present = [old.get(name, name) for name in names]
-    for name in present:
+    names = top.texts("profiles")
+    for name in names:
         top.placed("profiles", check_profile, name, engine, known)
-    if len(set(present)) != len(names):
+    if len(set(names)) != len(names):
         raise top.fault("profiles contains a duplicate", "profiles")
     return names
 
@@ -229,7 +225,7 @@ def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | 
     found = []
     for table in top.tables("lives"):
         table.only(("request", "from", "to"))
-        number, first, last = table.integer("request", None, low=0), table.text("from", ""), table.text("to")
+        number, first, last = table.integer("request", None, low=0), table.text("from", ""), table.text("to", "")
         if number >= n_steps:
             raise table.fault(f"unknown request {number}", "request", f"0 to {n_steps - 1}")
         for key, name in (("from", first), ("to", last)):

@@ -92,7 +92,7 @@ class Expect:
 
 class Lives(NamedTuple):
     """Versions in which a request shows a fault: from ``first`` ("" = the first version that supports the scenario) to
-    ``last``."""
+    ``last`` ("" = the newest version still shows it)."""
 
     request: int
     first: str
@@ -141,7 +141,6 @@ class Scenario:
     file: str = ""                                                   # path, "" for a line in notation
     lives: tuple[Lives, ...] = ()                                    # versions that show a fault
     model_note: str = ""                                             # explanation of a real model's name
-    old_names: Mapping[str, str] = field(default_factory=dict)       # old profile names in the file -> current names
     rules: tuple[str, ...] = ()                                      # files of rules that may define its profiles
     symptom: str = ""                                                # a key of ``symptoms.SYMPTOMS``
     titles: Mapping[str, str] = field(default_factory=dict)          # of words, such as "system" for S

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from cachesim.base.errors import nearest, quoted
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import about
@@ -12,14 +14,14 @@ from cachesim.scenarios.toml_requests import TomlTable
 _KEYS = ("entry", "rule", "fault", "fixed", "request", "claim", "lacks")
 
 
-def read_reports(top: TomlTable, profiles: dict[str, str], n_steps: int, engine: str) -> tuple[BugReport, ...]:
-    """Return the tables ``[[report]]``, () if there are none. ``profiles``: names of profiles in the file -> present
-    names. Raises BadInput."""
+def read_reports(top: TomlTable, profiles: Sequence[str], n_steps: int, engine: str) -> tuple[BugReport, ...]:
+    """Return the tables ``[[report]]``, () if there are none. ``profiles``: the profiles of the file. Raises
+    BadInput."""
     tables = top.tables("report") if "report" in top.raw else []
     return tuple(_report(table, profiles, n_steps, engine) for table in tables)
 
 
-def _report(table: TomlTable, profiles: dict[str, str], n_steps: int, engine: str) -> BugReport:
+def _report(table: TomlTable, profiles: Sequence[str], n_steps: int, engine: str) -> BugReport:
     table.only(_KEYS)
     number, claim, lacks = table.integer("request", None, low=0), table.text("claim"), table.text("lacks", "")
     if number >= n_steps:
@@ -37,13 +39,12 @@ def _report(table: TomlTable, profiles: dict[str, str], n_steps: int, engine: st
     return BugReport(table.text("entry"), rule, fault, fixed, number, claim, lacks)
 
 
-def _profile(table: TomlTable, key: str, profiles: dict[str, str]) -> str:
+def _profile(table: TomlTable, key: str, profiles: Sequence[str]) -> str:
     name = table.text(key)
-    present = profiles.get(name, name if name in profiles.values() else "")
-    if not present:
+    if name not in profiles:
         raise table.fault(f"{key} is {quoted(name)}, which is not in profiles", key,
                           nearest(name, profiles) or ", ".join(profiles))  # fmt: skip
-    return present
+    return name
 
 
 def _check_rule(table: TomlTable, rule: str, fault: str, engine: str) -> None:

@@ -148,12 +148,3 @@ def test_sampling_parameters_are_part_of_a_request():
     assert "sampling {'temperature': 0.8, 'seed': 2}" in report["repeat"].finding.notes
     with pytest.raises(BadInput, match=r"sampling needs a way to pass parameters: complete.. has no parameter"):
         conform(FixedCache, sampling={"seed": 1})
-
-
-def test_the_former_key_of_evaluated_tokens_goes_on_working():
-    class Old(FixedCache):
-        def complete(self, prompt, n_predict):
-            reply = super().complete(prompt, n_predict)
-            return {**{key: reply[key] for key in reply if key != "evaluated"}, "computed": reply["evaluated"]}
-
-    assert conform(Old, max_examples=20).state("work") == "ok"

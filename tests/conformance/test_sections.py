@@ -15,7 +15,6 @@ from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import ABILITIES
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, STATES, basic_lines, floor_lines
-from tests.conformance import caches
 from tests.conformance.naive import FixedCache, NaiveCache
 
 pytestmark = pytest.mark.long
@@ -85,11 +84,6 @@ def test_what_is_reused_may_be_told_by_what_was_evaluated():
 
     report = conform(Evaluates, only=["reuse"], check=False)
     assert [report.state(name) for name in MEMBERS["reuse"]] == ["ok", "ok", "missed"]
-
-
-def test_a_former_name_goes_on_working():
-    report = conform(caches.Miscounts, max_examples=40, accepted={"known": "counted twice", "accounting": "so is this"})
-    assert report.state("known") == report.state("unseen") == "accepted"
 
 
 def test_the_text():

@@ -1,16 +1,32 @@
-"""cachesim commands run in this process, which is quicker than a new process: their output, and their JSON."""
+"""cachesim commands run in this process, which is quicker than a new process: their output, and their JSON.
+
+The output in a document belongs to the rule set that it names. A test runs its command under that rule set, whichever
+is the newest; ``make docs`` moves the documents to the newest one.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
 from cachesim.cli.main import main
+from cachesim.engines.registry import DEFAULT
+
+
+def under_named(command: str, output: str) -> str:
+    """Return a command without ``-p`` with the default engine's rule set that its output in a document names. Pipes
+    stay at the end."""
+    first, *pipes = command.split(" | ")
+    named = [name for name in DEFAULT.line if re.search(rf"(?<!\S){re.escape(name)}(?![\w-])", output)]
+    if named and shlex.split(first)[0] == "cachesim" and "-p" not in shlex.split(first):
+        first = f"{first} -p {named[-1]}"
+    return " | ".join([first, *pipes])
 
 
 @cache

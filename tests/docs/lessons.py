@@ -22,7 +22,7 @@ from cachesim.tools.picture.scene import Scene, scene
 from cachesim.tools.picture.svg import draw
 from tests.docs.examples import BLOCK
 from tests.docs.fields import with_fields
-from tests.docs.here import got, run_here
+from tests.docs.here import got, run_here, under_named
 from tests.docs.letters import drawing
 from tests.docs.toy import TOY
 
@@ -63,9 +63,14 @@ def names(text: str) -> dict[str, Any]:
             "snapshots": ENGINES["mlx_lm"].manual.defaults["snapshot_interval"], **runs}  # fmt: skip
 
 
-def renewed(text: str) -> str:
-    """Return the text with current outputs and numbers."""
-    text = BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run_here(m['command'])}```", text)
+def renewed(text: str, moved: bool = True) -> str:
+    """Return the text with current outputs and numbers. ``moved``: under the newest rule set where a command has no
+    ``-p``, else under the one that the text names."""
+    def output(found: re.Match[str]) -> str:
+        command = found["command"]
+        return run_here(command if moved else under_named(command, found["output"]))
+
+    text = BLOCK.sub(lambda found: f"```console\n$ {found['command']}\n{output(found)}```", text)
     return with_fields(text, names(text))
 
 

@@ -28,7 +28,7 @@ PLACES = re.compile(r"\b(lessons?|questions?|requests?|row) \d|^#+ .*$|^ *(- )?\
 
 @each
 def test_outputs_and_numbers_are_current(name):
-    assert renewed(TEXTS[name]) == TEXTS[name], "make docs renews them"
+    assert renewed(TEXTS[name], moved=False) == TEXTS[name], "make docs renews them"
 
 
 @pytest.mark.parametrize(("stem", "case", "profiles"), PICTURES.values(), ids=PICTURES)

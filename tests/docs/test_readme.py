@@ -26,6 +26,7 @@ from tests.docs.examples import (
     run,
 )
 from tests.docs.fields import FIELD, with_fields
+from tests.docs.here import under_named
 from tests.docs.lessons import LESSONS
 from tests.shared import TRACES, needs
 
@@ -38,7 +39,7 @@ each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: 
 @pytest.mark.long
 @pytest.mark.parametrize(("command", "output"), examples(ALL), ids=lambda text: text[:40])
 def test_example_prints_what_it_says(command, output):
-    assert run(command) == output
+    assert run(under_named(command, output)) == output
 
 
 def test_there_are_examples():

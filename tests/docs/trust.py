@@ -21,7 +21,7 @@ FILES = {
     "ik_llama_parallel": 70,
     "llama_cpp_history/head": 24, "llama_cpp_history/pr24143-on-head": 39,
     "llama_cpp_history/base-24143": 61, "llama_cpp_history/base-24035": 61,
-    **{f"llama_cpp_history/{name}": files for name, (files, _, _) in OLDER.items()},
+    **{f"llama_cpp_history/{name}": files for name, (_, files, _, _) in OLDER.items()},
 }  # fmt: skip
 """Folder -> number of recordings."""
 
@@ -56,7 +56,7 @@ TABLE = re.compile(re.escape(HEAD) + r"\n(?:\|.*\n)*")
 
 def figures(folder: str) -> tuple[int, int, int]:
     """Return recordings, steps and events of a folder."""
-    steps, events = FULL[folder][:2] if folder in FULL else OLDER[folder.partition("/")[2]][1:]
+    steps, events = FULL[folder][:2] if folder in FULL else OLDER[folder.partition("/")[2]][2:]
     return FILES[folder], steps, events
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import takewhile
 
 import pytest
 
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.rule_outcomes import Outcome
+from cachesim.engines.rule_outcomes import Outcome, graded_rules
 from cachesim.judging.evidence import Grade, released_rules, table_of
 from tests.evidence import digests, peer_runs, server_runs
 from tests.evidence.survey import disagrees
@@ -24,10 +25,19 @@ SEEN = {
 
 @pytest.mark.parametrize("engine", BUILTIN)
 def test_every_rule_is_graded_with_its_present_code(engine):
-    stale = {name for name, rule in rules_of_engine(engine).items()
-             if TABLES[engine].code.get(name) != digests.of_rule(rule)}
-    assert (stale, "make grades") == (set(), "make grades")
-    assert set(TABLES[engine].code) == set(rules_of_engine(engine))
+    rules, stored = rules_of_engine(engine), TABLES[engine].code
+    stale = {name for name, code in stored.items() if name not in rules or code != digests.of_rule(rules[name])}
+    ungraded = rules.keys() - stored.keys() - rules_of_newer_builds(engine)
+    assert (stale | ungraded, "make grades") == (set(), "make grades")
+
+
+def rules_of_newer_builds(engine):
+    """Return the ids of the rules that began with the main-branch builds after the last one whose rules are all
+    graded: those are read, and not yet recorded."""
+    kit, stored = BUILTIN[engine], TABLES[engine].code
+    ids = {name: {fn.rule for fn in graded_rules(rules).values()} for name, rules in kit.profiles.items()}
+    newer = list(takewhile(lambda name: not ids[name] <= stored.keys(), reversed(kit.line)))
+    return set().union(*(ids[name] for name in newer)) - set().union(*(ids[name] for name in ids if name not in newer))
 
 
 @pytest.mark.parametrize("engine", BUILTIN)

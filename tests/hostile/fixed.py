@@ -13,7 +13,7 @@ from tests.hostile.written import to_json
 
 FILE = Path(__file__).with_name("cases.toml")
 RECORDING = {
-    "engine": "llama.cpp", "commit": "", "profile": "head", "model": "llama", "name": "t", "flags": [], "server": {},
+    "engine": "llama.cpp", "commit": "", "profile": "b10587", "model": "llama", "name": "t", "flags": [], "server": {},
     "inexact": [],
     "steps": [{"i": 0, "op": "completion", "request": {"prompt": [5, 6, 7], "n_predict": 1}, "response": {"cache_n": 0},
                "events": []}],

@@ -15,6 +15,7 @@ import pytest
 
 from cachesim import __version__
 from tests.docs.examples import README, examples, piped
+from tests.docs.here import under_named
 from tests.docs.test_readme import ALL, complaints, typed
 from tests.shared import ROOT
 
@@ -45,7 +46,7 @@ def test_the_sdist_holds_everything_that_is_under_version_control(built):
 
 
 def _packed(name):
-    plain = ("FAULTS.md", "COMMON.txt", "SHOWN_IN.txt", "ALIASES.txt")
+    plain = ("FAULTS.md", "COMMON.txt", "SHOWN_IN.txt")
     return name.endswith(".toml") or name.startswith("lessons/") or name in plain
 
 
@@ -84,7 +85,7 @@ def test_the_corpus_is_the_installed_one(installed):
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
 def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, command, output):
-    command, *pipes = command.split(" | ")
+    command, *pipes = under_named(command, output).split(" | ")
     _, out, err = installed(shlex.split(command))
     assert not complaints(err) and piped(out, pipes) == output
 

@@ -19,13 +19,14 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.base import prompt_of
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.server_state import SILENT
-from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.newer_builds import replaced_rules, still_unasked, unnamed_builds
 from tests.scenarios.rule_examples import answers_plainly
 from tests.scenarios.tables import readmes, with_table
 from tests.scenarios.whole import corpus
@@ -33,6 +34,7 @@ from tests.scenarios.whole import corpus
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 SCENARIOS = {scenario.id: scenario for scenario in corpus()}
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
+NAMED = {profile for _, profile in RUNS}
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
 
 PROJECTS = {"llama_cpp": "llama", "ik_llama": "ik", "mlx_lm": "mlx", "vllm": "vllm", "sglang": "sglang"}
@@ -131,7 +133,9 @@ def test_files_are_complete() -> None:
 
 def test_corpus_is_not_empty_and_names_every_profile() -> None:
     assert len(SCENARIOS) >= 170
-    assert {profile for _, profile in RUNS} == set(profiles())
+    every = {name for engine in BUILTIN.values() for name in (*engine.line, *engine.beside)}
+    newer = {name for engine in BUILTIN.values() for name in unnamed_builds(engine, NAMED)}
+    assert every == NAMED | newer
 
 
 def test_ids_are_unique() -> None:
@@ -166,8 +170,14 @@ def _decided() -> set[str]:
 def test_every_rule_is_cited() -> None:
     rules = {name for name in RULES if not name.startswith("TEST-")}       # those are cures of tests/fuzz
     assert _decided() - rules == set()
-    quiet = ASKED_QUIETLY | answers_plainly("sglang")
-    assert rules - _decided() - set(INSIDE_THE_MEMORY) - quiet - set(NOT_YET) == set()
+    silent = ASKED_QUIETLY | answers_plainly("sglang") | set(INSIDE_THE_MEMORY) | set(NOT_YET)
+    left = rules - _decided() - silent
+    for engine in BUILTIN.values() if left else ():
+        builds = unnamed_builds(engine, NAMED)
+        left -= {rule for rule, before in replaced_rules(engine, builds).items() if before in silent}
+        mine = [scenario for scenario in SCENARIOS.values() if scenario.engine == engine.name]
+        left = still_unasked(left, builds, mine, lambda one, build: {event.rule for event in decided(one.id, build)})
+    assert left == set()
 
 
 def test_every_rule_that_is_named_is_registered() -> None:

@@ -8,10 +8,12 @@ from typing import Any, Callable
 
 import pytest
 
-from cachesim.engines.registry import rules_of
+from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.runner import play
+from cachesim.scenarios.schema import Scenario
+from tests.scenarios.newer_builds import still_unasked, unnamed_builds
 from tests.scenarios.whole import corpus
 
 NEVER = {"VL-FREE-REFERENCE-GAP": "reference windows are not computed, so that no scenario has them"}
@@ -38,11 +40,19 @@ def watched(rules: RuleSet, asked: set[str]) -> RuleSet:
     return replace(rules, **changed)
 
 
-@pytest.mark.parametrize("engine, prefix", [("vllm", "V-"), ("sglang", "S-")])
+@pytest.mark.parametrize("engine, prefix", [("vllm", "VL-"), ("sglang", "S-")])
 def test_every_rule_is_asked(engine: str, prefix: str) -> None:
     asked: set[str] = set()
-    for scenario in corpus():
-        for profile in scenario.profiles if scenario.engine == engine else ():
-            play(scenario, profile, "provenance", table=watched(rules_of(profile), asked))
+    scenarios = [scenario for scenario in corpus() if scenario.engine == engine]
+
+    def asked_by(scenario: Scenario, profile: str) -> set[str]:
+        play(scenario, profile, "provenance", table=watched(rules_of(profile), asked))
+        return asked
+
+    for scenario in scenarios:
+        for profile in scenario.profiles:
+            asked_by(scenario, profile)
     rules = {name for name in RULES if name.startswith(prefix)}
-    assert rules - asked == set(NEVER) & rules
+    builds = unnamed_builds(ENGINES[engine], {profile for scenario in scenarios for profile in scenario.profiles})
+    assert rules and still_unasked(rules - asked - set(NEVER), builds, scenarios, asked_by) == set()
+    assert not asked & set(NEVER)

@@ -16,7 +16,7 @@ from cachesim.base.pool import Unfinished, begin_with, finished
 from cachesim.tools.workload.cell_jobs import CellJob, line, played_within, read_all
 from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
 from cachesim.tools.workload.workload_files import find_files
-from tests.workloads.grid import FORMER, MODELS, Column, as_default, columns, columns_blocks, columns_shared
+from tests.workloads.grid import MODELS, Column, as_default, columns, columns_blocks, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -63,7 +63,6 @@ def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
             one = json.loads(text)
         except ValueError:
             continue
-        one["rules"] = FORMER.get(one["rules"], one["rules"])
         old = out.get(key(one))
         if "error" not in one and (old is None or DEPTH[one["how"]] >= DEPTH[old["how"]]):
             if old is not None and one["unlimited"] is None:

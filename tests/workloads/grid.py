@@ -18,9 +18,6 @@ RULE_SETS = {
 }
 """Row of the table -> rule set."""
 
-FORMER = {"head": "b10587", "user-turns": "b9765", "swa-first": "b6160"}
-"""Former row names, which stored lines may have."""
-
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "default": {}, "ctx-checkpoints 8": {"ctx_checkpoints": 8}, "ctx-checkpoints 128": {"ctx_checkpoints": 128},
     "checkpoint-min-step 0": {"checkpoint_min_step": 0}, "cache-ram 0": {"cache_ram": 0},

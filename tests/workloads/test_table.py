@@ -80,10 +80,3 @@ def test_settings_that_an_engine_lacks_are_no_cells():
     found = {(one.rules, one.setting) for one in columns()}
     assert ("ik main", "checkpoint-min-step 0") not in found and ("mlx 0.32.2", "cache-ram 0") not in found
     assert {("latest", setting) for setting in (*SETTINGS, "ctx-checkpoints 0")} <= found
-
-
-def test_stored_lines_may_have_former_row_names(lines, tmp_path):
-    one = json.loads(lines.read_text().splitlines()[0])
-    (out := tmp_path / "lines.jsonl").write_text(json.dumps({**one, "rules": "head"}))
-    (found,) = read_lines(out).values()
-    assert found["rules"] == "b10587"

@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_optio
 from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, RENAMED, TIMELINE, Rules
+from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.late_imports import memory_of
@@ -49,7 +49,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say,
     RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, RENAMED, when=TIMELINE, log=log, memory=memory_of(__name__),
+    LINE, BESIDE, NEWEST, when=TIMELINE, log=log, memory=memory_of(__name__),
 )
 
 start = ENGINE.start

@@ -10,7 +10,7 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
-from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
+from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.late_imports import memory_of
@@ -45,7 +45,7 @@ def log() -> LogGrammar:
 
 
 ENGINE = Engine(
-    "mlx_lm", PROFILES, MANUAL, serve, say, RecordingFormat("mlx-lm"), LINE, BESIDE, renamed=RENAMED,
+    "mlx_lm", PROFILES, MANUAL, serve, say, RecordingFormat("mlx-lm"), LINE, BESIDE,
     when=TIMELINE, log=log, memory=memory_of(__name__),
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES, RENAMED
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
@@ -22,5 +22,5 @@ def unfit(spec: Spec) -> str:
 
 ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, unfit), say_of(__name__),
                 RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
-                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__),
+                newest=LINE[-1], keeps="state", log=log_of(__name__),
                 memory=memory_of(__name__), words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool")  # fmt: skip

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Set  # a check against typing's names is sl
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import AbstractSet, Any, Callable, Collection, NamedTuple, Self, Sequence
+from typing import AbstractSet, Any, Callable, Collection, NamedTuple, Self, Sequence, TypeVar
 
 from cachesim.engines.rule import Source, about
+
+R = TypeVar("R", bound="RuleSet")
 
 
 class Change(NamedTuple):
@@ -154,6 +156,21 @@ class RuleSet(Version, ABC):
         plain = {name: value for name, value in values.items() if "." not in name}
         tables = {name: replace(getattr(self, name), **given) for name, given in inner.items()}
         return replace(self, **plain, **tables)
+
+
+def rule_sets_in(kind: type[R], *namespaces: Mapping[str, object]) -> dict[str, R]:
+    """Return the rule sets of an engine that the public variables of modules hold, by name, in the order of their
+    definition. The modules come in the order in which they import each other."""
+    public = (value for names in namespaces for name, value in names.items() if not name.startswith("_"))
+    return {value.name: value for value in public if isinstance(value, kind)}
+
+
+def newest_first(found: Mapping[str, R], line: Sequence[str], beside: Mapping[str, str]) -> dict[str, R]:
+    """Return the rule sets by name: those of the main branch, newest first, each followed by those beside it. Raises
+    KeyError for a rule set that is neither on the main branch nor beside it."""
+    place = {name: -at for at, name in enumerate(line)}
+    order = sorted(found, key=lambda name: (place[beside.get(name, name)], name in beside))
+    return {name: found[name] for name in order}
 
 
 def instead_of(released: Callable[..., Any]) -> Source:

@@ -7,13 +7,13 @@ from cachesim.engines.shared.late_imports import log_of, memory_of, say_of
 from cachesim.engines.shared.request_queue import serve_of
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, RENAMED, TIMELINE, Rules
+from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.vllm.recordings import CLASSES
 from cachesim.engines.vllm.server import Server
 
 ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve=serve_of(Rules, options, Server), say=say_of(__name__),
-    recorded=RecordingFormat("vllm", classes=CLASSES), line=LINE, beside=BESIDE, newest="vllm@0.33.0", renamed=RENAMED,
+    recorded=RecordingFormat("vllm", classes=CLASSES), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip

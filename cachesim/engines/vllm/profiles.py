@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet, newest_first, rule_sets_in
 from cachesim.engines.shared.timeline import UNKNOWN, Landed, Timeline
 from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, states
 
@@ -119,10 +119,10 @@ REPAIRED = replace(
     split=schedule.split_in_block, reserves_inside=states.reserve_in_prompt, exports_inside=states.export_reserved,
 )
 
-PROFILES: Mapping[str, Rules] = {one.name: one for one in (V0_33_0, V0_32_0, V0_31_0, V0_30_0, REPAIRED, SPLIT_0_23_0)}
-LINE = (V0_30_0.name, V0_31_0.name, V0_32_0.name, V0_33_0.name)
 BESIDE = {REPAIRED.name: V0_33_0.name, SPLIT_0_23_0.name: V0_30_0.name}
-RENAMED = {"vllm@latest-repaired": REPAIRED.name}
+_FOUND = rule_sets_in(Rules, globals())
+LINE = tuple(sorted((name for name in _FOUND if name not in BESIDE), key=lambda name: _FOUND[name].build))
+PROFILES = newest_first(_FOUND, LINE, BESIDE)
 OWN = {name: Landed(UNKNOWN, PROFILES[name].build) for name in LINE}
 TIMELINE = Timeline(OWN, {}, {name.partition("@")[2]: at for name, at in OWN.items()})
 """Days of the releases on PyPI. The days on which single changes landed are not known."""

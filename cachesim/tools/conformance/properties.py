@@ -43,9 +43,6 @@ PROPERTIES = {
 }
 """Sentence of every property, in the order of the report."""
 
-FORMER_NAMES = {"known": "unseen"}
-"""Former names of properties, which are still accepted."""
-
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
 SERVED = ("adapter", "base", "image")
 """Properties that are judged only where a server has adapters or takes images."""

@@ -15,8 +15,6 @@ from cachesim.base.tokens import Tokens
 ABILITIES = ("cache", "cancel_prompt", "cancel_answer", "burst", "limits", "reset", "sampling", "key")
 """Optional abilities of an implementation. ``cancel_prompt``: the client disconnects while the prompt is evaluated
 (``cancel_after=0``). ``cancel_answer``: it disconnects while the answer is generated."""
-FORMER_NAMES = {"computed": "evaluated"}
-"""Former names of reply keys, which are still accepted."""
 
 
 class RequestKey(NamedTuple):
@@ -130,7 +128,6 @@ def read_reply(raw: Any, cancelled: bool = False) -> Reply:
         raw = {name: getattr(raw, name) for name in FIELDS}
     if not isinstance(raw, Mapping):
             raise Failed(f"expected a mapping as the reply, found {type(raw).__name__}")
-    raw = {FORMER_NAMES.get(key, key): value for key, value in raw.items()}
     for key in raw:
         if key not in FIELDS:
             raise Failed(f"unknown field {key!r} in a reply ({nearest(str(key), FIELDS) or ', '.join(FIELDS)})")

@@ -11,7 +11,7 @@ from cachesim.base.escaping import printable_line
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import FORMER_NAMES, Check
+from cachesim.tools.conformance.properties import Check
 
 # Sections of the suite. An adapter and a running server have equal sections in equal order.
 
@@ -167,7 +167,7 @@ class Report:
         return self[name].state
 
     def __getitem__(self, name: str) -> Result:
-        return {one.name: one for one in self.results}[FORMER_NAMES.get(name, name)]
+        return {one.name: one for one in self.results}[name]
 
     def section(self, name: str) -> str:
         """Return the state of a section: the worst of its properties, or of those that fail in its histories."""

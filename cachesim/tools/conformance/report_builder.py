@@ -20,7 +20,6 @@ from cachesim.tools.conformance.history_player import Abilities, ColdRuns, Histo
 from cachesim.tools.conformance.properties import (
     COMPARING,
     DIFFERS,
-    FORMER_NAMES,
     PROPERTIES,
     SERVED,
     VERSUS_COLD,
@@ -360,7 +359,7 @@ def _noise(steady: PropertyTally) -> str:
 def accept(result: Result, reasons: Mapping[str, str]) -> Result:
     """Mark a failed property as accepted if a reason is given. An accepted property that is ok becomes failed, so that
     the list is corrected."""
-    reason = {FORMER_NAMES.get(name, name): why for name, why in reasons.items()}.get(result.name)
+    reason = reasons.get(result.name)
     if reason is None or result.state in ("undecided", "unsupported", "skipped"):
         return result
     if result.state in ("failed", "missed"):

@@ -13,7 +13,7 @@ from cachesim.tools.conformance.client_history import FEWEST, MOST
 from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history_player import ColdRuns, SentHistory, SubjectFactory, SubjectPool, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
-from cachesim.tools.conformance.properties import FORMER_NAMES, PROPERTIES
+from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import NO_KEY, RequestKey
 from cachesim.tools.conformance.report import Nonconforming, Report, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
@@ -104,7 +104,7 @@ def _read_keys(keys: Sequence[str | tuple[str, int]]) -> tuple[RequestKey, ...]:
 
 def _check_arguments(plan: HistoryPlan, cold: Any, accepted: Mapping[str, str]) -> None:
     for name in accepted:
-        if FORMER_NAMES.get(name, name) not in PROPERTIES:
+        if name not in PROPERTIES:
             raise BadInput(f"accepted: unknown property {quoted(name)}", hint=nearest(name, PROPERTIES))
         if not accepted[name].strip():
             raise BadInput(f"accepted: the reason for {name} is missing")

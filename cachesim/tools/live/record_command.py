@@ -79,7 +79,7 @@ def build_of(server: Path) -> str:
     name = f"b{found[1]}" if found else ""
     recorded = commits()
     if name not in recorded:
-        known = ", ".join(one for one in recorded if one.startswith("b"))
+        known = ", ".join(one for one in recorded if re.fullmatch(r"b\d+", one))
         raise BadInput(f"unknown build: the server reports {name if found and int(found[1]) else 'no build number'}",
                        file=str(server), hint=f"name the build: --commit {known}")  # fmt: skip
     return name

@@ -44,19 +44,17 @@ def add_settings(parser: ArgumentParser, text: str = "") -> None:
 def profile_name(text: str) -> str:
     """Resolve an argument to a profile name.
 
-    An engine, and ``<engine>@latest``, become the newest recorded profile, and an old name becomes the current name. A
-    build, date, commit or version becomes the rule set in force then, with a note on stderr. A file of rules is
-    executed and becomes the name of its profile; raises BadInput. Whether a profile exists is checked later.
+    An engine, and ``<engine>@latest``, become the newest recorded profile. A build, date, commit or version becomes the
+    rule set in force then, with a note on stderr. A file of rules is executed and becomes the name of its profile;
+    raises BadInput. Whether a profile exists is checked later.
     """
     from cachesim.base.console import note
     from cachesim.engines.build_names import resolve_name
-    from cachesim.engines.registry import present_name, renamed
+    from cachesim.engines.registry import present_name
     from cachesim.engines.rule_files import is_rule_file, profile_of
 
     if is_rule_file(text):
         return profile_of(text)
-    if text in renamed():
-        note(f"{text} was renamed: {renamed()[text]}")
     if (name := present_name(text)) != text:
         return name
     found = resolve_name(text)
@@ -110,23 +108,18 @@ def load_one(file: str) -> Scenario:
 
 
 def _path(text: str) -> Path:
-    """Return the path of a file, folder or scenario id. Prints a note for the former id of a scenario."""
-    from cachesim.scenarios.corpus import could_be_id, named
+    """Return the path of a file, folder or scenario id. Raises BadInput for an unknown id."""
+    from cachesim.scenarios.corpus import named
 
-    path = named(text)
-    if could_be_id(text) and path.name != text and path.stem != text:
-        note(f"{text} was renamed: {path.stem}")
-    return path
+    return named(text)
 
 
 def _noted(scenario: Scenario) -> Scenario:
-    """Print a note on stderr for each old profile name in the file and for a real model's name; return the scenario."""
+    """Print a note on stderr for a real model's name; return the scenario."""
     from cachesim.base.console import note
 
     if scenario.model_note:
         note(scenario.model_note)
-    for old, new in scenario.old_names.items():
-        note(f"{scenario.file}: {old} was renamed: {new}")
     return scenario
 
 

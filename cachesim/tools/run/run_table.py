@@ -231,8 +231,13 @@ def _wrong(data: Data) -> Iterator[RenderableType]:
 
 
 def _lives(life: Data) -> RenderableType:
-    since = f"from {life['first']} " if life["first"] else ""
-    return indented(f"the bug at request {life['request']} exists {since}up to {life['last']}", "dim")
+    versions = [f"from {life['first']}"] if life["first"] else []
+    if not life["in_newest"]:
+        versions.append(f"up to {life['last']}")
+    elif versions:
+        versions.append("on")
+    where = " ".join(versions) or "in every version with these features"
+    return indented(f"the bug at request {life['request']} exists {where}", "dim")
 
 
 def _lost(charge: Data, kept: str) -> RenderableType:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
-from functools import partial
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.base import limits
@@ -90,7 +89,7 @@ def memory_size(text: str) -> int:
 
 
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:
-    """Add ``--limit`` for the limits of a run and ``more``, and its hidden former spelling ``--max-NAME N``."""
+    """Add ``--limit`` for the limits of a run and ``more``."""
     names = [limit.name for limit in (*limits.OF_A_RUN, *more)]
 
     def limit(text: str) -> tuple[str, int]:
@@ -103,14 +102,6 @@ def add_limits(parser: ArgumentParser, *more: Limit) -> None:
     parser.add_argument("--limit", dest="limits", metavar="NAME=N", action="append", default=[], type=limit,
                         help=f"maximum amount of work or data, may be repeated: {', '.join(names)} "
                         "(pages/limits.md)")  # fmt: skip
-    for name in names:
-        parser.add_argument(f"--max-{name}", dest="limits", action="append", help=SUPPRESS,
-                            type=partial(_former_limit, name))
-
-
-def _former_limit(name: str, amount: str) -> tuple[str, int]:
-    """Parse the amount of the former option of a limit. Raises ArgumentTypeError."""
-    return name, count(amount)
 
 
 def lift_limits(args: Namespace) -> None:

@@ -73,7 +73,7 @@ def test_a_context_of_2_31_tokens_costs_what_is_used_of_it(profile):
 
 
 def test_so_does_that_of_a_recording(tmp_path):
-    path = trace(tmp_path, ["-c", str(HUGE)], [completion(n_predict=2)], "llama.cpp", "head")
+    path = trace(tmp_path, ["-c", str(HUGE)], [completion(n_predict=2)], "llama.cpp", "b10587")
     code, out, said = cachesim("replay", str(path), "--mode", "exact", "--json")
     assert (code, said) == (1, "")                              # it differs: no event was recorded
     assert json.loads(out)["traces"][0]["first_difference"]["recorded"] is None
@@ -112,7 +112,7 @@ def test_prompts_share_their_tokens():
 ])  # fmt: skip
 def test_a_recording_that_never_stops_generating_is_refused(engine, flags, request_, tmp_path, lift):
     lift(SAMPLED_TOKENS=300)
-    path = trace(tmp_path, flags, [completion(**request_)], engine, "main" if engine[0] == "i" else "head")
+    path = trace(tmp_path, flags, [completion(**request_)], engine, "main" if engine[0] == "i" else "b10587")
     with pytest.raises(BadInput) as refused:
         replayed(path)
     assert str(refused.value) == (f"{path}: step 0: the run generates more tokens than it may, "

@@ -1,4 +1,4 @@
-"""Tests of the overview and of ``cachesim --help``: every command once, examples that run, hidden former names."""
+"""Tests of the overview and of ``cachesim --help``: every command once, examples that run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from cachesim.base import exits
-from cachesim.cli.command_list import CARD, COMMANDS, FORMER, GROUPS
+from cachesim.cli.command_list import CARD, COMMANDS, GROUPS
 from cachesim.cli.main import main
 from tests.house.checks import ROOT
 
@@ -41,14 +41,6 @@ def test_help_ends_with_the_exit_codes(capsys):
     named = re.findall(r"\b(\d+) [a-z]", help_of(capsys).partition("exit codes:")[2])
     assert [int(code) for code in named] == [exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING,
                                              exits.CRASH, exits.INTERRUPTED]  # fmt: skip
-
-
-@pytest.mark.parametrize(("former", "name"), FORMER.items())
-def test_a_former_name_is_hidden_and_works(capsys, former, name):
-    assert former not in COMMANDS and not re.search(rf"\b{former}\b", help_of(capsys))
-    assert help_of(capsys, former).startswith(f"usage: cachesim {former} ")
-    results = [(main([word, "S40.A60/S.B9", "--json"]), capsys.readouterr().out) for word in (former, name)]
-    assert results[0] == results[1] and results[0][0] == exits.HOLDS
 
 
 @pytest.mark.parametrize(("name", "example"), CARD)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cachesim.base import exits
-from cachesim.cli.command_list import COMMANDS, FORMER
+from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
 from tests.house.checks import PACKAGE, ROOT
 from tests.schemas.form import wrong
@@ -16,7 +16,7 @@ ERROR = json.loads((PACKAGE / "cli" / "error.schema.json").read_text())
 DEAD = "http://127.0.0.1:1"
 NOT_A_CASE = "not a file, a scenario id or a line of requests: 'nosuch'"
 WRONG = {
-    "run": ("run nosuch", NOT_A_CASE), "try": ("try nosuch", NOT_A_CASE), "why": ("why nosuch 0", NOT_A_CASE),
+    "run": ("run nosuch", NOT_A_CASE), "why": ("why nosuch 0", NOT_A_CASE),
     "diff": ("diff nosuch -p llama_cpp@b9518 -p llama_cpp@b10587", NOT_A_CASE), "bisect": ("bisect nosuch", NOT_A_CASE),
     "advise": ("advise nosuch", NOT_A_CASE), "lesson": ("lesson 99", "unknown lesson: '99'"),
     "explain": ("explain zzzz", "no entry for 'zzzz'"), "options": ("options nosuch", "unknown engine 'nosuch'"),
@@ -53,7 +53,7 @@ def refused(capsys, line, code):
     return data["error"]["message"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *FORMER])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_error_is_an_object_on_stdout(capsys, monkeypatch, command):
     monkeypatch.chdir(ROOT)
     line, message = WRONG[command]

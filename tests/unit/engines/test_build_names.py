@@ -11,10 +11,11 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry
-from cachesim.engines.build_names import build_with, builds_in_order, in_force, main_branch, resolve_name
+from cachesim.engines.build_names import build_of, build_with, builds_in_order, in_force, main_branch, resolve_name
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.timeline import Landed
 
+NEWEST = ENGINES["llama_cpp"].newest
 DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
 
 
@@ -23,9 +24,9 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("b9573", "llama_cpp@b9518"), ("b8300", "llama_cpp@b8271"), ("b6160", "llama_cpp@b6160"),
     ("llama_cpp@b9500", "llama_cpp@b9473"),
     ("2026-06-03", "llama_cpp@b9473"), ("2026-06-04", "llama_cpp@b9518"), ("b10587", "llama_cpp@b10587"),
-    ("llama_cpp@2026-08-22", "llama_cpp@b10587"), ("b8271", "llama_cpp@b8271"), ("latest", "llama_cpp@b11549"),
+    ("llama_cpp@2026-08-22", "llama_cpp@b10587"), ("b8271", "llama_cpp@b8271"), ("latest", NEWEST),
     ("b11549", "llama_cpp@b11549"), ("b11063", "llama_cpp@b11063"),
-    ("3f545be", "llama_cpp@b10587"), ("after-28302", "llama_cpp@b11063"),
+    ("3f545be", "llama_cpp@b10587"), ("24035-v3", "llama_cpp@24035-v3"),
     ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
     ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
     ("ik_llama@8337e4cd3861406fc04e0854b1409cd1b027fbc9", "ik_llama@main"),
@@ -62,8 +63,8 @@ def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, p
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("b20000", "llama_cpp@b11549 of b11549 (2026-10-10), the newest recorded: b20000 itself was not compared"),
-    ("2027-01-01", "the newest recorded: 2027-01-01 itself was not compared"),
+    ("b999999999", f"{NEWEST} of {build_of(NEWEST)}, the newest recorded: b999999999 itself was not compared"),
+    ("2999-01-01", "the newest recorded: 2999-01-01 itself was not compared"),
     ("b10700", "b10700 -> llama_cpp@b10587 (in force b10587+)"),
     ("b8180", "b8180 -> llama_cpp@b8152 with #19924"),
 ])  # fmt: skip

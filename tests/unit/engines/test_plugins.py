@@ -24,7 +24,7 @@ from cachesim.engines.llama_cpp.profiles import NEWEST
 
 TWIN = replace(PROFILES[NEWEST], name="twin@one")
 ENGINE = replace(LLAMA, name="twin", profiles={"twin@one": TWIN}, recorded=RecordingFormat("twin.cpp"),
-                 line=("twin@one",), beside={}, newest="twin@one", renamed={}, notes={})
+                 line=("twin@one",), beside={}, newest="twin@one", notes={})
 MINE = replace(PROFILES[NEWEST], name="llama_cpp@packaged", data_header=8)
 """
 

@@ -14,7 +14,7 @@ STEP = {
     "response": {"status": 200, "cache_n": 0, "prompt_n": 3, "tokens": [8]},
     "events": [],
 }
-HEAD = {"engine": "llama.cpp", "commit": "", "profile": "head", "model": "tiny-llama.gguf", "name": "x",
+HEAD = {"engine": "llama.cpp", "commit": "", "profile": "b10587", "model": "tiny-llama.gguf", "name": "x",
         "flags": ["-c", "64", "-np", "1"], "server": {"n_slots": 1}, "inexact": []}  # fmt: skip
 
 

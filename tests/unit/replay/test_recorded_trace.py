@@ -89,11 +89,16 @@ def test_what_cannot_be_replayed_yet_is_named(tmp_path):
 
 def test_an_unknown_profile_of_an_engine_that_is_here_is_bad_input(tmp_path):
     with pytest.raises(BadInput, match=r"unknown profile 'b1058x'.*did you mean 'b10587'"):
-        read(tmp_path, changed(profile="b1058x"))
+        read(tmp_path, changed(profile="b1058x", commit="0000000"))
 
 
-def test_a_recording_may_name_a_profile_by_a_former_name(tmp_path):
-    assert read(tmp_path, changed(profile="head")).profile == "llama_cpp@b10587"
+@pytest.mark.parametrize(("profile", "commit", "found"), [
+    ("head", "3f545beccee69d9975f466ec7e45fd9aacd8ba90", "b10587"),
+    ("pr24143-on-head", "3f545be+pr24143", "pr24143-on-b10587"),
+    ("before-20671", "8cc2d8126~1", "b8392"), ("base-24143", "7c158fbb4", "b9518"), ("b9473", "7c158fbb4", "b9473"),
+])  # fmt: skip
+def test_the_commit_says_the_rule_set_where_the_named_one_is_unknown(tmp_path, profile, commit, found):
+    assert read(tmp_path, changed(profile=profile, commit=commit)).profile == f"llama_cpp@{found}"
 
 
 def test_requests_sent_at_the_same_time_are_one_step(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, former_ids, is_file, named
+from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named
 from cachesim.scenarios.from_notation import from_line
 
 SEED = "llama-24143-entry-removed-dense"
@@ -16,16 +16,6 @@ SEED = "llama-24143-entry-removed-dense"
 def test_an_id_names_its_file_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert named(SEED) == corpus_root() / "llama_cpp" / "threads" / f"{SEED}.toml"
-
-
-def test_a_former_id_names_the_renamed_file():
-    assert named("seed-24143-dense") == named("llama-24143-entry-removed-dense")
-
-
-def test_no_former_id_is_an_id_and_each_leads_to_one():
-    former = former_ids()
-    assert not former.keys() & corpus_files().keys()
-    assert set(former.values()) <= corpus_files().keys()
 
 
 def test_a_path_wins_over_an_id(tmp_path, monkeypatch):

@@ -1,87 +1,37 @@
 """Rule tables of all llama-server versions. The files of this package read as a changelog, newest first.
 
-A profile is a table of rules and numbers, derived from its neighbour; every difference names its source.
+A profile is a table of rules and numbers, derived from its neighbour; every difference names its source. A rule set is
+known as soon as a module of this package holds it in a public variable.
 """
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.b10587 import B10587, PR24143_ON_B10587, V3_24035
-from cachesim.engines.llama_cpp.profiles.before_checkpoints import (
-    B1573,
-    B2781,
-    B3642,
-    B4094,
-    B4265,
-    B4579,
-    B5308,
-    B5340,
-    B5554,
-    B5630,
-    B5735,
-    B5833,
-    B5913,
-    B6110,
+from cachesim.engines.llama_cpp.profiles import (
+    b10587,
+    before_checkpoints,
+    builds_since_b10809,
+    late_2025,
+    older_builds,
+    pull_requests,
 )
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587, PR24143_ON_B10587, V3_24035
 from cachesim.engines.llama_cpp.profiles.between import BETWEEN
 from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import (
-    B10809,
-    B11063,
-    B11312,
     B11549,
     B11549_LORA_TRIED,
     B11549_PROPOSED,
     B11549_REPAIRED,
 )
-from cachesim.engines.llama_cpp.profiles.landed import timeline
-from cachesim.engines.llama_cpp.profiles.late_2025 import B6740, B6914, B6998, B7400
-from cachesim.engines.llama_cpp.profiles.older_builds import (
-    B6160,
-    B6388,
-    B6685,
-    B7789,
-    B8152,
-    B8260,
-    B8271,
-    B8392,
-    B8450,
-    B8916,
-    B9063,
-    B9230,
-    B9231,
-    DRAFT_22673,
-    PR29117_ON_B9230,
-)
-from cachesim.engines.llama_cpp.profiles.pull_requests import (
-    B9473,
-    B9518,
-    B9765,
-    PR24143_ON_B9518,
-    V1_24035,
-)
+from cachesim.engines.llama_cpp.profiles.landed import build_number, names_in_recordings, timeline
+from cachesim.engines.llama_cpp.profiles.older_builds import B8392, B9063, B9230, DRAFT_22673, PR29117_ON_B9230
+from cachesim.engines.llama_cpp.profiles.pull_requests import B9473, B9518, PR24143_ON_B9518, V1_24035
 from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
+from cachesim.engines.shared.rule_set import newest_first, rule_sets_in
 
-PROFILES: dict[str, Rules] = {
-    rules.name: rules
-    for rules in (
-        B11549_REPAIRED, B11549_LORA_TRIED, B11549_PROPOSED,
-        B11549, B11312, B11063, B10809, B10587, PR24143_ON_B10587, V3_24035, B9765, B9518,
-        PR24143_ON_B9518, B9473, V1_24035, B9231, B9230, PR29117_ON_B9230, DRAFT_22673,
-        B9063, B8916, B8450, B8392, B8271, B8260,
-        B8152, B7789, B7400, B6998, B6914, B6740, B6685, B6388, B6160,
-        B6110, B5913, B5833, B5735, B5630, B5554, B5340, B5308, B4579, B4265, B4094, B3642, B2781, B1573,
-    )
-}
-
-
-LINE = tuple(rules.name for rules in (
-    B1573, B2781, B3642, B4094, B4265, B4579, B5308, B5340, B5554, B5630, B5735, B5833, B5913, B6110,
-    B6160, B6388, B6685, B6740, B6914, B6998, B7400, B7789, B8152, B8260, B8271, B8392, B8450, B8916,
-    B9063, B9230, B9231, B9473, B9518, B9765, B10587, B10809,
-    B11063, B11312, B11549,
-))  # fmt: skip
-"""The master branch in order of build, oldest first."""
-
-TIMELINE = timeline([PROFILES[name] for name in LINE], BETWEEN)
+_FOUND = rule_sets_in(
+    Rules, vars(b10587), vars(builds_since_b10809), vars(pull_requests), vars(older_builds), vars(late_2025),
+    vars(before_checkpoints),
+)  # fmt: skip
 
 BESIDE = {
     V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,
@@ -92,36 +42,23 @@ BESIDE = {
 }
 """Profile of a proposed change -> profile of the build it was proposed for."""
 
-NEWEST = B11549.name
-"""The newest recorded build: ``llama_cpp@latest`` on a command line."""
+LINE = tuple(sorted((name for name in _FOUND if name not in BESIDE), key=lambda name: build_number(_FOUND[name])))
+"""The master branch in order of build, oldest first."""
 
-RENAMED = {
-    "llama_cpp@head": "llama_cpp@b10587",
-    "llama_cpp@swa-first": "llama_cpp@b6160",
-    "llama_cpp@hybrid-first": "llama_cpp@b6685",
-    "llama_cpp@late-2025": "llama_cpp@b7789",
-    "llama_cpp@mtmd-broken": "llama_cpp@b8152",
-    "llama_cpp@every-8192": "llama_cpp@b8260",
-    "llama_cpp@two-ends": "llama_cpp@b8271",
-    "llama_cpp@before-20671": "llama_cpp@b8392",
-    "llama_cpp@before-min0": "llama_cpp@b8450",
-    "llama_cpp@spring-2026": "llama_cpp@b8916",
-    "llama_cpp@minus-one": "llama_cpp@b9231",
-    "llama_cpp@base-24035": "llama_cpp@b9473",
-    "llama_cpp@base-24143": "llama_cpp@b9518",
-    "llama_cpp@user-turns": "llama_cpp@b9765",
-    "llama_cpp@latest-repaired": "llama_cpp@b11549-repaired",
-    "llama_cpp@pr24143-on-head": "llama_cpp@pr24143-on-b10587",
-    "llama_cpp@pr24143-on-base": "llama_cpp@pr24143-on-b9518",
-    "llama_cpp@after-28302": B11063.name,
-}
-"""Former profile names that command lines and files may still use -> the profile that replaced them."""
+PROFILES = newest_first(_FOUND, LINE, BESIDE)
+"""All rule sets by name."""
+
+TIMELINE = timeline([PROFILES[name] for name in LINE], BETWEEN)
+
+NEWEST = LINE[-1]
+"""The newest build: ``llama_cpp@latest`` on a command line."""
 
 COMMITS = {
-    "3f545beccee69d9975f466ec7e45fd9aacd8ba90": B10587.name,
-    **{rules.build: rules.name for rules in (B10809, B11063, B11549)},
+    **{name: rules.name for rules in (PROFILES[profile] for profile in LINE) for name in names_in_recordings(rules)},
+    "3f545be+pr24143": PR24143_ON_B10587.name,
+    "8cc2d8126~1": B8392.name,
 }
-"""Commit of a recording that does not name a profile -> profile."""
+"""Commit of a recording -> profile."""
 
 __all__ = [
     "B10587",
@@ -131,7 +68,6 @@ __all__ = [
     "NEWEST",
     "PR24143_ON_B10587",
     "PROFILES",
-    "RENAMED",
     "TIMELINE",
     "V3_24035",
     "Rule",

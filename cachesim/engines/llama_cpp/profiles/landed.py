@@ -13,6 +13,7 @@ from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.shared.timeline import Dated, Landed, Timeline
 
 _DATE = re.compile(r"\((20\d\d-\d\d-\d\d)\)")
+_COMMIT = re.compile(r"\b[0-9a-f]{9,40}\b")
 
 LANDED: Mapping[str, Landed] = {
     "#4798": Landed(1778, "2024-01-07"), "#5420": Landed(2110, "2024-02-09"), "#5622": Landed(2230, "2024-02-21"),
@@ -54,8 +55,18 @@ LANDED: Mapping[str, Landed] = {
 """Change -> build and date."""
 
 
+def build_number(rules: Rules) -> int:
+    """Return the number of the build of a rule set."""
+    return int(rules.build.removeprefix("b"))
+
+
+def names_in_recordings(rules: Rules) -> list[str]:
+    """Return the names that recordings have for a build of master: the commits in its source, else its number."""
+    return _COMMIT.findall(rules.source) or [rules.build]
+
+
 def timeline(line: Sequence[Rules], between: Sequence[Dated]) -> Timeline:
     """Return the timeline of these rule sets: builds of master, and the changes between them."""
-    own = {rules.name: Landed(int(rules.build[1:]), _DATE.findall(rules.source)[0]) for rules in line}
-    releases = {commit: own[rules.name] for rules in line for commit in re.findall(r"\b[0-9a-f]{9,40}\b", rules.source)}
+    own = {rules.name: Landed(build_number(rules), _DATE.findall(rules.source)[0]) for rules in line}
+    releases = {commit: own[rules.name] for rules in line for commit in _COMMIT.findall(rules.source)}
     return Timeline(own, LANDED, releases, builds=True, between=between)

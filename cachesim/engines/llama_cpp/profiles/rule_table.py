@@ -1,4 +1,4 @@
-"""Rule table of a llama-server version.
+"""Rule table of a llama-server version. The default of a rule is the rule of b10587.
 
 A field is a rule or a number, but never a boolean, which would require an ``if`` in the driver.
 """
@@ -10,11 +10,21 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
-from cachesim.engines.llama_cpp.rules import adapters, media
-from cachesim.engines.llama_cpp.rules.prompt_lifecycle import slot_first, valid_tokens
-from cachesim.engines.llama_cpp.rules.seq_rm_and_state import shared_stays
-from cachesim.engines.llama_cpp.rules.slot_file import empty_stays
-from cachesim.engines.llama_cpp.rules.slot_selection import copied_after_view, waiting_keeps
+from cachesim.engines.llama_cpp.rules import (
+    adapters,
+    cell_faults,
+    media,
+    prompt_lifecycle,
+    seq_rm_and_state,
+    slot_file,
+    slot_selection,
+    speculative,
+    startup,
+)
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import context_shift as shifts
+from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -78,99 +88,99 @@ class MediaRules:
 class Rules(RuleSet):
     """Rules and numbers of a version, in the order in which a request uses them."""
 
-    n_swa: Rule
-    ctx_pool: Rule
-    slot_ctx: Rule
-    slot_select: Rule
-    slot_id: Rule
-    task_caches: Rule
-    task_whole: Rule
-    task_reuse: Rule
-    shared: Rule
-    children: Rule
-    marks: Rule
-    slot_like: Rule
-    prompt_fit: Rule
-    list_kept: Rule
-    pc_ask: Rule
-    pc_alloc: Rule
-    pc_load: Rule
-    pc_after_hit: Rule
-    pc_update: Rule
-    load_failed: Rule
-    idle_save: Rule
-    clear: Rule
-    restore_failed: Rule
-    n_past: Rule
-    reuse: Rule
-    ckpt_need: Rule
-    ckpt_pick: Rule
-    ckpt_restore: Rule
-    ckpt_unread: Rule
-    ckpt_reset: Rule
-    ckpt_erase: Rule
-    erase_told: Rule
-    need_one: Rule
-    trim_at: Rule
-    trim: Rule
-    rm_refused: Rule
-    ckpt_on: Rule
-    ckpt_break: Rule
-    ckpt_periodic: Rule
-    ckpt_create: Rule
-    ckpt_replace: Rule
-    ckpt_spacing: Rule
-    ckpt_limit: Rule
-    ckpt_note: Rule
-    limit_told: Rule
-    ckpt_count: Rule
-    idle_purge: Rule
-    batch_check: Rule
-    decode_retry: Rule
-    fail_clears: Rule
-    ckpt_after: Rule
-    end: Rule
-    shift_when: Rule
-    context_shift: Rule
-    shift_of_shared: Rule
-    spec_on: Rule
-    draft_max: Rule
-    spec_batch: Rule
-    spec_accept: Rule
-    spec_ckpt: Rule
-    spec_room: Rule
-    spec_split: Rule
-    spec_count: Rule
-    spec_place: Rule
-    spec_replay: Rule
-    spec_unread: Rule
-    rs_planes: Rule
-    rs_rm: Rule
-    rs_back: Rule
-    rs_plane: Rule
-    rs_saved: Rule
-    rs_split: Rule
-    rs_tail: Rule
-    kv_copy: Rule
-    kv_state: Rule
-    kv_read: Rule
-    kv_undo: Rule
-    kv_fail: Rule
-    kv_full: Rule
-    kv_shift: Rule
-    kv_turn: Rule
-    kv_mask: Rule
-    kv_pos: Rule
-    file_ckpts: Rule
-    file_torn: Rule
+    n_swa: Rule = startup.n_swa_unless_full
+    ctx_pool: Rule = startup.ctx_pool_given
+    slot_ctx: Rule = startup.slot_ctx_whole
+    slot_select: Rule = slot_selection.slot_select_3
+    slot_id: Rule = slot_selection.slot_id_modulo
+    task_caches: Rule = prompt_lifecycle.completions_only
+    task_whole: Rule = prompt_lifecycle.whole_prompt
+    task_reuse: Rule = prompt_lifecycle.all_reuse
+    shared: Rule = prompt_lifecycle.no_decisions
+    children: Rule = slot_selection.children_copy
+    marks: Rule = prompt_lifecycle.marks_of_any
+    slot_like: Rule = slot_selection.like_by_prefix
+    prompt_fit: Rule = prompt_lifecycle.refuse_long
+    list_kept: Rule = prompt_lifecycle.keep_list
+    pc_ask: Rule = pc.ask_always
+    pc_alloc: Rule = pc.admit_strict
+    pc_load: Rule = pc.pick_entry
+    pc_after_hit: Rule = pc.take_entry
+    pc_update: Rule = pc.evict_strict
+    load_failed: Rule = pc.clear_after_failed_load
+    idle_save: Rule = slot_selection.idle_save_all
+    clear: Rule = prompt_lifecycle.clear_both
+    restore_failed: Rule = prompt_lifecycle.restore_failed
+    n_past: Rule = prompt_lifecycle.n_past_lcp
+    reuse: Rule = shifts.reuse_chunks
+    ckpt_need: Rule = use.need_th4
+    ckpt_pick: Rule = use.pick_pk3
+    ckpt_restore: Rule = use.resume_re4
+    ckpt_unread: Rule = use.unread_aborts
+    ckpt_reset: Rule = use.resume_nothing
+    ckpt_erase: Rule = use.erase_er2
+    erase_told: Rule = make.told_gone
+    need_one: Rule = prompt_lifecycle.need_one
+    trim_at: Rule = prompt_lifecycle.trim_at_n_past
+    trim: Rule = prompt_lifecycle.abort_if_refused
+    rm_refused: Rule = shifts.refusal_ends
+    ckpt_on: Rule = make.ckpt_on
+    ckpt_break: Rule = make.break_cr10
+    ckpt_periodic: Rule = make.periodic_none
+    ckpt_create: Rule = make.create_cr10
+    ckpt_replace: Rule = make.replace_none
+    ckpt_spacing: Rule = make.space_older
+    ckpt_limit: Rule = make.limit_oldest
+    ckpt_note: Rule = make.note_nothing
+    limit_told: Rule = make.told_gone
+    ckpt_count: Rule = make.count_own
+    idle_purge: Rule = slot_selection.purge_if_unified
+    batch_check: Rule = cell_faults.check_next
+    decode_retry: Rule = prompt_lifecycle.next_attempt
+    fail_clears: Rule = prompt_lifecycle.failure_clears
+    ckpt_after: Rule = make.nothing_after_prompt
+    end: Rule = prompt_lifecycle.end_of_generation
+    shift_when: Rule = shifts.shift_generating
+    context_shift: Rule = shifts.context_shift
+    shift_of_shared: Rule = shifts.shift_of_shared
+    spec_on: Rule = speculative.drafts_anywhere
+    draft_max: Rule = speculative.draft_max
+    spec_batch: Rule = speculative.batch_is_shared
+    spec_accept: Rule = speculative.accept_while_same
+    spec_ckpt: Rule = speculative.needs_checkpoint
+    spec_room: Rule = speculative.draft_has_room
+    spec_split: Rule = speculative.draft_is_split
+    spec_count: Rule = speculative.count_without_replay
+    spec_place: Rule = speculative.place_of_sequence
+    spec_replay: Rule = speculative.must_replay
+    spec_unread: Rule = speculative.unread_says_size
+    rs_planes: Rule = seq_rm_and_state.planes_for_mtp
+    rs_rm: Rule = seq_rm_and_state.rs_rm_3
+    rs_back: Rule = seq_rm_and_state.back_any
+    rs_plane: Rule = seq_rm_and_state.plane_of_depth
+    rs_saved: Rule = seq_rm_and_state.saved_of_pending
+    rs_split: Rule = seq_rm_and_state.split_keeps_tail
+    rs_tail: Rule = cell_faults.tail_cleared
+    kv_copy: Rule = seq_rm_and_state.copy_waits
+    kv_state: Rule = seq_rm_and_state.keep_window
+    kv_read: Rule = seq_rm_and_state.read_anywhere
+    kv_undo: Rule = seq_rm_and_state.undo_used
+    kv_fail: Rule = seq_rm_and_state.fail_keeps
+    kv_full: Rule = seq_rm_and_state.full_forgets
+    kv_shift: Rule = seq_rm_and_state.shift_dies
+    kv_turn: Rule = cell_faults.turn_own
+    kv_mask: Rule = cell_faults.mask_own
+    kv_pos: Rule = cell_faults.count_positions
+    file_ckpts: Rule = slot_file.no_checkpoints
+    file_torn: Rule = slot_file.torn_ends
     adapters: AdapterRules = AdapterRules()
     media: MediaRules = MediaRules()
-    task_valid: Rule = valid_tokens
-    task_first: Rule = slot_first
-    waiting: Rule = waiting_keeps
-    children_at: Rule = copied_after_view
-    kv_shared: Rule = shared_stays
-    file_empty: Rule = empty_stays
+    task_valid: Rule = prompt_lifecycle.valid_tokens
+    task_first: Rule = prompt_lifecycle.slot_first
+    waiting: Rule = slot_selection.waiting_keeps
+    children_at: Rule = slot_selection.copied_after_view
+    kv_shared: Rule = seq_rm_and_state.shared_stays
+    file_empty: Rule = slot_file.empty_stays
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory

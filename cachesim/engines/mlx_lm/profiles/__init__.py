@@ -1,34 +1,27 @@
-"""Rules of each version of mlx-lm's server. The files read as a changelog, newest first."""
+"""Rules of each version of mlx-lm's server. The files read as a changelog, newest first.
+
+A rule set is known as soon as a module of this package holds it in a public variable; ``OWN`` has its place.
+"""
 
 from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.mlx_lm.profiles.before_910 import (
-    PR923_REPAIRED,
-    PR923_SHARED,
-    PR923_SHARED_REPAIRED,
-    V0_24_1,
-    V0_25_1,
-    V0_28_3,
-    V0_30_2,
-)
+from cachesim.engines.mlx_lm.profiles import before_910, before_1072, since_1072
+from cachesim.engines.mlx_lm.profiles.before_910 import PR923_REPAIRED, PR923_SHARED, PR923_SHARED_REPAIRED
 from cachesim.engines.mlx_lm.profiles.before_1072 import (
     BASE923,
-    M1019,
     PR923,
     PR929,
     PR999,
     PR1006A,
     PR1006B,
     PR1006C,
-    V0_31_0,
     V0_31_1,
     V0_31_1_QWEN35,
 )
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.profiles.since_1072 import (
-    D78BF58E,
     M1072,
     M1072_METAL,
     PR1030,
@@ -38,6 +31,7 @@ from cachesim.engines.mlx_lm.profiles.since_1072 import (
     V0_32_2,
     V0_32_2_REPAIRED,
 )
+from cachesim.engines.shared.rule_set import newest_first, rule_sets_in
 from cachesim.engines.shared.timeline import Landed, Timeline
 
 # Points of changes and releases on the main branch, as commit counts.
@@ -85,21 +79,6 @@ RELEASES: Mapping[str, Landed] = {
 
 TIMELINE = Timeline(OWN, LANDED, RELEASES)
 
-
-PROFILES: dict[str, Rules] = {
-    rules.name: rules
-    for rules in (
-        V0_32_2_REPAIRED, V0_32_2, D78BF58E, PR1253, PR1186, PR1030, V0_31_3, M1072_METAL, M1072, M1019, V0_31_1,
-        V0_31_1_QWEN35, PR1006C, PR1006B, PR1006A, PR999, V0_31_0, BASE923, PR929, PR923_REPAIRED, PR923,
-        PR923_SHARED_REPAIRED, PR923_SHARED, V0_30_2, V0_28_3, V0_25_1, V0_24_1,
-    )
-}
-
-LINE = tuple(rules.name for rules in (
-    V0_24_1, V0_25_1, V0_28_3, V0_30_2, BASE923, V0_31_0, V0_31_1, M1019, M1072, V0_31_3, D78BF58E, V0_32_2,
-))  # fmt: skip
-"""The main branch, oldest first."""
-
 BESIDE = {
     V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: V0_31_1.name,
     PR1006A.name: V0_31_1.name, PR1006B.name: V0_31_1.name, PR1006C.name: V0_31_1.name,
@@ -109,12 +88,12 @@ BESIDE = {
 }
 """Proposed or otherwise different rule set -> the rule set on the main branch that it belongs to."""
 
-RENAMED = {
-    "mlx_lm@head": "mlx_lm@d78bf58e",
-    "mlx_lm@v0.31.3": "mlx_lm@0.31.3",
-    "mlx_lm@v911": "mlx_lm@0.31.0",
-    "mlx_lm@base1006": "mlx_lm@0.31.1",
-}
-"""Retired names of rule sets -> the present ones."""
+LINE = tuple(OWN)
+"""The main branch, oldest first."""
 
-__all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "TIMELINE", "Rules"]
+PROFILES = newest_first(
+    rule_sets_in(Rules, vars(since_1072), vars(before_1072), vars(before_910)), LINE, BESIDE,
+)  # fmt: skip
+"""All rule sets by name."""
+
+__all__ = ["BESIDE", "LINE", "PROFILES", "TIMELINE", "Rules"]

@@ -4,46 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_M1072_METAL, AT_PR1253, AT_V0_31_3
-from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072, LRU_PR1186
+from cachesim.engines.mlx_lm.caches import AT_D78BF58E, AT_M1072, AT_M1072_METAL, AT_PR1253, AT_V0_31_3
+from cachesim.engines.mlx_lm.lru import LRU_M1072, LRU_PR1186
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.rules import keys, prefill, repaired, segments
+from cachesim.engines.mlx_lm.rules import keys, repaired, segments
 from cachesim.engines.mlx_lm.rules import prefill as drafts
 
-V0_32_2 = Rules(
-    name="mlx_lm@0.32.2",
-    build="2026-09",
-    source="mlx-lm 0.32.2 (PyPI)",
-    batchable=keys.is_batchable,
-    mergeable=keys.merge_of_class,
-    new_cache=keys.new_limited,
-    batching=keys.batch_segments,
-    system_end=segments.system_end,
-    thinks=segments.thinks_by_tokenizer,
-    tail=segments.tail_anywhere,
-    cut_chat=segments.cut_chat,
-    cut_other=segments.cut_none,
-    key=keys.key_prompt,
-    rest=segments.rest_or_value_error,
-    position=prefill.position_think,
-    pc=prefill.pc_largest,
-    fresh=prefill.fresh_if_first_empty,
-    right_lengths=prefill.lengths_without_tail,
-    tails=prefill.tails_plain,
-    create_at_pc=prefill.create_if_asked,
-    row=prefill.row_own,
-    create=segments.create_at_segment_end,
-    create_alone=segments.create_never,
-    start_drafting=drafts.start_trimmable,
-    draft_round=drafts.round_any,
-    key_alone=keys.key_of_held,
-    key_stopped=keys.key_of_returned,
-    cancel=segments.cancel_drops,
-    final_type="assistant",
-    checkpoint_type="user",
-    caches=AT_0_32_2,
-    lru=LRU_HEAD,
-)
+V0_32_2 = Rules(name="mlx_lm@0.32.2", build="2026-09", source="mlx-lm 0.32.2 (PyPI)")
 
 D78BF58E = replace(
     V0_32_2,

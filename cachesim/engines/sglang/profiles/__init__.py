@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import Any
 
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
 from cachesim.engines.sglang.rules import schedule as s
 from cachesim.engines.sglang.rules import tree as t
+from cachesim.engines.shared.rule_set import newest_first, rule_sets_in
 
 V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")
 
@@ -43,22 +44,27 @@ REPAIRED = replace(
 )  # fmt: skip
 
 
+def _release(rules: Rules) -> tuple[int, ...]:
+    """Return the numbers of a release, as which its rule sets are ordered."""
+    return tuple(map(int, rules.build.split(".")))
+
+
 def _before(number: int, base: Rules, **rules: Any) -> Rules:
     """Return a release without a pull request that it contains."""
     source = f"sgl-project/sglang#{number}, taken back from {base.source}"
     return replace(base, name=f"sglang@before-{number}", source=source, **rules)
 
 
-REPORTED = (
-    _before(37836, V0_5_23, taken_after=reported.taken_on_flat_grid),
-    _before(29860, V0_5_23, window_frontier=reported.frontier_without_page,
-            chunk_frontier=reported.frontier_without_page),
-    _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root),
-    _before(17061, V0_5_9, accept_node=reported.accept_unreset),
-)  # fmt: skip
-PROFILES: Mapping[str, Rules] = {
-    one.name: one for one in (V0_5_23, RECORDED, V0_5_20, V0_5_9, *REPORTED, REPAIRED)
+BEFORE_37836 = _before(37836, V0_5_23, taken_after=reported.taken_on_flat_grid)
+BEFORE_29860 = _before(29860, V0_5_23, window_frontier=reported.frontier_without_page,
+                       chunk_frontier=reported.frontier_without_page)  # fmt: skip
+BEFORE_27038 = _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root)
+BEFORE_17061 = _before(17061, V0_5_9, accept_node=reported.accept_unreset)
+
+BESIDE = {
+    **dict.fromkeys((one.name for one in (RECORDED, BEFORE_37836, BEFORE_29860, BEFORE_27038, REPAIRED)), V0_5_23.name),
+    BEFORE_17061.name: V0_5_9.name,
 }
-LINE = ("sglang@0.5.9", "sglang@0.5.20", "sglang@0.5.23")
-BESIDE = {name: "sglang@0.5.23" for name in PROFILES if name not in LINE} | {"sglang@before-17061": "sglang@0.5.9"}
-RENAMED = {"sglang@latest-repaired": REPAIRED.name}
+_FOUND = rule_sets_in(Rules, globals())
+LINE = tuple(sorted((name for name in _FOUND if name not in BESIDE), key=lambda name: _release(_FOUND[name])))
+PROFILES = newest_first(_FOUND, LINE, BESIDE)

