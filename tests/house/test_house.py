@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from statistics import median
 
@@ -105,3 +106,12 @@ def test_no_option_of_a_server_is_named_above_the_engines():
 
     options = {flag.name for engine in BUILTIN.values() for flag in engine.manual.flags}
     assert [finding for module in checks.modules() for finding in checks.names_options(module, options)] == []
+
+
+def test_the_wheel_holds_every_package():
+    """A folder with Python files that is missing from pyproject.toml would be missing from the wheel."""
+    with (checks.ROOT / "pyproject.toml").open("rb") as stream:
+        listed = set(tomllib.load(stream)["tool"]["setuptools"]["packages"])
+    folders = {path.parent for path in checks.PACKAGE.rglob("*.py")}
+    present = {".".join(folder.relative_to(checks.ROOT).parts) for folder in folders}
+    assert listed == present | {"cachesim._corpus"}
