@@ -24,7 +24,8 @@ LEFT_OUT = shutil.ignore_patterns(
     "__pycache__", ".git", ".venv*", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "new_build",
 )  # fmt: skip
 CHECKS = (
-    "tests/house", "tests/docs/test_lessons.py", "tests/docs/test_readme.py", "tests/evidence/test_outcomes_table.py",
+    "tests/house", "tests/docs/test_lessons.py", "tests/docs/test_newest.py", "tests/docs/test_readme.py",
+    "tests/evidence/test_outcomes_table.py",
     "tests/scenarios/test_lives.py", "tests/scenarios/test_corpus.py", "tests/scenarios/test_plain_rules.py",
     "tests/scenarios/test_sentences.py", "tests/unit/cli/test_names.py", "tests/unit/engines/test_build_names.py",
     "tests/unit/engines/llama_cpp/test_history.py", "tests/unit/engines/llama_cpp/test_newer.py",
