@@ -32,7 +32,7 @@ CHECKS = (
     "tests/unit/engines/llama_cpp/test_builds.py", "tests/unit/engines/mlx_lm/test_profiles.py",
     "tests/unit/engines/ik_llama/test_rules.py", "tests/unit/engines/vllm/test_releases.py",
     "tests/unit/scenarios/test_lives.py", "tests/unit/tools/playground/test_case.py",
-    "tests/unit/tools/server_logs/test_import_log.py",
+    "tests/unit/tools/rulebook/test_explain_command.py", "tests/unit/tools/server_logs/test_import_log.py",
 )
 """Tests of scenarios, documents, grades, rules and names that a new build could make wrong."""
 
