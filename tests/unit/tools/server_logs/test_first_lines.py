@@ -34,6 +34,7 @@ def said(*lines, out="", **more):
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     statements = [statement.as_data() for statement in conclude(session).statements]
     data = {"file": "a.log", "engine": "llama_cpp", "statements": statements, "line": "A9", "turns": [], "cures": [],
+            "arguments": [],
             "assumed_options": {}}  # fmt: skip
     return {line.what: line.says for line in first_lines({**data, **more}, out)}
 
@@ -104,7 +105,7 @@ def test_a_forced_evaluation_says_that_no_checkpoint_was_usable():
 
 
 def test_a_cure_names_the_request_as_the_log_does():
-    cure = {"change": "-np 4", "slot": 0, "task": 60, "evaluated": 1500, "before": 2500}
+    cure = {"change": "-np 4", "slot": 0, "task": 60, "evaluated": 1500, "rests_on": [], "before": 2500}
     assert said(*EDITED, cures=[cure])["cure"] == (
         "Cure: with -np 4, slot 0, task 60 evaluates 1,500 instead of 2,500 tokens in a simulation of the log."
     )
