@@ -186,7 +186,14 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
     elif reused is not None:
         shown = any(said["what"] in CHECKPOINTS for said in statements)
         hint = "" if shown or worst.lost is None else "; the log does not show which checkpoints existed"
+        if reused.high == 0 and worst.lost is not None and not _has_cause(worst, statements):
+            hint = "; its lines do not show the cause (cache_prompt = false prints no line)"
         yield FirstLine("reused", f"It reused {reused}{of}{hint}.", worst.lines["cache_n"])
+
+
+def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:
+    """Return whether a line proves why a request evaluated tokens again."""
+    return any(said["what"] == "cause" and request_name(request_key(said)) == worst.name for said in statements)
 
 
 def _cure(data: Data, worst: RequestNumbers | None) -> Iterator[FirstLine]:
