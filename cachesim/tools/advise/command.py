@@ -103,7 +103,7 @@ def run(args: Namespace) -> int:
 
 
 def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) -> dict[str, Any] | None:
-    """Return what a log shows about its simulation, as data; None for a case that is no log. ``command``: shows the
+    """Return what a log shows about its simulation, as data; None for other cases. ``command``: shows the
     numbers of the log."""
     from cachesim.tools.advise.setup_changes import Setup
 

@@ -63,8 +63,6 @@ def rebuild_log(
     session = read_session(engine.name, grammar, reading(open_lines(path)))
     logged = logged_options(engine, grammar, session, _least(session), server or {})
     options = logged.known
-    prompts = [PromptHint(request.n_tokens, request.cache_n, request.created)
-               for request in session.requests if request.n_tokens]  # fmt: skip
     said, contents = conclude(session), log_contents(session, grammar)
     possible, unknown = _rule_sets(engine, said)
     likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
@@ -72,7 +70,7 @@ def rebuild_log(
         tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
-        {name: values for name, values in grammar.hints(prompts).items() if name not in options},
+        {name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},
     )  # fmt: skip
     found, refused = None, "" if model else unsimulated_in(session.facts)
     try:
@@ -83,13 +81,24 @@ def rebuild_log(
         refused = f"not simulated: {error.cause}"
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
     facts = None if found is None else case_facts(found, logged, data["statements"], said.main, bool(profiles))
-    data["assumed_options"] = {} if found is None or facts is None else {
-        name: found.server[name] for name, source in facts.sources.items() if source == ASSUMED}  # fmt: skip
+    data["assumed_options"] = _assumed_options(found, facts)
     data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
     return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused, facts)
+
+
+def _prompts(session: LogSession) -> list[PromptHint]:
+    return [PromptHint(request.n_tokens, request.cache_n, request.created)
+            for request in session.requests if request.n_tokens]  # fmt: skip
+
+
+def _assumed_options(found: Reconstruction | None, facts: CaseFacts | None) -> dict[str, Any]:
+    """Return the options of the simulated server that the search assumed."""
+    if found is None or facts is None:
+        return {}
+    return {name: found.server[name] for name, source in facts.sources.items() if source == ASSUMED}
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:

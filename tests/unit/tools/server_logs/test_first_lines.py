@@ -152,5 +152,5 @@ def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosit
     file.write_text(simulated_log("S300.A200>a20/S.A.a.B100>b10!", "A", verbosity=verbosity))
     statements = import_log(file)[0]["statements"]
     (reused,) = [line.says for line in facts_first(statements) if line.what == "reused"]
-    assert reused == ("It reused 0 of 620 prompt tokens; its lines do not show the cause (cache_prompt = false prints no "
-                      "line).")  # fmt: skip
+    assert reused == ("It reused 0 of 620 prompt tokens; its lines do not show the cause "
+                      "(cache_prompt = false prints no line).")  # fmt: skip
