@@ -91,6 +91,8 @@ TABLE = tuple(limit for limit in list(globals().values()) if isinstance(limit, L
 
 OF_A_RUN = (NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS)
 """Limits of a run; every command that runs scenarios can raise them."""
+OF_AN_IMPORT = (LOG_REQUESTS, REBUILT, SOUGHT, BODIES, BODY_BYTES, PARSER_TIME, PARSER_MEMORY, PARSER_OUTPUT)
+"""Limits of an import of logs and request bodies."""
 
 
 def lift(numbers: Mapping[str, int]) -> None:

@@ -19,10 +19,8 @@ def imported_case(args: Namespace) -> RepairCase | None:
         return None
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.request_bodies.command import bodies_case
-    from cachesim.tools.server_logs.assumed_history import EXCLUDED
     from cachesim.tools.server_logs.command import log_case
 
     if path is not STDIN and are_bodies([args.case]):
         return bodies_case(path, args.profiles, args.model or "", args.settings)
-    found = log_case(path, args.profiles, args.model or "", args.settings)
-    return found._replace(excluded=found.excluded | EXCLUDED, has_texts=False)
+    return log_case(path, args.profiles, args.model or "", args.settings)

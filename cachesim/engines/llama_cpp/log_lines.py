@@ -210,6 +210,12 @@ LINES = (
     Line("version", "build: {build} ({}) with {}"),
     Line("version", "version: {build} ({}){}"),
     Line("version", "build_info: b{build}-{}"),
+    Line("version", "build_info: b{build}"),
+    Line("version", "build: b{build}-{}"),
+    Line("version", "build: b{build}"),
+    Line("version", "build: {build} ({})"),
+    Line("version", "common_params_print_info: build {build} ({}) with {}"),
+    Line("version", "common_params_print_info: build: {build} ({}) with {}"),
     Line("verbosity", "common_params_print_info: verbosity = {verbosity} (adjust {}"),
 )
 

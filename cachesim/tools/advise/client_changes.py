@@ -61,12 +61,14 @@ def load_of(line: ScenarioLine) -> Load:
 
 class ClientChange(NamedTuple):
     """A change of the client's requests: name, description, and the function, which returns None if it has no effect.
-    ``needs``: a field of requests that the server must support."""
+    ``needs``: a field of requests that the server must support. ``assumes``: what it takes for granted about texts and
+    fields, which a log without bodies does not show, as a clause."""
 
     name: str
     text: str
     change: Callable[[ScenarioLine], ScenarioLine | None]
     needs: str = ""
+    assumes: str = ""
 
 
 def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], ScenarioLine | None]:
@@ -105,18 +107,21 @@ def warmed(line: ScenarioLine) -> ScenarioLine | None:
 
 def own_slots(slots: int) -> ClientChange:
     """Return the change that assigns each conversation its own slot of ``slots``."""
-    return ClientChange("id_slot", "give each conversation a slot of its own (id_slot)", pinned(slots), "id_slot")
+    return ClientChange("id_slot", "give each conversation a slot of its own (id_slot)", pinned(slots), "id_slot",
+                        "prompts that do not continue each other belong to different conversations")  # fmt: skip
 
 
 def client_changes(manual: Manual) -> Iterator[ClientChange]:
     """Yield the client changes that this server supports, whatever its options, in order of cost."""
     changes = [
-        ClientChange("cache_prompt", "send cache_prompt true", _every(lambda one: one._replace(cache_prompt=True))),
+        ClientChange("cache_prompt", "send cache_prompt true", _every(lambda one: one._replace(cache_prompt=True)),
+                     assumes="the request had cache_prompt = false"),
         ClientChange("no seed", "send no seed, so that requests are batched",
                      _every(lambda one: one._replace(seed=False)), "seed"),
-        ClientChange("keep the answer", "send every answer back whole, including its reasoning", keep_answers),
+        ClientChange("keep the answer", "send every answer back whole, including its reasoning", keep_answers,
+                     assumes="the prompts lack a part of the answers before them"),
         ClientChange("changing part last", "put the changing part after everything that stays the same",
-                     move_changing_last),
+                     move_changing_last, assumes="the text that differs is the same text with another content"),
         ClientChange("unchanged history", "send everything that was sent before unchanged", send_unchanged),
         ClientChange("constant order", "send the tools, and other lists, in a constant order (sort them)", sort_parts),
         ClientChange("one after another", "wait for each answer before sending the next request",
@@ -124,7 +129,8 @@ def client_changes(manual: Manual) -> Iterator[ClientChange]:
         ClientChange("no id_slot", "name no slot (id_slot)", _every(lambda step: step._replace(id_slot=-1)), "id_slot"),
         ClientChange("mark messages", "use /v1/chat/completions, so that user messages are marked", marked,
                      "user_starts"),
-        ClientChange("warm up", "send the shared beginning once before the conversations start", warmed),
+        ClientChange("warm up", "send the shared beginning once before the conversations start", warmed,
+                     assumes="prompts that do not continue each other belong to different conversations"),
     ]  # fmt: skip
     return (one for one in changes if not one.needs or one.needs in manual.takes)
 

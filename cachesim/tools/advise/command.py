@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
-from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
+from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import (
@@ -20,6 +20,7 @@ from cachesim.tools.run.arguments import (
     add_model,
     add_profiles,
     add_settings,
+    case_arguments_of,
     case_of,
     chosen_profiles,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.advise.setup_changes import CaseArguments
 
+SCHEMA = 2             # version of the JSON form of `advise`
 SECONDS = 60           # default time limit of a search
 IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose tools need this one
 
@@ -47,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="GGUF, config.json or name of the real model; memory and memory limits are in its MiB")
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
                         help=f"time limit [s] (default {SECONDS})")  # fmt: skip
-    add_limits(parser, JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS)
+    add_limits(parser, JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS, *OF_AN_IMPORT)
     add_json(parser)
     add_pictures(parser)
 
@@ -78,15 +80,15 @@ def run(args: Namespace) -> int:
     own = chosen_profiles(scenario, args.profiles)
     for profile in own if args.profiles else newest_with_losses(scenario, own):
         data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn, imported)
-        found.append({**data, "rule_sets": 1 if args.profiles else len(own),
-                      "assumes": imported.assumes if imported else ""})  # fmt: skip
+        about = {"assumes": imported.assumes if imported else "", "log": _log_data(args, imported, scenario)}
+        found.append({**data, "rule_sets": 1 if args.profiles else len(own), **about})
         if data["stopped"]:
             why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
             complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
         if ended is not None:
             break
     if args.json:
-        say_json({"advise": found})
+        say_json({"schema": SCHEMA, "advise": found})
     else:
         show(*map(advise_report, found))
     if found:
@@ -95,7 +97,26 @@ def run(args: Namespace) -> int:
         draw_cases(args, drawn[:2], shown)
     if ended is not None:
         return exits.interrupted(ended)
+    if any(data["log"] and data["log"]["is_refuted"] for data in found):
+        return exits.UNDECIDED
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+
+
+def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) -> dict[str, Any] | None:
+    """Return what a log shows about its simulation, as data; None for other cases. ``command``: shows the
+    numbers of the log."""
+    from cachesim.tools.advise.setup_changes import Setup
+
+    if imported is None or imported.facts is None:
+        return None
+    facts = imported.facts
+    words = ["cachesim", "import", args.case, *case_arguments_of(args)]
+    assumed = facts.assumed_options(Setup(scenario, scenario.profiles[0]))
+    return {
+        "printed_build": facts.printed_build or None, "before": facts.before, "assumed": list(assumed),
+        "is_refuted": facts.is_refuted, "contradicted": list(facts.contradicted), "differing": list(facts.differing),
+        "command": shell_command(words),
+    }  # fmt: skip
 
 
 def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None) -> CaseArguments:
@@ -104,7 +125,8 @@ def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None)
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.setup_changes import CaseArguments
 
-    limits = tuple(dict(args.limits).items())
+    raised = {limit.name for limit in OF_A_RUN}
+    limits = tuple((name, amount) for name, amount in dict(args.limits).items() if name in raised)
     if imported is not None:
         return CaseArguments(limits=limits)
     model = scenario.model if args.model or args.sizes else ""
@@ -146,16 +168,17 @@ def advice_for(
     named = asked or arguments_of(scenario)
     until, stopped, ended = time.monotonic() + most, None, None
     search = AdviceSearch(Setup(scenario, profile), about.excluded)
+    is_refuted = about.facts is not None and about.facts.is_refuted
     try:
-        for _ in progress(search, len(search), "trying changes"):
+        for _ in () if is_refuted else progress(search, len(search), "trying changes"):
             if time.monotonic() > until:
                 stopped = "seconds"
                 break
     except KeyboardInterrupt as error:
         stopped, ended = "interrupted", error
-    advice = choose(search.base, search.found, sizes, named, bool(about.assumes))
+    advice = choose(search.base, search.found, sizes, named, about.facts)
     if drawn is not None:
-        drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.good[:1])]
+        drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.released[:1])]
     data = advice_data(search, advice, sizes, named, about.has_texts)
     return {**data, "stopped": stopped}, ended
 

@@ -12,6 +12,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.evidence import Dependence, predicted
 from cachesim.judging.judged_run import run_judged
+from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
 from cachesim.tools.advise.setup_changes import (
     MODE,
@@ -81,9 +82,9 @@ WORTH = 100            # 1/WORTH of the tokens is a worthwhile saving; a pair mu
 
 class RankedAdvice(NamedTuple):
     """A suggestion. ``bytes``: peak memory of slots, checkpoints and prompt cache. ``later``: no later build is worse.
-    ``since``: the rule changes that cause it. ``alike``: equivalent rule sets or values. ``certain``: the saving needs
-    no rule set that is not released, no assumed text, and no outcome that was never seen on a real server
-    (``predicted``)."""
+    ``since``: the rule changes that cause it. ``alike``: equivalent rule sets or values. ``rests_on``: what it assumes
+    and a log does not show, as clauses. ``certain``: the saving needs no rule set that is not released, no assumption,
+    and no outcome that was never seen on a real server (``predicted``)."""
 
     tried: Trial
     bytes: int
@@ -92,6 +93,12 @@ class RankedAdvice(NamedTuple):
     since: tuple[Since, ...] = ()
     certain: bool = True
     predicted: tuple[Dependence, ...] = ()
+    rests_on: tuple[str, ...] = ()
+
+    @property
+    def is_released(self) -> bool:
+        """True unless the suggestion needs a rule set that is not released."""
+        return is_released(self.tried)
 
 
 class Advice(NamedTuple):
@@ -100,6 +107,11 @@ class Advice(NamedTuple):
     base: RankedAdvice
     good: tuple[RankedAdvice, ...]
     traps: tuple[RankedAdvice, ...]
+
+    @property
+    def released(self) -> list[RankedAdvice]:
+        """Suggestions that need no rule set without a release, which a user cannot install."""
+        return [one for one in self.good if one.is_released]
 
 
 def bad(trial: Trial) -> int:
@@ -151,30 +163,79 @@ def _saves(trial: Trial, base: Trial) -> bool:
 
 
 def choose(
-    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None = None, assumes: bool = False
+    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None = None, facts: CaseFacts | None = None
 ) -> Advice:
     """Select the advice among all trials, certain savings first, the largest of them first. ``asked``: arguments of the
-    case; ``assumes``: its texts are assumed, so that changes of the client may save less."""
+    case; ``facts``: what the log of the case shows, None = the case is written as it was sent."""
     named = CaseArguments() if asked is None else asked
-    good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one, named)]
+    good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one, named)
+            and _is_open(one, base, facts)]  # fmt: skip
     good = [one for one in good if not _in_a_release(one, good)]
-    singles = [one for one in good if len(one.changes) == 1]
-    pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
-    pairs = [one for one in good if len(one.changes) == 2 and _worth(one, singles, base)]
-    first = sorted(pieces, key=lambda one: rank(one.tried))[: 2 * SHOWN]
-    first += [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
-    sized = sorted((one._replace(bytes=peak_bytes(one.tried.case, sizes), certain=can_be_had(one.tried, assumes))
-                    for one in first), key=_order)  # fmt: skip
-    shown = sorted((_with_dependences(_dated(one)) for one in sized[:SHOWN]), key=_order)
+    first = [piece._replace(bytes=peak_bytes(piece.tried.case, sizes), rests_on=conditions(piece.tried, base, facts))
+             for certain in (True, False) for piece in _first(
+                 [one for one in good if can_be_had(one, base, facts) is certain], good, found, base)]  # fmt: skip
+    sized = sorted((one._replace(certain=can_be_had(one.tried, base, facts)) for one in first), key=_order)
+    shown = sorted(_examined(_without_lesser(sized)), key=_order)[:SHOWN]
     wrong = [one for one in found if is_trap(one, base) and _saves(one, base)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
     as_is, *tempting = (_with_dependences(RankedAdvice(one, peak_bytes(one.case, sizes))) for one in (base, *traps))
     return Advice(as_is, tuple(shown), tuple(tempting))
 
 
-def can_be_had(trial: Trial, assumes: bool) -> bool:
-    """True unless the saving needs a rule set that is not released, or a change of assumed texts."""
-    return not any(one.kind is ChangeKind.PROPOSAL or (assumes and one.client is not None) for one in trial.changes)
+def _first(alike: list[Trial], good: list[Trial], found: list[Trial], base: Trial) -> list[RankedAdvice]:
+    """Return the best suggestions among trials that are equally certain: the best of each family, and the best pair.
+    ``good``: all trials that help."""
+    singles = [one for one in good if len(one.changes) == 1]
+    grouped = families(one for one in alike if len(one.changes) == 1)
+    pieces = [piece for each in grouped.values() for piece in _pieces(each, found)]
+    pairs = [one for one in alike if len(one.changes) == 2 and _worth(one, singles, base)]
+    first = sorted(pieces, key=lambda one: rank(one.tried))[: 2 * SHOWN]
+    return first + [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
+
+
+def _without_lesser(ordered: Sequence[RankedAdvice]) -> list[RankedAdvice]:
+    """Return the suggestions without those of a family that a certain suggestion of this family equals or beats."""
+    sure = [one for one in ordered if one.certain]
+    return [one for one in ordered if one.certain or not any(
+        _family(other) == _family(one) and key(other.tried) <= key(one.tried) for other in sure)]  # fmt: skip
+
+
+def _family(piece: RankedAdvice) -> tuple[tuple[str, ...], ...]:
+    return tuple(change.family for change in piece.tried.changes)
+
+
+def _examined(ordered: Sequence[RankedAdvice]) -> Iterator[RankedAdvice]:
+    """Yield the suggestions with what they depend on, in order, until as many as are shown and one of them certain."""
+    count, certain = 0, False
+    for piece in ordered:
+        if count >= SHOWN and (certain or not piece.certain):
+            return
+        examined = _with_dependences(_dated(piece))
+        count, certain = count + 1, certain or examined.certain
+        yield examined
+
+
+def _is_open(trial: Trial, base: Trial, facts: CaseFacts | None) -> bool:
+    """Return whether the log does not show that the server has these changes already."""
+    return facts is None or all(facts.allows(change, base.case) for change in trial.changes)
+
+
+def conditions(trial: Trial, base: Trial, facts: CaseFacts | None) -> tuple[str, ...]:
+    """Return what the savings of a trial rest on that the log does not show, each clause once."""
+    if facts is None:
+        return ()
+    own = [clause for change in trial.changes for clause in facts.conditions(change, base.case)]
+    return tuple(dict.fromkeys([*own, *facts.assumed_options(base.case)]))
+
+
+def is_released(trial: Trial) -> bool:
+    """True unless the trial needs a rule set that is not released."""
+    return all(one.kind is not ChangeKind.PROPOSAL for one in trial.changes)
+
+
+def can_be_had(trial: Trial, base: Trial, facts: CaseFacts | None) -> bool:
+    """True unless the saving needs a rule set that is not released, or rests on what the log does not show."""
+    return is_released(trial) and not conditions(trial, base, facts)
 
 
 def _order(piece: RankedAdvice) -> tuple[object, ...]:
@@ -218,7 +279,7 @@ def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
     newest = built[-1]
     if newest in each:
         tail = len(built)
-        while tail and key(built[tail - 1]) <= key(newest):
+        while tail and built[tail - 1] in each and key(built[tail - 1]) <= key(newest):
             tail -= 1
         yield RankedAdvice(built[tail], 0, later=True)
     best = min(reversed(each), key=key)

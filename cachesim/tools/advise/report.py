@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.escaping import shell_word
 from cachesim.base.layout import indented
 from cachesim.engines.registry import engine_of
 from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.advise.case_facts import build_number
 from cachesim.tools.run.run_table import as_typed, predicted_lines
 
 Data = dict[str, Any]
+FEW = 6                # numbers of lines or requests that a sentence names, at most
 
 
 def advise_report(data: Data) -> RenderableType:
@@ -24,6 +25,8 @@ def advise_report(data: Data) -> RenderableType:
         parts += _piece(str(i), item, data)
     if not data["advice"]:
         parts.append(Text(_nothing(data), "bold"))
+    for item in data["not_released"]:
+        parts += _piece("-", item, data)
     for item in data["traps"]:
         parts += _piece("-", item, data)
     return Group(*parts)
@@ -43,10 +46,9 @@ def run_names(data: Data) -> list[str]:
             (("now", data["base"]), *((f"with {changes_text(item, data)}", item) for item in data["advice"][:1]))]
 
 
-def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Text]:
+def saved_report(saved: Data | None, command: str, about: str = "") -> Iterator[Text]:
     """Yield the tokens that another client or other flags would have saved, in a sentence, and what it rests on.
-    ``case``: the argument of ``cachesim advise`` for all suggestions; ``about``: mark of estimated counts."""
-    command = f"cachesim advise {shell_word(case)}"
+    ``command``: prints all suggestions; ``about``: mark of estimated counts."""
     if saved is None:
         return
     if saved["too_slow"]:
@@ -65,11 +67,16 @@ def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Tex
 
 
 def _head(data: Data) -> Iterator[RenderableType]:
-    base, bound = data["base"], data["bound"]
+    base, bound, log = data["base"], data["bound"], data["log"]
     least = f"; lower bound for any server: {bound['total']:,}" if bound["holds"] else ""
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])
-    yield indented(f"{counted(data['requests'], 'request')}, {data['prompt_tokens']:,} prompt tokens: "
+    if log and log["is_refuted"]:
+        return
+    before = f" ({log['before']} of them before the log begins, assumed)" if log and log["before"] else ""
+    yield indented(f"{counted(data['requests'], 'request')}{before}, {data['prompt_tokens']:,} prompt tokens: "
                    f"{base['evaluated']:,} evaluated{least}")  # fmt: skip
+    if log:
+        yield from _of_log(data, log)
     if data["rule_sets"] > 1:
         yield indented(f"newest of its {data['rule_sets']} rule sets with re-evaluated tokens or wrong answers "
                        "(-p selects another)", "dim")  # fmt: skip
@@ -82,12 +89,38 @@ def _head(data: Data) -> Iterator[RenderableType]:
                    else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
 
 
+def _of_log(data: Data, log: Data) -> Iterator[RenderableType]:
+    """Yield another build than the simulated one that the log prints, and the settings that the simulation assumes."""
+    printed = log["printed_build"]
+    if printed and build_number(data["profile"]) != printed:
+        yield indented(f"the log prints build {printed}; simulated is {data['profile']}", "bold yellow")
+    if log["assumed"]:
+        yield indented(f"every number holds only if {' and '.join(log['assumed'])}, which the log does not show",
+                       "bold yellow")  # fmt: skip
+
+
 def _nothing(data: Data) -> str:
+    if data["log"] and data["log"]["is_refuted"]:
+        return _refuted(data["log"])
+    if data["not_released"]:
+        return "No advice: only rule sets that are not released evaluate fewer tokens or correct answers."
     if not data["base"]["wrong"] and data["base"]["evaluated"] <= data["bound"]["total"]:
         if data["bound"]["holds"]:
             return "The server already evaluates only what any server must evaluate."
         return "No advice: texts that the log does not show are simulated as new."
     return f"{counted(data['tried'], 'change')} tried, without improvement."
+
+
+def _refuted(log: Data) -> str:
+    """Return why a log that the simulation contradicts has no advice, and the command that shows the numbers."""
+    where = (f"numbers of the log (line {_few(log['contradicted'])})" if log["contradicted"]
+             else f"the reused tokens of the log (request {_few(log['differing'])})")  # fmt: skip
+    return f"No advice: the simulation contradicts {where}. Shown by: {log['command']}"
+
+
+def _few(numbers: Sequence[int]) -> str:
+    """Return the first numbers of a list."""
+    return ", ".join(map(str, numbers[:FEW])) + (", ..." if len(numbers) > FEW else "")
 
 
 def _piece(number: str, item: Data, data: Data) -> Iterator[RenderableType]:
@@ -132,8 +165,27 @@ def _notes(item: Data, data: Data) -> Iterator[str]:
         yield f"Changed by {word.join(map(_since, item['since']))}."
     if item["bound"] != data["bound"]["total"] and data["bound"]["holds"]:
         yield f"The requests change; their lower bound is {item['bound']:,} tokens."
+    own = [clause for clause in item["rests_on"] if clause not in (data["log"] or {"assumed": ()})["assumed"]]
+    if own:
+        yield f"Only if {' and '.join(own)}: the log does not show it."
+    if tie := _tie(item, data):
+        yield tie
     if item["alike"]:
         yield f"Equivalent: {', '.join(item['alike'])}."
+
+
+def _tie(item: Data, data: Data) -> str:
+    """Return the first suggestion that saves as many tokens with as many correct answers, in words; "" without one."""
+    same = [number for number, other in enumerate(data["advice"], 1) if _result(other) == _result(item)]
+    before = [number for number in same if data["advice"][number - 1] is not item]
+    if not before or item not in data["advice"] or data["advice"].index(item) < before[0]:
+        return ""
+    return f"A tie with suggestion {before[0]}: as many tokens."
+
+
+def _result(item: Data) -> tuple[int, ...]:
+    """Return the evaluated tokens of a suggestion and its numbers of answers that are not correct."""
+    return (item["evaluated"], *(len(item[key]) for key in ("wrong", "failed", "undecided")))
 
 
 def _since(since: Data) -> str:

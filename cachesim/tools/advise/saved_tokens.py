@@ -8,6 +8,7 @@ from typing import AbstractSet, Any, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.memory_meter import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import changes_text
@@ -22,14 +23,19 @@ Data = dict[str, Any]
 class RepairCase(NamedTuple):
     """A conversation to repair. ``assumes``: what is assumed about its texts; ``variants``: the same conversation with
     other lengths of the assumed texts; ``excluded``: names of client changes that do not apply to it or that it
-    contradicts."""
+    contradicts; ``facts``: what the log shows, None = the conversation is written as it was sent."""
 
     scenario: Scenario
     assumes: str = ""
     variants: tuple[Scenario, ...] = ()
     varied: str = ""                           # lengths of the assumed texts in the case and its variants
     excluded: AbstractSet[str] = frozenset()
-    has_texts: bool = True                     # the prompts are known as sent, False = a log without texts
+    facts: CaseFacts | None = None
+
+    @property
+    def has_texts(self) -> bool:
+        """True if the prompts are known as sent, False for a log without texts."""
+        return self.facts is None
 
 
 def saved_tokens(case: RepairCase) -> Data | None:
@@ -50,7 +56,7 @@ def saved_tokens(case: RepairCase) -> Data | None:
             if cost * (2 + len(search.found)) > ROUNDS:
                 break
         asked = CaseArguments()
-        data = advice_data(search, choose(search.base, search.found, UNITS, asked), UNITS, asked)
+        data = advice_data(search, choose(search.base, search.found, UNITS, asked, case.facts), UNITS, asked)
     except BadInput:
         return None
     if not data["advice"] or data["advice"][0]["saved"] <= 0:
@@ -64,7 +70,8 @@ def saved_tokens(case: RepairCase) -> Data | None:
         "lowest": min(every), "highest": max(every), "changes": [change["name"] for change in best["changes"]],
         "text": changes_text(best, data),
         "client": client, "command": best["command"], "profile": data["profile"], "model": data["model"],
-        "assumes": case.assumes if client else "", "varied": case.varied if client else "",
+        "assumes": "; and ".join(dict.fromkeys(filter(None, [case.assumes if client else "", *best["rests_on"]]))),
+        "varied": case.varied if client else "",
     }  # fmt: skip
 
 

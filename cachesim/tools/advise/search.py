@@ -87,7 +87,8 @@ def advice_data(
 ) -> Data:
     """Return a search and its chosen advice as data. ``asked``: arguments that name the case and its server on a
     command line, None = its line. ``has_texts``: the prompts are known as sent; otherwise a bound of the simulated
-    requests does not hold for the sent ones. ``mib`` is None without the sizes of a real model."""
+    requests does not hold for the sent ones. ``mib`` is None without the sizes of a real model. Rule sets that are not
+    released are no advice: a user cannot install them."""
     case, base, named = search.case, search.base, asked or CaseArguments()
     shown = [base, *(one.tried for one in advice.good)]
     holds = has_texts and all(one.outcome.evaluated >= one.bound.total for one in shown)
@@ -98,7 +99,8 @@ def advice_data(
         "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes),
                  "predicted": [each._asdict() for each in advice.base.predicted]},
         "bound": {"total": search.bound.total, "each": list(search.bound.each), "holds": holds},
-        "advice": [_piece(one, search, sizes, named) for one in advice.good],
+        "advice": [_piece(one, search, sizes, named) for one in advice.released],
+        "not_released": [_piece(one, search, sizes, named) for one in advice.good if not one.is_released],
         "traps": [_piece(one, search, sizes, named) for one in advice.traps],
         "tried": len(search.found), "changes": len(search),
     }  # fmt: skip
@@ -121,7 +123,7 @@ def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseA
         "mib": _mib(piece, sizes), "bound": one.bound.total, "later": piece.later,
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
-        "profile": one.case.profile, "certain": piece.certain,
+        "profile": one.case.profile, "certain": piece.certain, "rests_on": list(piece.rests_on),
         "predicted": [each._asdict() for each in piece.predicted],
         "command": shell_command(["cachesim", "run", *command_words(one, asked)]),
     }  # fmt: skip

@@ -38,7 +38,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report, headline
-    from cachesim.tools.run.arguments import known_profiles
+    from cachesim.tools.run.arguments import case_arguments_of, known_profiles
 
     if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
@@ -53,6 +53,7 @@ def run_bodies(args: Namespace) -> int:
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     case = None if args.quiet or not text else repair_case(data, text)
     data["saved"] = case and saved_tokens(case)
+    data["arguments"] = [*case_arguments_of(args), *_body_arguments(args)]
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:
@@ -60,10 +61,16 @@ def run_bodies(args: Namespace) -> int:
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
-    command, note = f"cachesim import {shell_command(args.files)}", headline(data).plain
+    command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), headline(data).plain
     shown = Shown(command, note, names=["simulated"], report=short, verbose=verbose)
     draw_text(args, text, shown)
     return exits.HOLDS
+
+
+def _body_arguments(args: Namespace) -> list[str]:
+    """Return the arguments for request bodies that change the prompts, which only ``import`` has."""
+    given = {"--tokenizer": args.tokenizer, "--template": args.template}
+    return [word for name, value in given.items() if value for word in (name, value)]
 
 
 def repair_case(data: dict[str, Any], text: str) -> RepairCase:
@@ -98,4 +105,4 @@ def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Seque
     data, text = import_bodies([path], ImportOptions(profile=profile, model=model or MODEL, server=server))
     if not text:
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}", file=str(path))
-    return repair_case(data, text)._replace(excluded=frozenset())
+    return repair_case(data, text)

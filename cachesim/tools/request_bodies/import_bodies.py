@@ -155,7 +155,8 @@ def _data(
     """Return the report data without the simulation."""
     losing = [number for number, tokens in enumerate(lost) if tokens]
     return {
-        "files": [str(path) for path in paths], "forms": list(dict.fromkeys(r.body.form for r in records)),
+        "files": [str(path) for path in paths], "arguments": [],
+        "forms": list(dict.fromkeys(r.body.form for r in records)),
         "models": list(dict.fromkeys(r.body.model for r in records if r.body.model))[:20],
         "conversations": max(r.link.conversation for r in records) + 1,
         "rendering": options.template or ("as sent" if all(r.body.raw for r in records) else "plain"),

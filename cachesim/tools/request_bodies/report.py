@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted, cut
-from cachesim.base.escaping import printable_line
+from cachesim.base.escaping import printable_line, shell_command, shell_word
 from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 
@@ -24,13 +24,29 @@ HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableType:
     """Return the report: result, causes, table of requests, simulation, and next command."""
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]), default=None)
-    following = f"why {out} {worst['request']}" if out and worst is not None else "import ... -o case.toml"
-    next_command = [Text(f"next: cachesim {following}", "dim")] if data["simulation"]["played"] else []
-    saved = saved_report(data.get("saved"), out or data["files"][0], "" if data["tokens_exact"] else "~")
+    following = f"cachesim why {shell_word(out)} {worst['request']}" if out and worst is not None else _import(data)
+    next_command = [Text(f"next: {following}", "dim")] if data["simulation"]["played"] else []
+    saved = saved_report(data.get("saved"), _advise(data, out), "" if data["tokens_exact"] else "~")
     return Group(
         *saved, headline(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
         *next_command,
     )  # fmt: skip
+
+
+def _import(data: Data) -> str:
+    """Return the command that imports the bodies again, into a scenario file."""
+    return shell_command(["cachesim", "import", *data["files"], *data["arguments"], "-o", "case.toml"])
+
+
+def _advise(data: Data, out: str) -> str:
+    """Return the command that prints all suggestions for the same prompts. ``advise`` takes one file, and neither a
+    tokenizer nor a template: other imports need a scenario file."""
+    is_alike = len(data["files"]) == 1 and not {"--tokenizer", "--template"} & {*data["arguments"]}
+    if out:
+        return shell_command(["cachesim", "advise", out])
+    if is_alike:
+        return shell_command(["cachesim", "advise", *data["files"], *data["arguments"]])
+    return f"{_import(data)}, then cachesim advise case.toml"
 
 
 def _tokens(data: Data, count: int) -> str:

@@ -196,6 +196,19 @@ def add_model(parser: ArgumentParser) -> None:
                         help=f"layers such as GGGA, or a name (default: the file's, {MODEL} for a line)")  # fmt: skip
 
 
+def case_arguments_of(args: Namespace) -> list[str]:
+    """Return the words of ``-p``, ``--model``, ``--set`` and ``--limit`` on a command line that repeats a run."""
+    from cachesim.engines.rule_files import profile_argument
+    from cachesim.judging.reproduce_command import set_words
+    from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
+
+    engine = args.profiles[0].partition("@")[0] if args.profiles else DEFAULT_ENGINE
+    profiles = [word for profile in args.profiles for word in ("-p", profile_argument(profile))]
+    model = ["--model", args.model] if args.model else []
+    limits = [word for name, amount in dict(args.limits).items() for word in ("--limit", f"{name}={amount}")]
+    return [*profiles, *model, *set_words(parse_settings(args.settings, engine)), *limits]
+
+
 def case_of(args: Namespace) -> Scenario:
     """Return the scenario that the arguments of ``add_case`` name. Raises BadInput."""
     return read_case(args.case, args.model, args.profiles, args.settings)

@@ -19,6 +19,7 @@ from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.case_facts import NOTHING_KNOWN, CaseFacts
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.client_changes import NEAR
@@ -32,10 +33,11 @@ EXCLUDED = frozenset({"unchanged history", "constant order", "mark messages"})
 """Changes that a log does not support: it contains neither texts nor marks of messages."""
 
 
-def repair_case(found: Reconstruction) -> RepairCase | None:
+def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> RepairCase | None:
     """Return the conversation of a log for a search of repairs, with assumed texts where requests differ from the
     contents of their slot at the same place. None if the simulation contradicts the log, or if it has other requests
-    than the log: some that were left out, or some before the log begins. Raises BadInput if the scenario cannot run."""
+    than the log: some that were left out, or some before the log begins. ``facts``: what the log shows about its
+    server. Raises BadInput if the scenario cannot run."""
     known = [request.step >= 0 and request.is_bounded for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
     if others or found.rejected:
@@ -43,14 +45,14 @@ def repair_case(found: Reconstruction) -> RepairCase | None:
     steps = _changing(found)
     cases = [case for changed in CHANGED if (case := _assumed(found, steps, changed)) is not None]
     if not steps or not cases:
-        return RepairCase(found.scenario, excluded=EXCLUDED)
+        return RepairCase(found.scenario, excluded=EXCLUDED, facts=facts)
     at = sorted({request.lcp for request in found.requests if request.step in steps})
     where = f"{at[0]:,}" if at[0] == at[-1] else f"{at[0]:,} to {at[-1]:,}"
     number = f"{CHANGED[0]} token{'' if CHANGED[0] == 1 else 's'}"
     assumes = f"{request_numbers(sorted(steps))} differ from the earlier prompt only in {number} after token " \
               f"{where} and in new text at the end"  # fmt: skip
     varied = f"{min(CHANGED)} to {max(CHANGED)} tokens"
-    return RepairCase(cases[0], assumes, tuple(cases[1:]), varied, EXCLUDED)
+    return RepairCase(cases[0], assumes, tuple(cases[1:]), varied, EXCLUDED, replace(facts, texts=assumes))
 
 
 def _changing(found: Reconstruction) -> set[int]:

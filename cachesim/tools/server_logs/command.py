@@ -6,13 +6,14 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
-from cachesim.base import exits, limits
+from cachesim.base import exits
 from cachesim.base.errors import BadInput
-from cachesim.base.escaping import shell_word
+from cachesim.base.escaping import shell_command
+from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
-from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
+from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, case_arguments_of
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="layers or name of the model (default: inferred from the log)")
     add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)
-    add_limits(parser, limits.LOG_REQUESTS, limits.REBUILT, limits.SOUGHT, limits.BODIES, limits.BODY_BYTES,
-               limits.PARSER_TIME, limits.PARSER_MEMORY, limits.PARSER_OUTPUT)  # fmt: skip
+    add_limits(parser, *OF_AN_IMPORT)
     add_body_arguments(parser)
     add_json(parser)
     add_pictures(parser)
@@ -70,13 +70,18 @@ def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[
     from cachesim.tools.server_logs.cures import cures
     from cachesim.tools.server_logs.first_lines import first_lines
     from cachesim.tools.server_logs.import_log import rebuild_log
+    from cachesim.tools.server_logs.log_facts import unproved_changes
 
     path, stem = argument_path(name), Path(args.out).stem
     made = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, len(args.files))
-    data, text, found, refused = made
-    case = None if found is None or args.quiet else repair_case(found)
-    data["saved"] = case and saved_tokens(case)
-    data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])
+    data, text, found, refused, facts = made
+    data["saved"] = None
+    if found is not None and facts is not None and not args.quiet:
+        case = repair_case(found, facts)
+        excluded = unproved_changes(data["statements"])
+        data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded))
+        data["cures"] = cures(found, data["statements"], facts)
+    data["arguments"] = case_arguments_of(args)
     data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
     if args.out:
         if not text:
@@ -100,29 +105,29 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
 
     if text:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
-        command = f"cachesim import {shell_word(args.files[0])}"
+        command = shell_command(["cachesim", "import", args.files[0], *data["arguments"]])
         note, name = headline(data["statements"]).plain, "simulated with assumed texts"
         draw_text(args, text, Shown(command, note, names=[name], report=short, verbose=verbose))
 
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
-    """Return the conversation of a log for ``cachesim advise``. Raise BadInput without a request to simulate."""
-    from cachesim.base.console import complain
+    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Raise
+    BadInput without a request to simulate."""
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.server_logs.assumed_history import repair_case
+    from cachesim.tools.server_logs.assumed_history import EXCLUDED, repair_case
     from cachesim.tools.server_logs.import_log import rebuild_log
+    from cachesim.tools.server_logs.log_facts import unproved_changes
 
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(list(settings), engine) if settings else {}
-    _, _, found, refused = rebuild_log(path, profiles, model, server, reading=_reading)
-    if found is None or not found.line:
+    data, _, found, refused, facts = rebuild_log(path, profiles, model, server, reading=_reading)
+    if found is None or facts is None or not found.line:
         raise BadInput(refused or "the log contains no complete request to simulate", file=str(path))
-    if found.rejected:
-        complain(f"the simulation contradicts numbers of the log: cachesim import {shell_word(str(path))} shows them")
-    return repair_case(found) or RepairCase(found.scenario)
+    case = repair_case(found, facts) or RepairCase(found.scenario, facts=facts)
+    return case._replace(excluded=case.excluded | EXCLUDED | unproved_changes(data["statements"]))
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of
 from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.advise.case_facts import NOTHING_KNOWN, CaseFacts
 from cachesim.tools.advise.setup_changes import (
     ChangeKind,
     Setup,
@@ -26,9 +27,10 @@ Data = dict[str, Any]
 Said = Mapping[str, Any]
 
 
-def cures(found: Reconstruction, statements: Sequence[Said]) -> list[Data]:
+def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = NOTHING_KNOWN) -> list[Data]:
     """Return the cures of the request that lost most by a proved cause: the best flag, then the first later build. []
-    if the simulation contradicts the log, or if no change that was run helps. ``statements``: as in ``import --json``.
+    if the simulation contradicts the log, or if no change that was run helps. ``statements``: as in ``import --json``;
+    ``facts``: what the log shows about its server.
     """
     if found.rejected or found.undecided or not found.line:
         return []
@@ -44,7 +46,7 @@ def cures(found: Reconstruction, statements: Sequence[Said]) -> list[Data]:
         return []
     base = run_trial(case).outcome
     best: dict[ChangeKind, tuple[SetupChange, int]] = {}
-    for change in islice(_changes(case, causes), tries - 1):
+    for change in islice((one for one in _changes(case, causes) if facts.allows(one, case)), tries - 1):
         evaluated = _evaluated(case, change, base, worst.step)
         limit = best[change.kind][1] if change.kind in best else base.each[worst.step]
         if evaluated < limit and (change.kind is ChangeKind.FLAG or change.kind not in best):
@@ -53,7 +55,7 @@ def cures(found: Reconstruction, statements: Sequence[Said]) -> list[Data]:
     return [{
         "causes": causes, "request": worst.step, "slot": worst.logged.slot, "task": worst.logged.task,
         "kind": kind.name.lower(), "change": _text(change, engine), "evaluated": evaluated,
-        "before": base.each[worst.step],
+        "before": base.each[worst.step], "rests_on": list(facts.conditions(change, case)),
     } for kind, (change, evaluated) in sorted(best.items())]  # fmt: skip
 
 

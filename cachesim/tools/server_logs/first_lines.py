@@ -8,10 +8,12 @@ simulation. A sentence that the log does not prove is left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import counted
-from cachesim.base.escaping import shell_word
+from cachesim.base.escaping import shell_command
+from cachesim.base.limits import OF_A_RUN
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -184,18 +186,44 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
     elif reused is not None:
         shown = any(said["what"] in CHECKPOINTS for said in statements)
         hint = "" if shown or worst.lost is None else "; the log does not show which checkpoints existed"
+        if reused.high == 0 and worst.lost is not None and not _has_cause(worst, statements):
+            hint = "; its lines do not show the cause (cache_prompt = false prints no line)"
         yield FirstLine("reused", f"It reused {reused}{of}{hint}.", worst.lines["cache_n"])
+
+
+def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:
+    """Return whether a line proves why a request evaluated tokens again."""
+    return any(said["what"] == "cause" and request_name(request_key(said)) == worst.name for said in statements)
 
 
 def _cure(data: Data, worst: RequestNumbers | None) -> Iterator[FirstLine]:
     """Yield the best cure that a simulation of the log confirmed, or what would show one."""
     for cure in data["cures"][:1]:
-        whose = f"slot {cure['slot']}, task {cure['task']}"
+        whose, basis = f"slot {cure['slot']}, task {cure['task']}", only_if(cure["rests_on"])
         yield FirstLine("cure", f"Cure: with {cure['change']}, {whose} evaluates {cure['evaluated']:,} instead of "
-                        f"{cure['before']:,} tokens in a simulation of the log.")  # fmt: skip
+                        f"{cure['before']:,} tokens in a simulation of the log{basis}.")  # fmt: skip
     if not data["cures"] and worst is not None and worst.lost is not None:
         says = "The log does not show what would help: cachesim advise tries flags, builds and changes of the client."
         yield FirstLine("cure", says)
+
+
+def only_if(clauses: Sequence[str]) -> str:
+    """Return the condition of a cure, ", only if ...", "" without one."""
+    return f", only if {' and '.join(clauses)}, which the log does not show" if clauses else ""
+
+
+def following(data: Data, command: str, out: str = "") -> str:
+    """Return a command about the log that repeats the run of its import. ``out``: the scenario file of the import,
+    which has the rule set, the model and the options, "" = none."""
+    arguments: Sequence[str] = data["arguments"]
+    if out:
+        kept = {limit.name for limit in OF_A_RUN}
+        raised = [word for pair in pairwise(arguments) if pair[0] == "--limit" and pair[1].partition("=")[0] in kept
+                  for word in pair]  # fmt: skip
+        return shell_command(["cachesim", command, out, *raised])
+    if data["file"] == STDIN_NAME:
+        return f"save the log in a file, then {shell_command(['cachesim', command, 'FILE', *arguments])}"
+    return shell_command(["cachesim", command, data["file"], *arguments])
 
 
 def _assumed(data: Data) -> Iterator[FirstLine]:
@@ -211,13 +239,10 @@ def _next(data: Data, out: str, worst: RequestNumbers | None) -> Iterator[FirstL
     """Yield the command to type next."""
     if not data["line"]:
         return
-    file = shell_word(out or data["file"])
     if out and data["turns"]:
         number = max(data["turns"], key=lambda turn: turn["lost"])["number"]
-        yield FirstLine("next", f"next: cachesim why {file} {number}")
+        yield FirstLine("next", f"next: {following(data, 'why', out)} {number}")
     elif worst is not None and worst.lost is not None and data["file"] != STDIN_NAME:
-        yield FirstLine("next", f"next: cachesim advise {file}")
-    elif data["file"] == STDIN_NAME:
-        yield FirstLine("next", "next: save the log in a file, then cachesim import FILE -o case.toml")
+        yield FirstLine("next", f"next: {following(data, 'advise', out)}")
     else:
-        yield FirstLine("next", f"next: cachesim import {file} -o case.toml")
+        yield FirstLine("next", f"next: {following(data, 'import')} -o case.toml")

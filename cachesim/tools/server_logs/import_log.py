@@ -13,13 +13,15 @@ from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.log_grammar import LogGrammar, Number, PromptHint
+from cachesim.engines.shared.log_grammar import Number, PromptHint
 from cachesim.engines.shared.unsimulated_models import unsimulated_in
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
+from cachesim.tools.server_logs.log_facts import case_facts, logged_options
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -31,12 +33,13 @@ from cachesim.tools.server_logs.slot_contents import BATCHES, UBATCH
 
 class LogImport(NamedTuple):
     """Report on a log as data, the scenario file made from it ("" if no request can be simulated), the reconstruction
-    behind both, and why nothing was simulated ("" = another reason)."""
+    behind both, why nothing was simulated ("" = another reason), and what the log shows about its server."""
 
     data: dict[str, Any]
     text: str
     found: Reconstruction | None
     refused: str = ""
+    facts: CaseFacts | None = None
 
 
 def import_log(path: Path, *args: Any, **named: Any) -> tuple[dict[str, Any], str]:
@@ -58,9 +61,8 @@ def rebuild_log(
     engine = _engine(path, profiles)
     grammar = grammars()[engine.name]
     session = read_session(engine.name, grammar, reading(open_lines(path)))
-    options = {**_options(engine, grammar, session), **(server or {})}
-    prompts = [PromptHint(request.n_tokens, request.cache_n, request.created)
-               for request in session.requests if request.n_tokens]  # fmt: skip
+    logged = logged_options(engine, grammar, session, _least(session), server or {})
+    options = logged.known
     said, contents = conclude(session), log_contents(session, grammar)
     possible, unknown = _rule_sets(engine, said)
     likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
@@ -68,7 +70,7 @@ def rebuild_log(
         tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
-        {name: values for name, values in grammar.hints(prompts).items() if name not in options},
+        {name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},
     )  # fmt: skip
     found, refused = None, "" if model else unsimulated_in(session.facts)
     try:
@@ -78,19 +80,25 @@ def rebuild_log(
             raise
         refused = f"not simulated: {error.cause}"
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
-    data["assumed_options"] = {} if found is None else _assumed_options(engine, found, options)
+    facts = None if found is None else case_facts(found, logged, data["statements"], said.main, bool(profiles))
+    data["assumed_options"] = _assumed_options(found, facts)
     data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
-    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused)
+    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused, facts)
 
 
-def _assumed_options(engine: Engine, found: Reconstruction, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the simulated server that neither the log nor the user gave and that are not defaults."""
-    defaults = {name: flag.default for name in found.server if (flag := engine.manual.flag(name)) is not None}
-    return {name: value for name, value in found.server.items()
-            if name not in known and value != defaults.get(name)}  # fmt: skip
+def _prompts(session: LogSession) -> list[PromptHint]:
+    return [PromptHint(request.n_tokens, request.cache_n, request.created)
+            for request in session.requests if request.n_tokens]  # fmt: skip
+
+
+def _assumed_options(found: Reconstruction | None, facts: CaseFacts | None) -> dict[str, Any]:
+    """Return the options of the simulated server that the search assumed."""
+    if found is None or facts is None:
+        return {}
+    return {name: found.server[name] for name, source in facts.sources.items() if source == ASSUMED}
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
@@ -123,17 +131,10 @@ def _by_date(engine: Engine, session: LogSession) -> list[str]:
     return []
 
 
-def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:
-    """Return the server options found in the log, restricted to options that the engine has and to values of their
-    type."""
+def _least(session: LogSession) -> dict[str, int]:
+    """Return the least sizes that a server needs for the lines of a log: slots, context and batch."""
     needed = max((max(*(_most(row, name) for name in _IN_CONTEXT), row.seen) for row in session.requests), default=0)
-    facts = {"n_slots": _slots(session), "needed": needed, **_longest_batch(session), **session.facts}
-    out = {}
-    for name, value in grammar.options(facts).items():
-        flag = engine.manual.flag(name)
-        if flag is not None and type(value) is type(flag.default):
-            out[name] = value
-    return out
+    return {"n_slots": _slots(session), "needed": needed, **_longest_batch(session)}
 
 
 def _slots(session: LogSession) -> int:
@@ -232,7 +233,7 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, co
     found = played or Reconstruction("", "", {})
     happened = [] if found.rejected else classify_requests(found.requests)
     return {
-        "cures": [], "first_lines": [],                       # the command adds them
+        "cures": [], "first_lines": [], "arguments": [],      # the command adds them
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
         "recognised": sum(run.recognised for run in (session, *session.others)),

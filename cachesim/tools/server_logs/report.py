@@ -13,6 +13,7 @@ from cachesim.base.errors import counted
 from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
+from cachesim.tools.server_logs.first_lines import following, only_if
 from cachesim.tools.server_logs.log_contents import contents_report
 from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, read_rows
 
@@ -32,7 +33,7 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     parts: list[RenderableType] = [
         Text.assemble((data["file"], "bold"), head), headline(said), *map(_first, data["first_lines"]),
-        *saved_report(data.get("saved"), out or data["file"]), *causes(said, everything),
+        *saved_report(data.get("saved"), following(data, "advise", out)), *causes(said, everything),
     ]  # fmt: skip
     for heading, rows in (
         ("Read from the log", _read(data, everything)), ("Follows from the log", follows_rows(said, everything)),
@@ -80,7 +81,7 @@ def _simulated(data: Data, everything: bool) -> Iterator[RenderableType]:
     yield from _causes(data, everything)
     for cure in data["cures"][1:]:
         yield Text.assemble(("Another cure: ", "bold"), f"{cure['change']}: request {cure['request']} evaluates "
-                            f"{cure['evaluated']:,} instead of {cure['before']:,} tokens.")  # fmt: skip
+                            f"{cure['evaluated']:,} instead of {cure['before']:,} tokens{only_if(cure['rests_on'])}.")
     if everything and data["requests"]:
         yield _table(data)
 

@@ -75,3 +75,37 @@ def test_a_log_is_advised_no_change_that_it_contradicts_and_has_no_bound(capsys)
     assert "mark messages" not in names and data["bound"]["holds"] is False
     main(["advise", log, "-q"])
     assert "lower bound" not in capsys.readouterr().out
+
+
+LOG = "tests/unit/tools/server_logs/default_verbosity.log"
+DATED = "tests/unit/tools/server_logs/dated_turns.log"
+
+
+def test_an_import_prints_the_arguments_of_its_run(capsys):
+    given = ["-p", "llama_cpp@b11549", "--model", "GGGA", "--set", "ubatch_size=256", "--limit", "sought=250000"]
+    main(["import", DATED, *given, "-q"])
+    main(["import", DATED, *given])
+    text = " ".join(capsys.readouterr().out.split())
+    commands = [words for words in text.split("cachesim ")[1:] if words.startswith(("advise", "import"))]
+    assert f"cachesim advise {DATED} {' '.join(given)}" in text
+    assert all(" ".join(given) in command for command in commands if DATED in command)
+    data = printed(capsys, "import", DATED, *given)["logs"][0]
+    (advice,) = printed(capsys, "advise", DATED, *data["arguments"])["advise"]
+    assert (advice["profile"], advice["model"]) == (data["profile"], data["model"])
+
+
+def test_a_log_that_prints_its_build_is_judged_by_its_rules_unless_another_is_given(capsys, tmp_path):
+    file = tmp_path / "server.log"
+    with open(LOG, encoding="utf-8") as log:
+        file.write_text("0.00.001.000 I cmn  common_param: common_params_print_info: build 9713 (unknown) with GNU "
+                        f"12.2.0 for Linux x86_64\n{log.read()}")  # fmt: skip
+    (data,) = printed(capsys, "advise", str(file))["advise"]
+    assert (data["profile"], data["log"]["printed_build"]) == ("llama_cpp@b9713", 9713)
+    main(["advise", str(file), "-p", "llama_cpp@b11549", "-q"])
+    assert "the log prints build 9713; simulated is llama_cpp@b11549" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_rule_set_without_a_release_is_no_advice(capsys):
+    (data,) = printed(capsys, "advise", "tests/unit/tools/server_logs/verbosity_4.log")["advise"]
+    assert data["not_released"] and all(change["released"] for one in data["advice"] for change in one["changes"])
+    assert not any(one["certain"] for one in data["not_released"])

@@ -20,7 +20,8 @@ SINCE = {"field": "ckpt_need", "old": "OLD", "new": "NEW", "source": "#24110", "
 
 def advice(*changes, **more):
     return {**OUTCOME, "evaluated": 250, "changes": list(changes), "saved": 750, "share": 0.75, "bound": 200,
-            "later": True, "since": [], "alike": [], "profile": "llama_cpp@b11549", "command": "cachesim run x",
+            "later": True, "since": [], "alike": [], "rests_on": [],
+            "profile": "llama_cpp@b11549", "command": "cachesim run x",
             **more}  # fmt: skip
 
 
@@ -28,7 +29,8 @@ def report(*pieces, base=(), traps=(), **more):
     """Return the text of a report with single spaces between words."""
     data = {"scenario": "a-case", "profile": "llama_cpp@b10587", "model": "GA", "requests": 2, "prompt_tokens": 1200,
             "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200, "holds": True},
-            "advice": list(pieces), "traps": list(traps), "tried": 7, **more}  # fmt: skip
+            "advice": list(pieces), "not_released": [], "traps": list(traps), "tried": 7,
+            "log": None, **more}  # fmt: skip
     return " ".join(as_text(advise_report(data)).split())
 
 

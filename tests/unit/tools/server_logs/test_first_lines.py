@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import first_lines
+from cachesim.tools.server_logs.first_lines import facts_first, first_lines
+from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
+from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 VERBOSE = "new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {prompt}"
 
@@ -34,6 +36,7 @@ def said(*lines, out="", **more):
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     statements = [statement.as_data() for statement in conclude(session).statements]
     data = {"file": "a.log", "engine": "llama_cpp", "statements": statements, "line": "A9", "turns": [], "cures": [],
+            "arguments": [],
             "assumed_options": {}}  # fmt: skip
     return {line.what: line.says for line in first_lines({**data, **more}, out)}
 
@@ -104,7 +107,7 @@ def test_a_forced_evaluation_says_that_no_checkpoint_was_usable():
 
 
 def test_a_cure_names_the_request_as_the_log_does():
-    cure = {"change": "-np 4", "slot": 0, "task": 60, "evaluated": 1500, "before": 2500}
+    cure = {"change": "-np 4", "slot": 0, "task": 60, "evaluated": 1500, "rests_on": [], "before": 2500}
     assert said(*EDITED, cures=[cure])["cure"] == (
         "Cure: with -np 4, slot 0, task 60 evaluates 1,500 instead of 2,500 tokens in a simulation of the log."
     )
@@ -141,3 +144,13 @@ def test_the_next_command_fits_the_result(more, command):
 def test_a_log_without_losses_is_imported_next():
     assert said(*served(1, 2000, 2000))["next"] == "next: cachesim import a.log -o case.toml"
     assert "next" not in said(*served(1, 2000, 2000), line="")
+
+
+@pytest.mark.parametrize("verbosity", [3, 4])
+def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosity):
+    file = tmp_path / "server.log"
+    file.write_text(simulated_log("S300.A200>a20/S.A.a.B100>b10!", "A", verbosity=verbosity))
+    statements = import_log(file)[0]["statements"]
+    (reused,) = [line.says for line in facts_first(statements) if line.what == "reused"]
+    assert reused == ("It reused 0 of 620 prompt tokens; its lines do not show the cause "
+                      "(cache_prompt = false prints no line).")  # fmt: skip

@@ -15,7 +15,8 @@ from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.import_log import _options, _windows, import_log
+from cachesim.tools.server_logs.import_log import _least, _windows, import_log
+from cachesim.tools.server_logs.log_facts import logged_options
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruct import UNCACHED
@@ -239,7 +240,8 @@ def test_options_follow_from_steps_and_limits(tmp_path):
 def options_of(*lines):
     """Return the server options that follow from these lines."""
     grammar = grammars()["llama_cpp"]
-    return _options(ENGINES["llama_cpp"], grammar, read_session("llama_cpp", grammar, list(lines)))
+    session = read_session("llama_cpp", grammar, list(lines))
+    return logged_options(ENGINES["llama_cpp"], grammar, session, _least(session), {}).known
 
 
 LAUNCH = "slot launch_slot_: id  0 | task 1 | processing task, is_child = 0"

@@ -23,6 +23,7 @@ def data(requests=(), summary=None, **more):
             "requests": list(requests), "turns": [], "profile": "llama_cpp@x", "profile_given": False, "model": "A",
             "statements": [], "agree": 0, "differ": 0, "undecided": 0, "missing": [], "line": "A9",
             "rejected": False, "complete": True, "contradicted": [], "candidates": 1, "first_lines": [], "cures": [],
+            "arguments": [],
             "summary": nothing | (summary or {}), **more}  # fmt: skip
 
 
@@ -126,6 +127,6 @@ def test_the_first_lines_stand_below_the_headline():
 
 
 def test_a_second_cure_stands_with_the_simulation():
-    cure = {"change": "--cache-ram 0", "request": 1, "evaluated": 10, "before": 90}
+    cure = {"change": "--cache-ram 0", "request": 1, "evaluated": 10, "rests_on": [], "before": 90}
     text = rendered(data([request(0)], cures=[cure, {**cure, "change": "-np 4"}]))
     assert "Another cure: -np 4: request 1 evaluates 10 instead of 90 tokens." in text and "--cache-ram" not in text
