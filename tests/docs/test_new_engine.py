@@ -211,7 +211,8 @@ def test_pictures(run, site):
 
 def test_the_playground(run):
     run("profiles", "list")
-    found = answer({"line": LINE, "model": "A", "profiles": ["plain@1", "plain@newest-first"], "flags": "--conversations 2"})
+    profiles = ["plain@1", "plain@newest-first"]
+    found = answer({"line": LINE, "model": "A", "profiles": profiles, "flags": "--conversations 2"})
     assert "error" not in found, found
     assert "plain@1: <span>correct answers, 20 tokens re-evaluated" in found["html"]
     assert found["command"].startswith(f"cachesim run {LINE} -p plain@1 --model A")
