@@ -165,8 +165,8 @@ class Manual:
     context: Context | None = None  # option for the context size, None = none
     open_words: Mapping[str, str] = field(default_factory=dict)    # text for the value of an option left to the server
     # given all options of a server: option changes to try when too many tokens are evaluated, cheapest first, each with
-    # the changes that it requires
-    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = lambda now, load: iter(())
+    # the changes that it requires; None = the `tries` of the flags, each alone
+    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

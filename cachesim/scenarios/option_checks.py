@@ -9,7 +9,7 @@ from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, ENGINES, PROFILE_HINT, engine_named, latest, rules_of
-from cachesim.engines.shared.known_models import find, known_names
+from cachesim.engines.shared.known_models import KnownModel, find, known_names
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
 from cachesim.model.spec import LETTERS, parse
@@ -218,6 +218,12 @@ def check_has(text: str, engine: str) -> None:
     manual, name = manual_of(engine), find(text)
     if name and name not in manual.known and text not in manual.models:
         raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
+
+
+def known_models(manual: Manual) -> dict[str, KnownModel]:
+    """Return the real models of an engine, by name, without those that have layers of a kind that it refuses."""
+    return {name: known for name, known in manual.known.items()
+            if not manual.refused & {layer.kind for layer in parse(known.layers).layers}}  # fmt: skip
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:

@@ -1,17 +1,21 @@
 """``python -m tests.live.reports``: the worked reports in scenarios/reports, made with the real servers.
 
-Each folder holds the output of ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md) and of
-``--to script`` (case.sh), and the output of that script and of ``cachesim verify`` on b11549 and on b11549 with the
-repaired rules (proof.txt). models.txt lists the models and servers on which the scripts show the fault.
+Each folder holds the output of ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md), and the output of
+the exported program and of ``cachesim verify`` on b11549 and on b11549 with the repaired rules (proof.txt). The
+programs themselves are not stored: issue.md names the command that writes one, and programs.sha256 has their digests.
+``--digests`` renews these only, without a server. models.txt lists the models and servers on which the programs show
+the fault.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from hashlib import sha256
 
 from cachesim.cli.main import main as cachesim
 from cachesim.scenarios.corpus import corpus_files, corpus_root
@@ -44,6 +48,28 @@ KEYED_REPORTS = {
 WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
 HISTORIES = tuple(f"llama-{name}-default-" for name in ("one-token-checkpoint", "adjacent-checkpoint", "first-window"))
 SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@b11549-repaired"}
+PROGRAMS = {
+    **{name: ("export", scenario, "--to", "script", "-p", "llama_cpp@b11549") for name, scenario in REPORTS.items()},
+    **{name: ("export", scenario, "--to", "script", "-p", "ik_llama@main") for name, scenario in IK_REPORTS.items()},
+}
+"""Report -> the words of the command that writes its program."""
+SCRIPT_BLOCK = re.compile(r"(?<=```sh\n)#!/bin/sh\n.*?(?=```\n)", re.DOTALL)
+
+
+def command_of(name):
+    """Return the command that writes the program of a report, as README and issue.md name it."""
+    return " ".join(["cachesim", *PROGRAMS[name], ">", "case.sh"])
+
+
+def program_digest(program):
+    """Return the SHA-256 of a program without its comment lines: the header names the version of cachesim."""
+    lines = [line for line in program.splitlines(keepends=True) if not line.startswith("#")]
+    return sha256("".join(lines).encode()).hexdigest()
+
+
+def digests():
+    """Return the text of programs.sha256: a digest and a report on each line, in the form of sha256sum."""
+    return "".join(f"{program_digest(said(*words)[0])}  {name}/case.sh\n" for name, words in PROGRAMS.items())
 
 
 def said(*words):
@@ -63,9 +89,8 @@ def report(folder, scenario, models):
         write_model(model.name, gguf)
     binaries = {commit: build.binary(commit) for commit in SERVERS}
     issue, _ = said("export", scenario, "--to", "issue", "--server", binaries["b11549"], "--gguf", gguf)
-    (folder / "issue.md").write_text(issue, "utf-8")
-    script, _ = said("export", scenario, "--to", "script")
-    (folder / "case.sh").write_text(script, "utf-8")
+    (folder / "issue.md").write_text(SCRIPT_BLOCK.sub(f"{command_of(folder.name)}\n", issue), "utf-8")
+    script, _ = said(*PROGRAMS[folder.name])
     lines = []
     for commit, profile in SERVERS.items():
         code, text = run(script, binaries[commit], models)
@@ -98,7 +123,10 @@ def of_models(models):
             yield f"{name:32}" + "".join(f"{WORDS[code]:22}" for code in codes)
 
 
-def main():
+def main(words=()):
+    (corpus_root() / "reports" / "programs.sha256").write_text(digests(), "utf-8")
+    if "--digests" in words:
+        return 0
     models = build.cache() / "models"
     models.mkdir(parents=True, exist_ok=True)
     for name, scenario in REPORTS.items():
@@ -112,4 +140,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -10,24 +10,58 @@ import pytest
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
-from cachesim.tools.live.llama_server.export.program_text import standalone_script
-from cachesim.tools.live.llama_server.export.script import make_script
-from tests.live.reports import CLASS_REPORTS, IK_REPORTS, KEYED_REPORTS, REPORTS, SERVERS
+from tests.live.reports import (
+    CLASS_REPORTS,
+    IK_REPORTS,
+    KEYED_REPORTS,
+    PROGRAMS,
+    REPORTS,
+    SCRIPT_BLOCK,
+    SERVERS,
+    command_of,
+    program_digest,
+    said,
+)
 
 FOLDER = corpus_root() / "reports"
+README = (FOLDER / "README.md").read_text("utf-8")
+COMMANDS = re.findall(r"^(cachesim export \S+ --to script .*) > ([\w-]+)/case.sh$", README, re.MULTILINE)
+DIGESTS = {file: digest for digest, file in (line.split("  ") for line in
+           (FOLDER / "programs.sha256").read_text("utf-8").splitlines())}  # fmt: skip
 
 
-def code(text):
-    """Return the executed lines of a script."""
-    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+@pytest.mark.parametrize(("command", "name"), COMMANDS, ids=[name for _, name in COMMANDS])
+def test_a_command_of_the_readme_writes_the_program_with_the_stored_digest(command, name):
+    program, code = said(*command.split()[1:])
+    assert code == 0
+    assert program_digest(program) == DIGESTS[f"{name}/case.sh"], "changed program: python -m tests.live.reports"
+    assert f"{command} > case.sh" == command_of(name)
+
+
+def test_every_generated_program_has_a_command_and_a_digest_and_is_not_stored():
+    assert {name for _, name in COMMANDS} == set(PROGRAMS)
+    assert set(DIGESTS) == {f"{name}/case.sh" for name in PROGRAMS}
+    stored = {file.parent.name for file in FOLDER.glob("*/case.*")}
+    assert stored == {*KEYED_REPORTS, *CLASS_REPORTS}
+
+
+def test_a_digest_depends_on_every_line_but_comments():
+    program, _ = said(*PROGRAMS["stale-checkpoint"])
+    lines = program.splitlines(keepends=True)
+    comments = [number for number, line in enumerate(lines) if line.startswith("#")]
+    assert comments[:8] == list(range(8))
+    for number in range(len(lines)):
+        changed = "".join([*lines[:number], *lines[number + 1 :]])
+        assert (program_digest(changed) == program_digest(program)) == (number in comments)
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_is_what_the_commands_write(name):
-    script = make_script(load(corpus_files()[REPORTS[name]]), SERVERS["b11549"])
-    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(standalone_script(script))
+def test_an_issue_names_the_command_that_writes_its_program(name):
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
-    assert "\n".join(code(standalone_script(script))) in "\n".join(code(issue))
+    assert f"\n```sh\n{command_of(name)}\n```\n" in issue
+    written, code = said("export", REPORTS[name], "--to", "issue")
+    assert code == 0
+    assert [program_digest(block) for block in SCRIPT_BLOCK.findall(written)] == [DIGESTS[f"{name}/case.sh"]]
     assert "please fill in: the summary, in your own words" in issue and "WRONG: " in issue
     assert "llama_cpp@b11549-repaired" in issue and "\n```console\n... request" in issue
 
@@ -45,9 +79,8 @@ def test_what_a_report_proves(name):
 
 @pytest.mark.parametrize("name", IK_REPORTS)
 def test_a_report_about_ik_llama(name):
+    assert f"    {command_of(name)}\n" in (FOLDER / name / "issue.md").read_text("utf-8")
     scenario = load(corpus_files()[IK_REPORTS[name]])
-    script = standalone_script(make_script(scenario, "ik_llama@main"))
-    assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(script)
     broken = [run_judged(scenario, f"ik_llama@{rules}", "provenance", with_ledger=False).broken
               for rules in ("main", "main-repaired")]  # fmt: skip
     assert broken == [[3], []]
@@ -86,6 +119,5 @@ def test_every_report_is_there_and_no_other():
     every = {**REPORTS, **IK_REPORTS, **{name: scenario for name, (scenario, _) in KEYED_REPORTS.items()},
              **dict.fromkeys(CLASS_REPORTS, "")}  # fmt: skip
     assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(every)
-    readme = (FOLDER / "README.md").read_text("utf-8")
-    assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in readme for name, scenario in every.items() if scenario)
-    assert all(f"[{name}]({name}/issue.md) |" in readme for name in every)
+    assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in README for name, scenario in every.items() if scenario)
+    assert all(f"[{name}]({name}/issue.md) |" in README for name in every)

@@ -12,6 +12,7 @@ from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Manual, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule_files import profile_argument
+from cachesim.engines.shared.advice import tries_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import Bound, evaluated_request, lower_bound
 from cachesim.judging.reproduce_command import line_words, set_words
@@ -85,7 +86,8 @@ def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
 def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """Yield candidate flag values of the engine that differ from the current values."""
     now = in_force(case.scenario.server, case.profile)
-    for one in manual.tries(now, load_of(case.scenario.line)):
+    tries = manual.tries or tries_of(manual.flags)
+    for one in tries(now, load_of(case.scenario.line)):
         if differing := {name: value for name, value in one.items() if now[name] != value}:
             yield SetupChange(ChangeKind.FLAG, options=differing)
 

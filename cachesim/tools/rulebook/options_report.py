@@ -13,7 +13,7 @@ from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.model.layer_kinds import KINDS
-from cachesim.scenarios.option_checks import fields_of
+from cachesim.scenarios.option_checks import fields_of, known_models
 
 KIND = {bool: "true or false", int: "integer", float: "number", str: "text"}
 VALUE = {bool: "", int: " N", float: " X", str: " WORD"}
@@ -25,7 +25,7 @@ def options_data(engine: Engine, rules: RuleSet | None, flags: Iterable[Flag]) -
     return {
         "engine": engine.name, "profile": "" if rules is None else rules.name,
         "flags": [_flag(flag, own.get(flag.name, flag.default)) for flag in flags], "models": list(manual.models),
-        "known": [{"name": name, **known._asdict()} for name, known in manual.known.items()],
+        "known": [{"name": name, **known._asdict()} for name, known in known_models(manual).items()],
         "request": [{"name": name, **field._asdict()} for name, field in fields_of(manual).items()],
     }  # fmt: skip
 

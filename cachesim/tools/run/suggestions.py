@@ -55,9 +55,20 @@ def after_why(scenario: Scenario, found: Sequence[Data], arguments: Sequence[str
             rule, better = longest["rule"], _partner(scenario, data["profile"], longest["survives"])
         cures = (data["decided"] or {"cures": ()})["cures"]
         rule = next((one["rule"] for one in cures[:1] if one["rule"] != one["field"]), rule)
-        compare = ["diff", what, *rest, "-p", better] if better else ["bisect", what, *rest[2:]]
-        return [compare, *([["explain", rule]] if rule else [])]
+        compare = [["diff", what, *rest, "-p", better]] if better else _bisect(scenario, what, rest, arguments)
+        return [*compare, *([["explain", rule]] if rule else [])]
     return []
+
+
+def _bisect(scenario: Scenario, what: str, rest: Words, arguments: Sequence[str]) -> list[Words]:
+    """Return the command ``bisect``, [] for an engine with a single rule set. A line belongs to the default engine
+    unless a rule set names another one; a file names its engine."""
+    from cachesim.engines.registry import DEFAULT, engine_named
+
+    if len(engine_named(scenario.engine).profiles) < 2:
+        return []
+    names_engine = scenario.engine == DEFAULT.name or bool(scenario.file and arguments)
+    return [["bisect", what, *(rest[2:] if names_engine else rest)]]
 
 
 def _partner(scenario: Scenario, profile: str, survives: Sequence[str]) -> str:

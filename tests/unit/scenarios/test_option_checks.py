@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.option_checks import check_model, check_option, filled, in_force, spoken
+from cachesim.scenarios.option_checks import check_model, check_option, filled, in_force, known_models, spoken
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -55,3 +57,19 @@ def test_an_unknown_engine_has_no_options():
 def test_a_line_is_for_versions_of_one_engine_that_exists(profiles, told):
     with pytest.raises(BadInput, match=told):
         from_line("S4", profiles=profiles)
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_a_known_model_has_layers_of_kinds_that_the_engine_has(engine):
+    known = known_models(ENGINES[engine].manual)
+    assert known
+    for model in known.values():
+        check_model(model.layers, engine)
+
+
+@pytest.mark.parametrize(("refused", "left"), [
+    ("", {"gpt-oss", "llama-3", "qwen3-next"}), ("W", {"llama-3", "qwen3-next"}), ("GW", {"llama-3"}), ("A", set()),
+])  # fmt: skip
+def test_a_model_with_a_refused_kind_is_not_known(refused, left):
+    manual = replace(ENGINES["llama_cpp"].manual, refused=frozenset(refused))
+    assert known_models(manual).keys() & {"gpt-oss", "llama-3", "qwen3-next"} == left

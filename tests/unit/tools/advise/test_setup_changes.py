@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, changes_of_client, clashes
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, changes_of_client, clashes, flag_changes
 
 PROFILE = "llama_cpp@b11549"
 MANUAL = engine_of(PROFILE).manual
@@ -35,3 +37,12 @@ def test_where_there_are_slots_they_are_shared_out_as_they_are():
 def test_two_changes_of_one_thing_clash(a, b, same):
     one, other = (SetupChange(ChangeKind.FLAG, **words) for words in (a, b))
     assert clashes(one, other) is clashes(other, one) is same
+
+
+def test_without_a_list_of_the_engine_the_values_of_its_flags_are_tried():
+    case = Setup(from_line("S40.A60/B80", profiles=(PROFILE,), server={}), PROFILE)
+    now, flags = MANUAL.defaults, [flag for flag in MANUAL.flags if flag.tries]
+    tried = [one.options for one in flag_changes(case, replace(MANUAL, tries=None))]
+    assert tried == [{flag.name: value} for flag in flags for value in flag.tries if value != now[flag.name]]
+    assert len(tried) > 3
+    assert list(flag_changes(case, replace(MANUAL, tries=lambda now, load: iter(())))) == []

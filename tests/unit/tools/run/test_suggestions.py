@@ -70,3 +70,13 @@ def test_a_rule_set_of_the_main_branch_is_compared_first_then_a_proposal_for_thi
     main(["why", *case])
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("next: cachesim diff ")]
     assert line.partition("   or: ")[0].endswith(f"-p {partner}")
+
+
+@pytest.mark.parametrize(("profile", "named"), [
+    ("vllm@0.33.0", " -p vllm@0.33.0"), ("sglang@0.5.23", " -p sglang@0.5.23"), ("llama_cpp@b11549", ""),
+])  # fmt: skip
+def test_a_line_is_bisected_for_the_engine_that_ran_it(capsys, profile, named):
+    line = "S40.A60/S.B9/S.A"
+    assert main(["why", line, "1", "-p", profile, "--model", "GA"]) == 0
+    [found] = [text for text in capsys.readouterr().err.splitlines() if text.startswith("next: ")]
+    assert found.startswith(f"next: cachesim bisect {line}{named} --model GA   or: cachesim explain ")
