@@ -114,31 +114,6 @@ class TreeCell(NamedTuple):
     locks: int                   # requests that lock it
 
 
-class MemorySizes:
-    """Sizes of a server's memory, in the sizes that the model declares. An engine overrides the sizes that it has."""
-
-    @property
-    def n_ctx_slot(self) -> int:
-        """Context of a slot [tokens], as the server reports it; 0 = unlimited."""
-        return 0
-
-    def stored_bytes(self) -> StoredBytes:
-        """Return the current bytes of checkpoints and stored conversations."""
-        return StoredBytes(0, 0)
-
-    def uncounted_bytes(self) -> int:
-        """Return the bytes that stored conversations keep alive beyond their own size."""
-        return 0
-
-    def stored_sizes(self) -> list[StoredSize]:
-        """Return the size of every checkpoint of a slot and every stored conversation."""
-        return []
-
-    def draft_memory(self, slot: int) -> DraftMemory | None:
-        """Return the memory of the draft model for a slot; None without one, or if a slot keeps nothing of it."""
-        return None
-
-
 class Excess(NamedTuple):
     """An exceeded limit: ``held`` units of ``what`` where ``most`` are allowed. ``holder`` begins the sentence: "slot 0
     has"."""

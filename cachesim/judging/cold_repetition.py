@@ -68,7 +68,7 @@ class ColdRepetition(Silent):
 
     def started(self, server: Server) -> None:
         """Note the room of the server."""
-        self.room = server.n_ctx_slot
+        self.room = server.sizes.n_ctx_slot
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Note the status of the step, and what each step needs."""

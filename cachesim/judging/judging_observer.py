@@ -71,13 +71,16 @@ class AnswerObserver(Silent):
         elif isinstance(event, Lost):
             for known in (self.new, self.corrupt, self.texts):
                 known.pop(event.key, None)
-        elif isinstance(event, Release) and event.slot is not None and not self.server.is_further(event.slot):
+        elif isinstance(event, Release) and event.slot is not None:
             self._record_release(event.slot)
 
     def _record_release(self, slot: int) -> None:
-        answer = self.server.answer_at(slot)
+        inspection = self.server.inspection
+        if inspection.is_further(slot):
+            return
+        answer = inspection.answer_at(slot)
         if answer is not None and answer.status == 200:
-            self.left[answer.request] = self.server.live(slot), self.server.memory_matches(slot)
+            self.left[answer.request] = inspection.live(slot), inspection.memory_matches(slot)
 
     def begins(self, number: int, step: Step) -> None:
         """Announce the prompt of the next step to the cold runs."""
@@ -105,14 +108,14 @@ class AnswerObserver(Silent):
     def _armed(self) -> list[tuple[Stored, Verdict]]:
         """Return the stored objects that differ from a cold run of their tokens. Stored conversations are numbered from
         0 in their present order."""
-        self.corrupt.update(self.judge.each_stored({key: self.server.stored(key) for key in self.new}))
+        self.corrupt.update(self.judge.each_stored({key: self.server.inspection.stored(key) for key in self.new}))
         self.new = {}
         self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
         found, number = [], -1
-        for key in self.server.kept() if self.corrupt else ():
+        for key in self.server.inspection.kept() if self.corrupt else ():
             number += key[0] == "entry"
             if key in self.corrupt:
-                stored = self.server.stored(key)
+                stored = self.server.inspection.stored(key)
                 found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))
         return found
 
@@ -159,13 +162,13 @@ class JudgingObserver(AnswerObserver):
     def started(self, server: Server) -> None:
         """Attach to a server that has started. A restart loses all restore points of the previous server."""
         super().started(server)
-        self.n_ctx = server.n_ctx_slot
+        self.n_ctx = server.sizes.n_ctx_slot
         if self.starts > 1:
             self.ledger.restart()
             return
         self.ledger = RecomputeLedger(
-            inspect=lambda key, start: self.server.stored(key, start), cold=self.judge.cold_runs.covering,
-            slot_tokens=lambda slot: self.server.tokens_of(slot), slot_request=self._request_in,
+            inspect=lambda key, start: self.server.inspection.stored(key, start), cold=self.judge.cold_runs.covering,
+            slot_tokens=lambda slot: self.server.inspection.tokens_of(slot), slot_request=self._request_in,
             covers=self.judge.cold_runs.covers,
         )
         server.log.listener = self.on_event
@@ -184,25 +187,26 @@ class JudgingObserver(AnswerObserver):
 
     def _record_launch(self, slot: int) -> None:
         """Record the place of a launch, and the slot as the request finds it."""
-        answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
+        inspection = self.server.inspection
+        answer, held = inspection.answer_at(slot), inspection.tokens_of(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
             self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
             prompt = self.scenario.steps[answer.request].request.prompt
             common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
-            if not self.server.is_further(slot) and answer.request not in self.slots:
+            if not inspection.is_further(slot) and answer.request not in self.slots:
                 self.slots[answer.request] = SlotAtLaunch(len(held), common)
                 self.found_in_slot[answer.request] = held
 
     def _record_cut(self, slot: int, n_tokens: int) -> None:
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
-        answer = self.server.answer_at(slot)
+        answer = self.server.inspection.answer_at(slot)
         if answer is not None and n_tokens:
-            held = self.server.live(slot)
+            held = self.server.inspection.live(slot)
             self.began[answer.request] = held._replace(tokens=with_keys(plain(held.tokens), answer.keys)) \
                 if answer.keys else held
 
     def _request_in(self, slot: int) -> int:
-        answer = self.server.answer_at(slot)
+        answer = self.server.inspection.answer_at(slot)
         return -1 if answer is None else answer.request
 
     def begins(self, number: int, step: Step) -> None:
@@ -235,7 +239,7 @@ class JudgingObserver(AnswerObserver):
         """Judge a step that is not a completion; after a restore the slot is judged."""
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
-        slot = action.id_slot % self.server.n_slots if action.id_slot > 0 else 0     # as the server counts
+        slot = action.id_slot % self.server.inspection.n_slots if action.id_slot > 0 else 0     # as the server counts
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
         judged = RequestVerdict(HOLDS, HOLDS)
         if died:
@@ -243,7 +247,7 @@ class JudgingObserver(AnswerObserver):
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":
-            judged.state = self.judge.stored(self.server.live(slot))
+            judged.state = self.judge.stored(self.server.inspection.live(slot))
         self._store(number, Request(()), answer, judged, NOTHING, None, reply)
 
     def _store(
@@ -251,14 +255,15 @@ class JudgingObserver(AnswerObserver):
         began: Stored | None, reply: Mapping[str, Any] = NO_REPLY,
     ) -> None:
         has, n_ctx, self.n_ctx = answer.id_slot >= 0, self.n_ctx, 0
-        lengths = self.server.checkpoints(answer.id_slot) if has else []
-        spans = self.server.checkpoint_spans(answer.id_slot) if has else []
-        self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
+        inspection, sequences, sizes = self.server.inspection, self.server.sequences, self.server.sizes
+        lengths = inspection.checkpoints(answer.id_slot) if has else []
+        spans = sequences.checkpoint_spans(answer.id_slot) if has else []
+        self.entries = [self.texts[key] for key in inspection.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
             request, answer, judged, ledger, lengths, len(self.entries), self.slots.get(number), began,
             spans, [len(tokens) for tokens in self.entries], reply,
-            self.server.stored_sizes() if self.with_ledger else (),
-            self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
-            sum(self.server.stored_bytes()), self.server.uncounted_bytes(),
-            len(self.server.tokens_of(answer.id_slot)) if has and self.has_slots and not answer.died else None,
+            sizes.stored_sizes() if self.with_ledger else (),
+            sequences.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
+            sum(sizes.stored_bytes()), sizes.uncounted_bytes(),
+            len(inspection.tokens_of(answer.id_slot)) if has and self.has_slots and not answer.died else None,
         )  # fmt: skip

@@ -83,7 +83,7 @@ class _Inspector(JudgingObserver):
     def _obstacle(self, key: Key, tokens: Tokens, most: int) -> str:
         """Return the first difference between the object and a cold run of its first ``most`` tokens. A recurrent state
         that the server records under another length is named by its origin."""
-        stored = self.server.live(key[1]) if key[0] == "slot" else self.server.stored(key)
+        stored = self.server.inspection.live(key[1]) if key[0] == "slot" else self.server.inspection.stored(key)
         asked = stored._replace(tokens=tokens, resume=most)
         found = self.judge.stored(asked, self.judge.cold_runs.covering(tokens))
         held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.holds else []

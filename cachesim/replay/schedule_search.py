@@ -74,7 +74,7 @@ def send(
         return StepResult(server, {0: answer}, {}, answers_checked=[on_answer(server, 0, answer)])
     group = RecordedGroup(step, theirs, records, on_answer, folder)
     agreed, best, untried = _search(server, group, fits, step.rounds, passed)
-    if agreed is None and not step.rounds and server.arrival_is_unlogged:
+    if agreed is None and not step.rounds and server.tasks.arrival_is_unlogged:
         agreed, _, _ = _search(server, group, fits, True, passed)
     if agreed is not None:
         return agreed.sent
@@ -178,18 +178,18 @@ class Attempt:
     def _before_hang_ups(self) -> bool:
         """Take the tasks that the log shows before a disconnect between the same two rounds. True if there were
         some."""
-        if not self._choice_is_next() or not self.server.disconnect_is_next:
+        if not self._choice_is_next() or not self.server.tasks.disconnect_is_next:
             return False
-        if not self.server.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
+        if not self.server.tasks.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
             return False
-        self.server.take_queue()
+        self.server.tasks.take_queue()
         self._compare()
         return True
 
     def _act(self) -> bool:
         """Perform a slot action, or none yet, as ``way`` says. True if an action was performed. An action on a busy
         slot waits."""
-        free = [i for i in self.actions if self.server.answer_at(self.step.members[i].id_slot) is None]
+        free = [i for i in self.actions if self.server.inspection.answer_at(self.step.members[i].id_slot) is None]
         if not free or self.apart:
             return False
         must = not (self.waiting or self.server.working)
@@ -211,9 +211,9 @@ class Attempt:
     def _come_unseen(self) -> bool:
         """Let a waiting request arrive while all slots are busy, if ``way`` says so; once for each set of tasks. True
         if a request arrived."""
-        at_work, deferred = self.server.tasks()
+        at_work, deferred = self.server.tasks.at_work(), self.server.tasks.waiting()
         held = (*at_work, *deferred, *([self.rounds] if self.step.rounds else []))
-        if len(at_work) < self.server.n_slots or held in self.asked or not self.waiting or self.apart:
+        if len(at_work) < self.server.inspection.n_slots or held in self.asked or not self.waiting or self.apart:
             return False
         self.asked.add(held)
         option = self._option(1 + len(self.waiting))
@@ -235,7 +235,7 @@ class Attempt:
             return bool(self.waiting or self.passing)
         # A stuck server may have run some rounds before the request arrived.
         over = not self.server.working and (self.still or self.met == len(self.theirs))
-        return bool(self.waiting) and (self.apart or over or not self.server.tasks()[0])
+        return bool(self.waiting) and (self.apart or over or not self.server.tasks.at_work())
 
     def _arrive(self, must: bool = False) -> bool:
         """Let a waiting request arrive, or none yet, as ``way`` says. True if a request arrived."""

@@ -26,7 +26,7 @@ def wake_if_slept(
     """Return the server for a step: the given server, or a new server from ``start`` if that reproduces more of the
     recorded log. Neither server changes."""
     if step.action:
-        held = len(server.tokens_of(step.id_slot % server.n_slots))
+        held = len(server.inspection.tokens_of(step.id_slot % server.inspection.n_slots))
         lost = any(name in step.response and step.response[name] != held for name in COUNTS)
         return start() if lost else server
     fresh = start()

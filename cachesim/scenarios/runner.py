@@ -189,5 +189,5 @@ def placed(step: Step, server: Server) -> Request:
     for drafted, accepted in step.drafts:
         drafts.append(Draft(at, drafted, accepted))
         wrong = drafted - accepted
-        at += accepted + (2 if wrong > 0 and server.reevaluates_draft(wrong) else 1)
+        at += accepted + (2 if wrong > 0 and server.sequences.reevaluates_draft(wrong) else 1)
     return replace(step.request, drafts=tuple(drafts)) if drafts else step.request

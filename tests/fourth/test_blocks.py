@@ -94,10 +94,10 @@ def served(engine, *prompts, model="A", rules=NEW, **flags):
 
 def test_a_block_that_two_share_is_one_object(engine):
     server = served(engine, range(14), [*range(9), *range(50, 58)])
-    kept = [server.stored(key) for key in server.kept()]
+    kept = [server.inspection.stored(key) for key in server.inspection.kept()]
     assert [(one.start, one.resume) for one in kept] == [(0, 4), (4, 8), (8, 12), (8, 12), (12, 16)]
     assert {one.tokens for one in kept} == {tuple(range(14)), (*range(9), *range(50, 58))}
-    points = [server.points_told[key] for key in server.kept()]
+    points = [server.points_told[key] for key in server.inspection.kept()]
     assert [(one.start, one.lo, one.hi, one.after and one.after[1]) for one in points] == [
         (0, 4, 4, None), (4, 8, 8, 1), (8, 12, 12, 2), (8, 12, 12, 2), (12, 16, 16, 4),
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_block_that_two_share_is_one_object(engine):
 
 def test_what_goes_on_from_a_lost_block_is_of_no_use_until_it_is_there_again(engine):
     server = served(engine, range(18), num_gpu_blocks=8)
-    first = server.kept()[0]
+    first = server.inspection.kept()[0]
     server.points.lost(first, "evicted", "BP-EVICT.FRONT")
     assert [(one.lo, one.hi) for one in server.points_told.values()] == [(1, 0)] * 3
     chain = import_module("blockpool.point_tracker").Chain(server.slots[0].chain[0], None, (0, 1, 2, 3), 4)
@@ -116,12 +116,12 @@ def test_what_goes_on_from_a_lost_block_is_of_no_use_until_it_is_there_again(eng
 def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     server = served(engine, range(14), [*range(9), *range(50, 58)])
     judge = Judge(server.model)
-    assert all(judge.stored(one).holds for one in map(server.stored, server.kept()))
-    hurt = server.stored(server.kept()[1])
+    assert all(judge.stored(one).holds for one in map(server.inspection.stored, server.inspection.kept()))
+    hurt = server.inspection.stored(server.inspection.kept()[1])
     at = hurt.owner * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
     write_rows(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
-    kept = [server.stored(key) for key in server.kept()]
+    kept = [server.inspection.stored(key) for key in server.inspection.kept()]
     wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).holds]
     assert wrong == [(4, 6)]
 
@@ -129,12 +129,12 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
 def test_looking_changes_nothing_and_a_fork_goes_its_own_way(engine):
     server = served(engine, range(30), model="GA")
     queue, told = list(server.pool.free), len(server.log.events)
-    assert server.kept() and server.checkpoints(0) == [28]
+    assert server.inspection.kept() and server.inspection.checkpoints(0) == [28]
     assert (list(server.pool.free), len(server.log.events)) == (queue, told)
     twin = server.fork()
     twin.complete(Request(tuple(range(40))))
-    assert list(server.pool.free) == queue and server.n_slots == 1 and twin.n_slots == 2
-    twin.check()
+    assert list(server.pool.free) == queue and server.inspection.n_slots == 1 and twin.inspection.n_slots == 2
+    twin.inspection.check()
 
 
 def test_what_can_be_found_is_used_again_last_and_of_a_prompt_its_end_first(engine):
@@ -153,7 +153,7 @@ def test_a_count_that_is_wrong_is_noticed(engine):
     server = served(engine, range(9))
     server.pool.refs[1] += 1
     with pytest.raises(Crash):
-        server.check()
+        server.inspection.check()
 
 
 @pytest.mark.parametrize("flags, why", [

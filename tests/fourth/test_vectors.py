@@ -41,7 +41,7 @@ def found(engine, sequence, **flags):
         answer = server.complete(Request(prompt, n_predict=len(reply) or 1, forced=reply or None))
         said = [one for one in server.log.of(answer.request) if getattr(one, "rule", "").startswith("BP-FIND")]
         out.append((answer.cache_n, said[0].because["junction"]))
-        server.check()
+        server.inspection.check()
     return out
 
 

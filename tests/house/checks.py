@@ -8,11 +8,14 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from functools import cache
+from abc import ABC
+from functools import cache, cached_property
 from pathlib import Path
+from types import FunctionType
 from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import BUILTIN
+from cachesim.engines.shared.rule_set import RuleSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "cachesim"
@@ -46,7 +49,8 @@ TOOL_ARROWS = {
 }
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
 
-SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
+SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
+                     "server_parts")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
 ENGINE_FOLDERS = tuple(BUILTIN)
 ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)
@@ -70,24 +74,25 @@ FEWER_USERS: dict[str, str] = {
 }
 
 CHAIN = 2
-_CORE = "functions take its core, which is a record of the server's state; inspection and restore points extend it"
+_PARTS_NEXT = "its server gets its parts next"
 # Engines whose server inherits from more classes of its engine or of engines/shared: their number, with the reason.
 LONGER_CHAINS: dict[str, tuple[int, str]] = {
-    "llama_cpp": (5, _CORE),
-    "ik_llama": (5, _CORE),
-    "mlx_lm": (3, _CORE),
-    "sglang": (5, "its server gets its parts next"),
+    "sglang": (4, _PARTS_NEXT),
+}
+
+METHOD = (FunctionType, property, cached_property, staticmethod, classmethod)
+METHODS = 30
+# Servers, and objects that they own, with more methods: their number, with the reason.
+MORE_METHODS: dict[str, tuple[int, str]] = {
+    "engines.llama_cpp.server_state.Core": (33, "functions take its core, which is a record of the server's state"),
+    "engines.sglang.server.Server": (73, _PARTS_NEXT),
+    "engines.sglang.memory.tree.Tree": (50, "the tree gets the classes of the original when the server gets its parts"),
 }
 
 # Calls by which a part gets the server or a method of it, with the reason.
 GIVEN_THE_SERVER: dict[str, str] = {
-    "engines.llama_cpp.server_state: RestorePoints": "the tracker asks its core for the contents of slots",
-    "engines.llama_cpp.server_state: Memory": "a refusal is decided by a rule of its core",
-    "engines.llama_cpp.server_state: CommonMemory": "a refusal is decided by a rule of its core",
-    "engines.ik_llama.server_state: RestorePoints": "the tracker asks its core for the contents of slots",
-    "engines.ik_llama.server_state: DecodeRules": "what a batch reads is decided by rules of its core",
-    "engines.mlx_lm.snapshot: PromptCache": "one conversation of the core, seen as an object",
-    "engines.sglang.server: CellStep": "its server gets its parts next",
+    "engines.sglang.server: CellStep": _PARTS_NEXT,
+    "engines.sglang.publication: TreeInspection": _PARTS_NEXT,
 }
 
 # Folders above the engines that may import an engine, with the reason.
@@ -341,6 +346,30 @@ def chain(server: type, engine: str) -> list[type]:
     """Return the classes of its engine or of engines/shared from which a server class inherits."""
     folders = f"cachesim.engines.{engine}.", "cachesim.engines.shared."
     return [base for base in server.__mro__[1:] if base.__module__.startswith(folders)]
+
+
+def methods(cls: type) -> set[str]:
+    """Return the methods and properties of a class and of its bases, without those of every object."""
+    plain = vars(object).keys() - {"__init__"}
+    return {name for base in cls.__mro__ if base not in (object, ABC) for name, value in vars(base).items()
+            if name not in plain and isinstance(value, METHOD)}  # fmt: skip
+
+
+def owned(server: object) -> dict[str, type]:
+    """Return the classes of a server and of the objects of its engine that it owns, by name. Tables of rules and
+    tuples are values."""
+    found: dict[str, type] = {}
+    known: dict[int, object] = {}
+    todo = [server]
+    while todo:
+        one = todo.pop()
+        cls = type(one)
+        if id(one) in known or not cls.__module__.startswith("cachesim.engines.") or isinstance(one, tuple | RuleSet):
+            continue
+        known[id(one)] = one
+        found[f"{cls.__module__.removeprefix('cachesim.')}.{cls.__name__}"] = cls
+        todo += getattr(one, "__dict__", {}).values()
+    return found
 
 
 def given_the_server(text: str, methods: AbstractSet[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import pytest
 
 from cachesim.engines.registry import BUILTIN
@@ -167,6 +169,41 @@ def test_the_classes_of_a_chain_are_those_of_the_engine_and_shared_ones():
     contract = type("Contract", (), {"__module__": "cachesim.engines.contract"})
     server = type("Server", (own, contract), {"__module__": "cachesim.engines.vllm.server"})
     assert checks.chain(server, "vllm") == [own, shared]
+
+
+class Base:
+    size = 3
+
+    def __init__(self):
+        self.part = None
+
+    @property
+    def first(self): ...
+
+    def second(self): ...
+
+
+class Derived(Base):
+    def second(self): ...
+
+    @cached_property
+    def third(self): ...
+
+    @staticmethod
+    def fourth(): ...
+
+
+def test_methods_of_the_whole_chain_are_counted_once():
+    assert checks.methods(Derived) == {"__init__", "first", "second", "third", "fourth"}
+
+
+def test_parts_are_found_through_parts_and_values_are_not(monkeypatch):
+    for cls in (Base, Derived):
+        monkeypatch.setattr(cls, "__module__", "cachesim.engines.vllm.server")
+    server = Derived()
+    server.part = Base()
+    server.part.part, server.numbers = server, (1, 2)
+    assert checks.owned(server) == {"engines.vllm.server.Derived": Derived, "engines.vllm.server.Base": Base}
 
 
 def test_every_check_is_bitten():

@@ -77,7 +77,7 @@ class Fake:
         else:
             self._send(step)
         tasks = len({event.task for event in log.events[first:] if getattr(event, "task", None) is not None}) > 1
-        one = self.server.settings.n_slots == 1
+        one = self.server.core.settings.n_slots == 1
         step["events"] = records(log.events[first:], one, self.table.silent, tasks, self.table.unlogged)
         self.steps.append(self.images.named(step))
         return step
@@ -122,7 +122,7 @@ class Fake:
 
     def trace(self):
         """Return the recording so far."""
-        settings = self.server.settings
+        settings = self.server.core.settings
         return {
             "engine": "llama.cpp", "commit": COMMIT_OF.get(self.profile, ""), "model": f"tiny-{self.model}.gguf",
             "name": "fake", "profile": self.profile.partition("@")[2], "workload": "live", "seed": 0,

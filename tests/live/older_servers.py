@@ -213,7 +213,7 @@ def ask(real: Real, server, step: Step, texts: list) -> tuple[list, list]:
         said = tuple(tokens_of(replies[place]))
         texts.append((*request.prompt, *said))
         answers.append(server.submit(replace(request, forced=(*said, *[0] * request.n_predict))))
-    while not server.dead and (server.queue or any(slot.busy for slot in server.slots)):
+    while not server.dead and (server.core.queue or any(slot.busy for slot in server.core.slots)):
         server.iterate()
     theirs = [real.ways.summary(reply) for reply in replies]
     ours = [real.ways.summary_of(request, answer) for request, answer in zip(step.requests, answers, strict=True)]
@@ -227,9 +227,9 @@ def ask(real: Real, server, step: Step, texts: list) -> tuple[list, list]:
 
 def same_order(server, slots: list[int]) -> None:
     """Let the simulated slots have ended in the order of the real ones: it depends on when requests arrived."""
-    ticks = sorted(server.slots[slot].t_last for slot in slots)
+    ticks = sorted(server.core.slots[slot].t_last for slot in slots)
     for slot, tick in zip(slots, ticks, strict=True):
-        server.slots[slot].t_last = tick
+        server.core.slots[slot].t_last = tick
 
 
 def in_order(lines: list[tuple], together: bool) -> list[tuple]:

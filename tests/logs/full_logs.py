@@ -122,15 +122,16 @@ class Observer(JudgingObserver):
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, SlotById | SlotByLcp | SlotByLru) and event.slot is not None:
-            self.chosen[event.slot] = self.server.tokens_of(event.slot)
+            self.chosen[event.slot] = self.server.inspection.tokens_of(event.slot)
             return
         super().on_event(event)
         if isinstance(event, Launch) and event.slot is not None and event.task is not None:
-            answer, further = self.server.answer_at(event.slot), self.server.is_further(event.slot)
+            inspection = self.server.inspection
+            answer, further = inspection.answer_at(event.slot), inspection.is_further(event.slot)
             if answer is not None:
                 self.tasks.setdefault(event.task, (answer.request, further))
                 if not further and answer.request not in self.loaded:
-                    self.loaded[answer.request] = self.server.tokens_of(event.slot)
+                    self.loaded[answer.request] = self.server.inspection.tokens_of(event.slot)
                     if event.slot in self.chosen:
                         self.before[answer.request] = self.chosen.pop(event.slot)
 

@@ -50,7 +50,7 @@ def full_log(name: str, scenario: Scenario, profile: str, played: Played, seed: 
             truth.lost = 0
     else:
         lines = [*writer.start(played), *writer.lines()]
-    flags = played.observer.server.settings.flags
+    flags = played.observer.server.core.settings.flags
     options = {option: getattr(flags, option) for option in dir(flags) if not option.startswith("_")}
     cuts = memory_of(scenario.model, engine.name, bool(scenario.server.get("swa_full")))
     log = FullLog(name, engine.name, profile, style.build, lines, writer.tasks, options, cuts)
@@ -109,7 +109,7 @@ class _Writer:
         yield from (LoggedLine(text) for text in LOADING[self.style.engine])
         if self.style.engine != "llama_cpp":
             return
-        flags, events = played.observer.server.settings.flags, self.events
+        flags, events = played.observer.server.core.settings.flags, self.events
         n_ctx = next((event.fields["n_ctx_slot"] for event in events if event.ev == "new_prompt"), None)
         build = self.style.build
         if build:
@@ -126,7 +126,7 @@ class _Writer:
             f"llama_context: n_ubatch      = {flags.ubatch_size}", "server", {"n_ubatch": flags.ubatch_size}
         )
         load = "srv    load_model: "
-        slots = played.observer.server.n_slots
+        slots = played.observer.server.inspection.n_slots
         if n_ctx is not None and build >= 9829:
             unified = str(bool(getattr(flags, "kv_unified", False))).lower()
             yield self._fact(

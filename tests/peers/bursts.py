@@ -134,8 +134,8 @@ class Ours:
         return answers
 
     def stored(self):
-        queues = self.server.cache.lru.queues()
-        return [(kind, key) for kind in queues for _, key in queues[kind]], self.server.cache.lru.nbytes
+        queues = self.server.core.cache.lru.queues()
+        return [(kind, key) for kind in queues for _, key in queues[kind]], self.server.core.cache.lru.nbytes
 
 
 def possible(request, template):

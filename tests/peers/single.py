@@ -68,7 +68,7 @@ def mine(ours, prompt, count, leave, said):
     answer = ours.server.submit(request)
     while ours.server.working:
         ours.server.iterate()
-    [((_, key), entry)] = ours.server.cache.lru.entries().items()
+    [((_, key), entry)] = ours.server.core.cache.lru.entries().items()
     layers = [rows_of(layer) for layer in entry.layers]
     found = None if answer.status != 200 else answer.cache_n
     return found, key, [layer.offset for layer in layers if layer is not None]

@@ -67,7 +67,7 @@ def run(rng: np.random.Generator, profile: str, requests: list[Request], model: 
         1, "ctx_checkpoints_tolerance": int(rng.integers(0, 8)), "ctx_checkpoints_interval": int(rng.integers(0, 80)),
     }  # fmt: skip
     server = start(profile, model, flags, "none", log)
-    assert server.companion is not None
+    assert server.core.companion is not None
     tally.conversations += 1
     for request in requests:
         first = len(log.events)
@@ -82,6 +82,6 @@ def _count(tally: Tally, server: Server, events: list[Event]) -> None:
     trims = [event for event in events if isinstance(event, SeqRm) and event.p1 == POS_INF]
     tally.refused += sum(isinstance(event, SeqRm) and not event.ok for event in events)
     tally.cuts += len(trims)
-    kv = server.companion.kv if server.companion else server.memory
-    ahead = kv.pos_max(0) - server.memory.pos_max(0)
+    kv = server.core.companion.kv if server.core.companion else server.core.memory
+    ahead = kv.pos_max(0) - server.core.memory.pos_max(0)
     tally.ahead[ahead] = tally.ahead.get(ahead, 0) + 1

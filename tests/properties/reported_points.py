@@ -22,9 +22,9 @@ class Compared(Silent):
     def started(self, server):
         """Start with a new server, without the state of its predecessor."""
         self.server, self.reported, self.rows, self.late = server, Reported(), {}, set()
-        self.parts = hasattr(getattr(server, "memory", None), "parts")
+        self.parts = hasattr(getattr(server.core, "memory", None), "parts")
         server.log.listener = self.hear
-        if self.excuses and getattr(server, "window_is_shared", False):
+        if self.excuses and getattr(server.core, "window_is_shared", False):
             self._excuse_windows(server)
 
     def hear(self, event):
@@ -51,27 +51,27 @@ class Compared(Silent):
         """Compare all points. ``slot`` is treated as inactive."""
         if self.server.dead:
             return
-        at_work = {one.id for one in self.server.slots if one.busy and one.id != slot}
+        at_work = {one.id for one in self.server.core.slots if one.busy and one.id != slot}
         excused = self.late | (at_work if self._drafts() else set())
         for one in differences(self.reported, self.server, {("slot", number, 0) for number in at_work}):
             kind, owner, _ = one[0]
             if (kind not in ("slot", "checkpoint") or owner not in excused) and not (self.excuses and _cut_off(*one)):
                 self.found.append(one)
-        for key in self.server.kept():
+        for key in self.server.inspection.kept():
             if self.reported.lengths(key) and not (key[0] == "checkpoint" and key[1] in at_work):
-                reported, actual = self.reported.tokens[key], self.server.stored(key).tokens
+                reported, actual = self.reported.tokens[key], self.server.inspection.stored(key).tokens
                 if reported != actual and not (self.excuses and _cut_off(key, reported, actual)):
                     self.found.append((key, reported, actual))
 
     def _drafts(self):
-        settings = self.server.settings
+        settings = self.server.core.settings
         return bool(getattr(settings, "drafts", False) or getattr(settings, "n_max", 0))
 
     def _slot(self, point):
         """Check a reported slot: rows of full attention before ``start`` equal those of the last report, as far as they
         exist, and the stored slot equals the memory from ``start`` on. In ik_llama.cpp windows share these cells."""
         key, start = point.key, point.start
-        live, stored = self.server.live(key[1]), self.server.stored(key, start)
+        live, stored = self.server.inspection.live(key[1]), self.server.inspection.stored(key, start)
         rows = [_by_position(part) for part in live.rows]
         now = [one if part.window and self.parts else _from(one, start)
                for part, one in zip(live.rows, rows, strict=True)]  # fmt: skip
@@ -93,23 +93,23 @@ class Compared(Silent):
         """Return False if a copy of rows or a rotation of K waits for the next batch, or if a position has two rows:
         ik_llama.cpp evaluates a part of a batch twice."""
         if self.excuses and self.parts:
-            parts = self.server.memory.parts.values()
+            parts = self.server.core.memory.parts.values()
             return not any(cache.copies or cache.cells(live.owner).has_shift for cache in parts)
         return not self.excuses or all(len(set(part.pos.tolist())) == len(part.pos) for part in live.rows)
 
     def _excuse_windows(self, server):
         """Excuse slots that lose cells to a restored state: their loss is reported with the next batch."""
-        read, evaluated = server.memory.state_read, server.evaluated
+        read, evaluated = server.core.memory.state_read, server.core.evaluated
 
         def reads(seq, blob, *home):
-            self.late.update(slot.id for slot in server.slots if slot.id != seq)
+            self.late.update(slot.id for slot in server.core.slots if slot.id != seq)
             read(seq, blob, *home)
 
         def evaluates(rule):
             evaluated(rule)
             self.late.clear()
 
-        server.memory.state_read, server.evaluated = reads, evaluates
+        server.core.memory.state_read, server.core.evaluated = reads, evaluates
 
 
 def _cut_off(key, reported, actual):

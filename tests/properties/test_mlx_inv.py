@@ -20,6 +20,7 @@ from cachesim.engines.chat_template import render
 from cachesim.engines.mlx_lm import PROFILES, start
 from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.model_layout import rows_of
+from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Gained, Log
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.compare_stored import same_state
@@ -65,23 +66,24 @@ class Audit:
     """Listener that collects the kinds of violations."""
 
     def __init__(self, server):
-        self.server, self.judge = server, Judge(server.machine.model)
+        self.server, self.judge = server, Judge(server.core.machine.model)
         self.kinds: set = set()
         self.looked = 0
 
     def __call__(self, event):
         if isinstance(event, Gained) and event.cause == "stored":
-            for key, entry in zip(self.server.kept(), self.server.cache.lru.entries().values(), strict=True):
-                self.look(self.server.stored(key), entry.layers)
+            entries = self.server.core.cache.lru.entries().values()
+            for key, entry in zip(self.server.inspection.kept(), entries, strict=True):
+                self.look(self.server.inspection.stored(key), entry.layers)
         elif isinstance(event, Fetched):
-            row = self.server.slots[event.slot]
+            row = self.server.core.slots[event.slot]
             if row.caches:
-                self.look(self.server.stored_as("slot", row.id, tuple(row.tokens), row.caches), row.caches)
+                self.look(content(self.server.core, "slot", row.id, tuple(row.tokens), row.caches), row.caches)
 
     def look(self, stored, layers):
         self.looked += 1
         n = len(stored.tokens)
-        own = [rows_of(layer) for layer in layers[: len(self.server.kind.spec.layers)]]
+        own = [rows_of(layer) for layer in layers[: len(self.server.core.kind.spec.layers)]]
         self.kinds |= {"offset" for cache in own if cache is not None and int(cache.offset) != n}
         if not n:
             return

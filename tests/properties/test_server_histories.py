@@ -33,13 +33,13 @@ def play(kind, profile, options, history, swa_full=False, rules=None):
 
 def snapshot(talk):
     """Return everything that inspection might disturb."""
-    memory = talk.server.memory
+    memory = talk.server.core.memory
     tables = [
         (t.pos.tolist(), t.seqs.tolist(), t.head, t.used) for part in memory.parts.values() for t in part.streams
     ]
     meta = memory.recr.meta.copy() if memory.recr is not None else None
-    slots = [(s.state, list(s.tokens), s.facts, s.t_last) for s in talk.server.slots]
-    entries = [id(e) for e in talk.server.cache.entries] if talk.server.cache else []
+    slots = [(s.state, list(s.tokens), s.facts, s.t_last) for s in talk.server.core.slots]
+    entries = [id(e) for e in talk.server.core.cache.entries] if talk.server.core.cache else []
     return tables, meta, slots, entries, len(talk.log.events)
 
 
@@ -47,18 +47,18 @@ def snapshot(talk):
 @given(st.sampled_from(KINDS), st.sampled_from(PROFILE_NAMES), flags, histories, st.booleans())
 def test_memory_slots_and_sizes_agree_after_every_request(kind, profile, options, history, swa_full):
     for talk, answer in play(kind, profile, options, history, swa_full):
-        memory, server = talk.server.memory, talk.server
+        memory, server = talk.server.core.memory, talk.server
         assert not answer.died
-        assert [memory.pos_max(slot.id) for slot in server.slots] == [n - 1 for n in talk.held()]
-        assert all(len(slot.checkpoints) <= server.settings.max_checkpoints for slot in server.slots)
-        for slot in server.slots:
+        assert [memory.pos_max(slot.id) for slot in server.core.slots] == [n - 1 for n in talk.held()]
+        assert all(len(slot.checkpoints) <= server.core.settings.max_checkpoints for slot in server.core.slots)
+        for slot in server.core.slots:
             assert all(c.facts.size == c.blob.size + 8 for c in slot.checkpoints)
-        if server.cache is None:
+        if server.core.cache is None:
             continue
-        entries = server.cache.entries
+        entries = server.core.cache.entries
         assert all(e.size == e.blob.size + 8 + sum(c.facts.size for c in e.checkpoints) for e in entries)
-        if server.settings.limit_size and profile not in OLD:
-            assert sum(e.size for e in entries) <= server.settings.limit_size
+        if server.core.settings.limit_size and profile not in OLD:
+            assert sum(e.size for e in entries) <= server.core.settings.limit_size
 
 
 @settings(max_examples=60)
@@ -66,20 +66,20 @@ def test_memory_slots_and_sizes_agree_after_every_request(kind, profile, options
 def test_looking_changes_nothing(kind, profile, options, history):
     for talk, answer in play(kind, profile, options, history):
         before = snapshot(talk)
-        for key in talk.server.kept():
-            talk.server.stored(key)
-        for slot in talk.server.slots:
-            talk.server.live(slot.id)
-            talk.server.stored(("slot", slot.id, 0), len(slot.tokens) // 2)
-            talk.server.checkpoints(slot.id)
+        for key in talk.server.inspection.kept():
+            talk.server.inspection.stored(key)
+        for slot in talk.server.core.slots:
+            talk.server.inspection.live(slot.id)
+            talk.server.inspection.stored(("slot", slot.id, 0), len(slot.tokens) // 2)
+            talk.server.inspection.checkpoints(slot.id)
             for partial in (False, True):
-                assert talk.server.memory.state_write(slot.id, partial).size == talk.server.memory.state_size(
+                assert talk.server.core.memory.state_write(slot.id, partial).size == talk.server.core.memory.state_size(
                     slot.id, partial
                 )
-        for part in talk.server.memory.parts.values():
+        for part in talk.server.core.memory.parts.values():
             for table in part.streams:
                 table.find(5, part.masked)
-        assert answer.id_slot < 0 or talk.server.memory_matches(answer.id_slot) in (True, False)
+        assert answer.id_slot < 0 or talk.server.inspection.memory_matches(answer.id_slot) in (True, False)
         assert snapshot(talk) == before
 
 
@@ -99,8 +99,8 @@ def test_24035_makes_recurrent_memories_always_equal_to_cold(kind, profile, opti
 
 def wrong_objects(talk):
     """Return stored objects and slots that differ from what the server records about them."""
-    live = [talk.server.live(slot.id) for slot in talk.server.slots]
-    kept = [talk.server.stored(key) for key in talk.server.kept()]
+    live = [talk.server.inspection.live(slot.id) for slot in talk.server.core.slots]
+    kept = [talk.server.inspection.stored(key) for key in talk.server.inspection.kept()]
     return [s for s in [*kept, *live] if talk.judge.stored(s).holds is False]
 
 
@@ -153,6 +153,6 @@ def test_a_server_without_a_model_decides_the_same(kind):
 def test_the_arrays_of_a_saved_state_are_its_own():
     talk = Talk("H", "pr24143-on-b10587", rules=SMALL, slot_prompt_similarity=0.0, ctx_size=80)
     talk.ask(range(30), 2)
-    blob = talk.server.memory.state_write(0, partial=False)
-    rows = talk.server.memory.parts["base"].rows[0]
+    blob = talk.server.core.memory.state_write(0, partial=False)
+    rows = talk.server.core.memory.parts["base"].rows[0]
     assert all(not np.shares_memory(blob.base.rows[layer].digest, rows[layer].digest) for layer in rows)

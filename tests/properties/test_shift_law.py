@@ -63,7 +63,7 @@ class Last(Silent):
 def test_another_shift_would_be_seen(profile):
     last = Last()
     play(scenario(profile, "A", "A200>b80{n_keep=10}"), profile, "provenance", last)
-    judge, live = Judge(last.server.model), last.server.live(0)
+    judge, live = Judge(last.server.model), last.server.inspection.live(0)
     assert judge.judge(last.request, last.answer, live).equal_cold is True
     [(held, n_keep, n_discard)] = last.answer.shifts
     for other in ((held - 1, n_keep, n_discard), (held, n_keep + 1, n_discard)):

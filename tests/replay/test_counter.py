@@ -49,8 +49,8 @@ class TruthStore(UbatchStore):
     server = None
 
     def _cold(self, run):
-        tokens = self.server.slots[self.ubatch.runs[run].seq].tokens
-        return cold(self.server.context.model, tokens[: self._stop(run)], logits_at=())
+        tokens = self.server.core.slots[self.ubatch.runs[run].seq].tokens
+        return cold(self.server.core.context.model, tokens[: self._stop(run)], logits_at=())
 
     def _stop(self, run):
         return self.ubatch.runs[run].pos0 + len(self.ubatch.runs[run].tokens)

@@ -110,8 +110,8 @@ class _Memory(Silent):
     def begins(self, number: int, step: Step) -> None:
         if number == self.number:
             judge, server = Judge(self.server.model), self.server
-            slots = [server.live(slot) for slot in server.occupied_slots()]
-            for stored in [*slots, *map(server.stored, server.kept())]:
+            slots = [server.inspection.live(slot) for slot in server.inspection.occupied_slots()]
+            for stored in [*slots, *map(server.inspection.stored, server.inspection.kept())]:
                 shared = common_prefix(stored.tokens[: stored.length], self.prompt)
                 most = min(shared, len(self.prompt) - 1)
                 usable = [n for n in range(1, most + 1)

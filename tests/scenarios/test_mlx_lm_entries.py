@@ -54,7 +54,7 @@ class Offsets(Silent):
         self.server = server
 
     def answered(self, number, request, answer):
-        entries = self.server.cache.lru.entries().items()
+        entries = self.server.core.cache.lru.entries().items()
         self.steps.append(sorted((len(key), int(rows_of(entry.layers[-1]).offset)) for (_, key), entry in entries))
 
 

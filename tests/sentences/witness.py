@@ -49,9 +49,9 @@ class Witness(Silent):
     def _record_launch(self, event: Event) -> None:
         if not isinstance(event, Launch) or event.slot is None:
             return
-        answer = self.server.answer_at(event.slot)
-        if answer is not None and not self.server.is_further(event.slot):
-            self.launched.setdefault(answer.request, (event.slot, self.server.tokens_of(event.slot)))
+        answer = self.server.inspection.answer_at(event.slot)
+        if answer is not None and not self.server.inspection.is_further(event.slot):
+            self.launched.setdefault(answer.request, (event.slot, self.server.inspection.tokens_of(event.slot)))
 
     def begins(self, number: int, step: Step) -> None:
         """Record the contents when a step arrives."""
@@ -71,8 +71,9 @@ class Witness(Silent):
         self.after[number] = self._contents()
 
     def _contents(self) -> Contents:
-        slots = {slot: self.server.tokens_of(slot) for slot in self.server.occupied_slots()}
-        return Contents(slots, tuple((key[0], self.server.stored(key).tokens) for key in self.server.kept()))
+        inspection = self.server.inspection
+        slots = {slot: inspection.tokens_of(slot) for slot in inspection.occupied_slots()}
+        return Contents(slots, tuple((key[0], inspection.stored(key).tokens) for key in inspection.kept()))
 
 
 class RunFacts:

@@ -117,7 +117,7 @@ def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
         return True
     engine = engine_of(profile)
     both = (engine.start(profile, MODELS_IN_LAYERS[kind], options, "none") for options in ({}, given))
-    plain, other = (getattr(server, "settings", server) for server in both)
+    plain, other = (getattr(getattr(server, "core", server), "settings", server) for server in both)
     return bool(plain == other)
 
 

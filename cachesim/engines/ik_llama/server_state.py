@@ -29,9 +29,9 @@ from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
-from cachesim.engines.shared.server_loop import SlotDriver
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed, recorded_piece, unique_piece
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
+from cachesim.engines.shared.server_loop import SlotCore
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, recorded_piece, unique_piece
 from cachesim.model import Model
 
 
@@ -40,11 +40,12 @@ def task_error(task: int, text: str) -> str:
     return f'task error id_multi=-1 id_task={task} error="{text}"'
 
 
-class Core(SlotDriver):
-    """A server of a given version. ``model`` None = positions only, nothing is computed."""
+class Core(SlotCore):
+    """A server of a given version. ``model`` None = positions only, nothing is computed. ``points_of`` reads the
+    restore points of a core."""
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-                 sampler: Sampler = forced_or_hashed) -> None:
+                 sampler: Sampler, points_of: Callable[[Core], RestorePointSource]) -> None:
         if opts.spec_type != "mtp" and kind.spec.mtp:      # an unused head is not loaded
             kind = replace(kind, spec=replace(kind.spec, mtp=False))
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
@@ -58,7 +59,7 @@ class Core(SlotDriver):
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
-        self.points = RestorePoints(self, log)
+        self.points = RestorePoints(points_of(self), log)
         self.cache = PromptCache(rules, self.memory, limits, log, self.points) if opts.cache_ram else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
@@ -163,11 +164,6 @@ class Core(SlotDriver):
         """Return whether a client that disconnected stops the evaluation. The rules decide that."""
         slot = next(filter(self.has_left, self.slots), None)
         return slot is not None and self.rules.abort(len(slot.tokens), self.memory.pos_max(slot.id)).value >= 0
-
-    @property
-    def stuck(self) -> bool:
-        """True if busy slots only repeat an image that does not fit."""
-        return self.spun > 1 and not self.queue
 
     def wipe(self, slot: Slot) -> None:
         """Remove the slot's sequence from both contexts, and clear its tokens and checkpoints."""

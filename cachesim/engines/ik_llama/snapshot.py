@@ -11,16 +11,16 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
+from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredBytes, StoredSize
+from cachesim.engines.server_parts import MemorySizes, Removal, SequenceMemory
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
-from cachesim.engines.shared.server_loop import observe_seq_rm
+from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
+from cachesim.engines.shared.server_loop import SlotInspection, observe_seq_rm, text_of
 from cachesim.model import Rows
 
 
@@ -46,74 +46,80 @@ def _lengths(n: int, state: StatePart | None) -> tuple[int, int]:
     return (1, n) if state is None else (max(1, state.pos + 1), min(n, state.pos + 1))
 
 
-class Inspected(Core):
-    """Inspection part of the server contract: slots, memory and prompt cache."""
+def text(core: Core, owner: Slot | Entry) -> list[int]:
+    """Return the tokens of a slot or an entry, after the system prompt."""
+    system = owner.system if isinstance(owner, Entry) else core.system
+    return [*system, *owner.tokens] if system else owner.tokens
 
-    @property
-    def arrival_is_unlogged(self) -> bool:
-        """True with similarity 0: the server logs nothing when a request arrives and every slot is busy."""
-        return self.settings.flags.slot_prompt_similarity == 0
 
-    @property
-    def n_ctx_slot(self) -> int:
-        """Context of a slot [tokens]."""
-        return self.settings.n_ctx_slot
+class SlotPoints(RestorePointSource):
+    """Inputs that decide the restore points of slots, checkpoints and stored conversations."""
 
-    def memory_matches(self, slot: int) -> bool:
-        """True if the memory ends where the tokens of the slot end."""
-        return self.memory.pos_max(slot) == max(0, len(self._text(self.slots[slot])) - 1)
-
-    def tokens_of(self, slot: int) -> Tokens:
-        """Return the tokens recorded for a slot, after the system prompt."""
-        return tuple(self._text(self.slots[slot]))
-
-    def _text(self, owner: Slot | Entry) -> list[int]:
-        """Return the tokens of a slot or an entry, after the system prompt."""
-        system = owner.system if isinstance(owner, Entry) else self.system
-        return [*system, *owner.tokens] if system else owner.tokens
+    def __init__(self, core: Core) -> None:
+        self.core = core
 
     def of_slot(self, slot: Slot) -> Conversation:
         """Return the data that determine the restore points of a slot."""
-        kv = self.memory
+        kv = self.core.memory
         state, own = _state(kv, kv.state_pos[slot.id], kv.states[slot.id]), kv.cells.own[kv.cells.of(slot.id)]
         return self._conversation(slot, own, state)
 
     def of_entry(self, entry: Entry) -> Conversation:
         """Return the data that determine the restore points of a stored conversation."""
-        return self._conversation(entry, entry.blob.own, _of(self.memory, entry.blob))
+        return self._conversation(entry, entry.blob.own, _of(self.core.memory, entry.blob))
 
     def _conversation(self, owner: Slot | Entry, own: np.ndarray, state: StatePart | None) -> Conversation:
         """Return the data of a slot or an entry. A purely recurrent cache does not have restore points."""
-        text = self._text(owner)
-        lengths = (1, 0) if self.kind.recurrent else _lengths(len(text), state)
-        return Conversation(text, contiguous_length(own), *lengths, owner.checkpoints)
+        tokens = text(self.core, owner)
+        lengths = (1, 0) if self.core.kind.recurrent else _lengths(len(tokens), state)
+        return Conversation(tokens, contiguous_length(own), *lengths, owner.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the range of a checkpoint; empty without recurrent layers, because it holds nothing then."""
         n = checkpoint.facts.n_tokens
-        lengths = _lengths(n, _of(self.memory, checkpoint.blob)) if self.kind.hybrid else (1, 0)
+        lengths = _lengths(n, _of(self.core.memory, checkpoint.blob)) if self.core.kind.hybrid else (1, 0)
         return CheckpointRange(n, *lengths)
+
+
+class Inspection(SlotInspection):
+    """Contents of slots, checkpoints and stored conversations."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.slots)
+        self.core = core
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all checkpoints and stored conversations."""
+        return self.core.points.kept()
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the tokens recorded for a slot, after the system prompt."""
+        return tuple(text(self.core, self.core.slots[slot]))
+
+    def memory_matches(self, slot: int) -> bool:
+        """True if the memory ends where the tokens of the slot end."""
+        return self.core.memory.pos_max(slot) == max(0, len(text(self.core, self.core.slots[slot])) - 1)
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a restore point."""
-        kv, (kind, owner, _) = self.memory, key
+        kv, (kind, owner, _) = self.core.memory, key
         if kind == "slot":
             return self._live(owner, start)
         if kind == "entry":
-            entry: Entry = self.points.conversation(key)
-            blob, text = entry.blob, tuple(self._text(entry))
-            return Stored(kind, owner, text, len(text), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
-        ckpt: Checkpoint = self.points.checkpoint(key)
-        held, owner = self.text_of(key)
+            entry: Entry = self.core.points.conversation(key)
+            blob, tokens = entry.blob, tuple(text(self.core, entry))
+            return Stored(kind, owner, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
+        ckpt: Checkpoint = self.core.points.checkpoint(key)
+        held, owner = text_of(self.core, key)
         reach = ckpt.facts.pos_max + 1
-        if self.has_media_positions:
-            reach = self.rules.media.resume(held, reach, True).value
+        if self.core.has_media_positions:
+            reach = self.core.rules.media.resume(held, reach, True).value
         n = min(reach, ckpt.facts.n_tokens)
         return Stored(kind, owner, tuple(held[: ckpt.facts.n_tokens]), n, (), _of(kv, ckpt.blob))
 
     def _live(self, slot: int, start: int) -> Stored:
         """Return a slot's rows from position ``start`` on, and its states."""
-        kv, n = self.memory, len(self._text(self.slots[slot]))
+        kv, n = self.core.memory, len(text(self.core, self.core.slots[slot]))
         if kv.kind.recurrent:                           # nothing is stored in cells
             return Stored("slot", slot, (), n, (), StatePart(kv.state_pos[slot], kv.states[slot]), start)
         cells = kv.cells.of(slot)
@@ -125,50 +131,65 @@ class Inspected(Core):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of the slot's checkpoints [tokens], oldest first."""
-        return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
+        return [c.facts.n_tokens for c in self.core.slots[slot].checkpoints]
 
-    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
-        """Return pos_min and pos_max of the slot's checkpoints, oldest first."""
-        return [(c.facts.pos_min, c.facts.pos_max) for c in self.slots[slot].checkpoints]
+    def exceeded_limits(self) -> list[Excess]:
+        """Return the exceeded limits: checkpoints of a slot, bytes of the prompt cache."""
+        sizes = [entry.size for entry in self.core.cache.entries] if self.core.cache else []
+        counts = [len(slot.checkpoints) for slot in self.core.slots]
+        return over_limits(counts, self.core.settings.max_checkpoints, sizes, self.core.settings.limit_size)
+
+    def check(self) -> None:
+        """Raise Crash unless the memory is consistent."""
+        self.core.memory.check()
+
+
+class Sizes(MemorySizes):
+    """Sizes of checkpoints and of the prompt cache."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.settings.n_ctx_slot)
+        self.core = core
 
     def stored_bytes(self) -> StoredBytes:
         """Return the current bytes of checkpoints and stored conversations."""
-        checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
-        return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
+        checkpoints = sum(c.facts.size for slot in self.core.slots for c in slot.checkpoints)
+        return StoredBytes(checkpoints, sum(entry.size for entry in self.core.cache.entries) if self.core.cache else 0)
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint and every stored conversation. The draft context is never stored."""
         found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size)
-                 for slot in self.slots for c in slot.checkpoints]  # fmt: skip
+                 for slot in self.core.slots for c in slot.checkpoints]  # fmt: skip
         return found + [
             StoredSize("entry", -1, len(entry.tokens), entry.size, 0, sum(c.facts.size for c in entry.checkpoints))
-            for entry in (self.cache.entries if self.cache else ())
+            for entry in (self.core.cache.entries if self.core.cache else ())
         ]
 
-    def draft_memory(self, slot: int) -> DraftMemory | None:
-        """Return the memory of the MTP head for a slot."""
-        if self.companion is None:
-            return None
-        kv = self.companion.kv
-        pos = kv.cells.pos[kv.cells.of(slot)]
-        first, last = (int(pos.min()), int(pos.max())) if len(pos) else (-1, -1)
-        return DraftMemory(len(pos), first, last, kv.state_pos[slot], kv.size_of(slot, False))
+
+class Sequences(SequenceMemory):
+    """Sequences of the memory, and the memory of the MTP head."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
 
     def held(self, seq: int) -> np.ndarray:
         """Return the positions (n,) of a sequence's cells, ascending."""
-        cells = self.memory.cells
+        cells = self.core.memory.cells
         return np.sort(cells.pos[cells.of(seq)])
-
-    def exceeded_limits(self) -> list[Excess]:
-        """Return the exceeded limits: checkpoints of a slot, bytes of the prompt cache."""
-        sizes = [entry.size for entry in self.cache.entries] if self.cache else []
-        counts = [len(slot.checkpoints) for slot in self.slots]
-        return over_limits(counts, self.settings.max_checkpoints, sizes, self.settings.limit_size)
-
-    def check(self) -> None:
-        """Raise Crash unless the memory is consistent."""
-        self.memory.check()
 
     def observe_removals(self, observer: Callable[[Removal], None]) -> None:
         """Call ``observer`` for every later removal of rows."""
-        self.memory.seq_rm = observe_seq_rm(self.memory.seq_rm, self.held, observer)  # type: ignore[method-assign]
+        self.core.memory.seq_rm = observe_seq_rm(self.core.memory.seq_rm, self.held, observer)  # type: ignore[method-assign]
+
+    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
+        """Return pos_min and pos_max of the slot's checkpoints, oldest first."""
+        return [(c.facts.pos_min, c.facts.pos_max) for c in self.core.slots[slot].checkpoints]
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the MTP head for a slot."""
+        if self.core.companion is None:
+            return None
+        kv = self.core.companion.kv
+        pos = kv.cells.pos[kv.cells.of(slot)]
+        first, last = (int(pos.min()), int(pos.max())) if len(pos) else (-1, -1)
+        return DraftMemory(len(pos), first, last, kv.state_pos[slot], kv.size_of(slot, False))

@@ -23,9 +23,12 @@ from cachesim.engines.llama_cpp.adapters import (
     set_adapters,
 )
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
+from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
+from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import read_scales
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
 from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
@@ -33,186 +36,225 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import child_task, orphaned_children, process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
-from cachesim.engines.llama_cpp.snapshot import Inspected
+from cachesim.engines.llama_cpp.snapshot import Inspection, Sequences, Sizes, SlotPoints
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
 from cachesim.engines.shared.images import check_images
+from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
+from cachesim.model import Model
 
 
-class Server(Inspected):
+class QueuedTasks(SlotTasks):
+    """Tasks that wait for a round, and the disconnect with which it begins."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.queue, core.slots, core.deferred)
+        self.core = core
+
+    @property
+    def arrival_is_unlogged(self) -> bool:
+        """True if the log does not mention a request that arrives while all slots are busy (similarity 0)."""
+        return self.core.settings.sps == 0
+
+    @property
+    def disconnect_is_next(self) -> bool:
+        """True if the next ``take_tasks`` begins with a cancellation."""
+        return bool(cancelled_slots(self.core) or orphaned_children(self.core))
+
+    def take_queue(self) -> None:
+        """Assign a slot to every queued task. Called before ``take_tasks``, it treats the tasks as if they had arrived
+        before the cancellations of this iteration."""
+        core = self.core
+        try:
+            while core.queue:
+                core.flush_deferred()
+                _process(core, core.queue.popleft())
+        except ProcessAborted as abort:
+            die(core, abort)
+
+
+class Server(CoreServer):
     """Server with its main loop and client operations."""
+
+    def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+                 sampler: Sampler = forced_or_hashed) -> None:
+        self.core: Core = Core(rules, kind, opts, model, log, sampler, points_of=SlotPoints)
+        self.log, self.model, self.constants = log, model, (rules, kind)
+        self.tasks = QueuedTasks(self.core)
+        self.inspection = Inspection(self.core)
+        self.sizes = Sizes(self.core)
+        self.sequences = Sequences(self.core)
+
+    @property
+    def stuck(self) -> bool:
+        """True if busy slots can make no progress until another request arrives (D2: a conversation longer than the
+        running prompt was loaded over it)."""
+        return self.core.empty_rounds > 1 and not self.core.queue
 
     def submit(self, request: Request) -> Answer:
         """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
-        check_images(self.rules, self.settings.projector, request, "b10587")
-        if not self.settings.flags.cache_prompt:
+        check_images(self.core.rules, self.core.settings.projector, request, "b10587")
+        if not self.core.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:
-            self.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
+            self.core.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
         if request.kind == "decision":
-            request = self._decision(request, answer)
+            request = split_decision(self.core, request, answer)
         if answer.done:
             return answer
-        if not 1 <= request.n_cmpl <= self.settings.n_slots:
-            text = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
-            answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.settings.n_slots)
+        if not 1 <= request.n_cmpl <= self.core.settings.n_slots:
+            text = f"Value must be between 1 <= value <= {self.core.settings.n_slots}, but got {request.n_cmpl}"
+            answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.core.settings.n_slots)
             answer.done = True
-        elif refused := refuse_ids(self, asked_scales(request)):
+        elif refused := refuse_ids(self.core, asked_scales(request)):
             answer.fails(400, refused, "no-such-adapter")
             answer.done = True
         elif not request.prompt and request.kind == "completion":      # the server creates no task for an empty list
             answer.fails(400, '"prompt" must not be empty', "empty-prompt")
             answer.done = True
         elif not self.dead:
-            self._queue_task(request, answer)
+            queue_task(self.core, request, answer)
         return answer
-
-    def _queue_task(self, request: Request, answer: Answer) -> None:
-        """Queue a task, after the tasks of its further completions if the build evaluates the prompt for each (rule
-        LC-CHILDREN)."""
-        how = self.decide(self.rules.children(request.n_cmpl), None) if request.n_cmpl > 1 else COPIED
-        task = Task(self.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer)
-        if how == EACH:
-            self.queue.extend(child_task(self, task, number) for number in range(request.n_cmpl - 1))
-        self.queue.append(task)
-
-    def _decision(self, request: Request, answer: Answer) -> Request:
-        """Turn a request with several prompts into a task with children if they share a prefix, else into a task
-        each. Raises BadInput if there are more prompts than slots; the real server groups them."""
-        prompts = (request.prompt, *request.others)
-        if len(prompts) > self.settings.n_slots:
-            most = self.settings.n_slots
-            raise BadInput(f"a decision with more prompts than slots is not simulated: {len(prompts)} (at most {most})")
-        shared: int | None = self.decide(self.rules.shared(prompts), None)
-        if shared is None:
-            answer.fails(404, "File Not Found", "no-such-endpoint")
-            answer.done = True
-        elif shared and request.others:
-            return replace(request, shared=shared, n_cmpl=len(prompts))
-        for prompt in request.others if shared == 0 else ():
-            answer.children.append(Answer(answer.request))
-            self.queue.append(Task(self.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
-        return replace(request, others=())
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. If it raises BadInput, the slot is unchanged."""
         self.log.mark()
         try:
-            return slot_action(self, action, id_slot, file, percent)
+            return slot_action(self.core, action, id_slot, file, percent)
         except ProcessAborted as abort:
-            self._die(abort)
+            die(self.core, abort)
             return {"status": 0, "error": str(abort)}
 
     def set_adapters(self, scales: str) -> dict[str, Any]:
         """Change the scales of the server's adapters."""
         self.log.mark()
-        return set_adapters(self, read_scales(scales))
+        return set_adapters(self.core, read_scales(scales))
 
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""
         try:
-            cancel_requests(self)
+            cancel_requests(self.core)
         except ProcessAborted as abort:
-            self._die(abort)
-        self.take_queue()
-
-    def take_queue(self) -> None:
-        """Assign a slot to every queued task. Called before ``take_tasks``, it treats the tasks as if they had arrived
-        before the cancellations of this iteration."""
-        try:
-            while self.queue:
-                self.flush_deferred()
-                self._process(self.queue.popleft())
-        except ProcessAborted as abort:
-            self._die(abort)
-
-    def _process(self, task: Task) -> None:
-        try:
-            process_task(self, task)
-        except ProcessAborted:
-            self.queue.appendleft(task)         # it dies with the others
-            raise
-
-    @property
-    def disconnect_is_next(self) -> bool:
-        """True if the next ``take_tasks`` begins with a cancellation."""
-        return bool(cancelled_slots(self) or orphaned_children(self))
+            die(self.core, abort)
+        self.tasks.take_queue()
 
     def update(self) -> None:
         """Run the second half of an iteration: decode a batch for all busy slots."""
         try:
-            self._update_slots()
+            update_slots(self.core)
         except ProcessAborted as abort:
-            self._die(abort)
+            die(self.core, abort)
 
-    def _update_slots(self) -> None:
-        if not any(slot.busy for slot in self.slots):
-            return
-        self.next_tick()
-        ended = self.ended
-        shift_full_slots(self)
-        batch, self.outputs = DecodeBatch(), {}
-        self.leader = self.put_back = None
-        for slot in self.slots:
-            slot.prompt_span = (0, 0)
-            if slot.state is State.GENERATING and slot.task is not None and not self.rules.spec_batch().value:
-                make_draft(self, slot, slot.task)
-        for slot in self.slots:
-            if slot.state is State.GENERATING and joins(self, slot):
-                slot.i_batch = len(batch)
-                n_batch = len(batch) + 1 + len(slot.draft)
-                room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
-                if room.value:              # the sampled and drafted tokens do not fit into the batch
-                    raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
-                for token in keyed(self, (slot.sampled, *slot.draft)):
-                    batch.add(identity(token), len(slot.tokens), slot.id, True)
-                    slot.tokens.append(token)
-        for slot in self.slots:
-            if len(batch) >= self.settings.n_batch:
-                break
-            self._work_on_prompt(slot, batch)
-        if self.leader is not None:
-            self.in_force = self.leader.adapters
-        put_scale_back(self)
-        self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
-        try:
-            decode(self, batch)
-            decode_drafts(self)
-        except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
-            text = f"decode() failed: {failure}"
-            self.emit(ev.Error(str(failure)))
-            self.emit(ev.Error(text))
-            self.fail_all(text, "drafter-failed", clear=False)
 
-    def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
-        leader = self.leader
-        self._evaluate_prompt(slot, batch)
-        if leader is None and self.leader is slot and slot.task is None:
-            leaves(self, slot)
+def queue_task(srv: Core, request: Request, answer: Answer) -> None:
+    """Queue a task, after the tasks of its further completions if the build evaluates the prompt for each (rule
+    LC-CHILDREN)."""
+    how = srv.decide(srv.rules.children(request.n_cmpl), None) if request.n_cmpl > 1 else COPIED
+    task = Task(srv.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer)
+    if how == EACH:
+        srv.queue.extend(child_task(srv, task, number) for number in range(request.n_cmpl - 1))
+    srv.queue.append(task)
 
-    def _evaluate_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
-        task = slot.task
-        if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(self, slot):
-            return
-        if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
-            return
-        whole = self.rules.task_whole(
-            task.request.kind, len(task.request.prompt), self.settings.n_ubatch, self.settings.flags.pooling
-        ).value
-        if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
-            add_prompt(self, slot, task, batch)
 
-    def _die(self, end: ProcessAborted) -> None:
-        self.flush_deferred()
-        self.emit(ev.Aborted(str(end)))
-        self.dead = True
-        for task in (*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
-            task.answer.dies(end)
-            task.answer.done = True
-        self.queue.clear()
-        self.deferred.clear()
-        for slot in self.slots:
-            slot.state, slot.task = State.IDLE, None
+def split_decision(srv: Core, request: Request, answer: Answer) -> Request:
+    """Turn a request with several prompts into a task with children if they share a prefix, else into a task
+    each. Raises BadInput if there are more prompts than slots; the real server groups them."""
+    prompts = (request.prompt, *request.others)
+    if len(prompts) > srv.settings.n_slots:
+        most = srv.settings.n_slots
+        raise BadInput(f"a decision with more prompts than slots is not simulated: {len(prompts)} (at most {most})")
+    shared: int | None = srv.decide(srv.rules.shared(prompts), None)
+    if shared is None:
+        answer.fails(404, "File Not Found", "no-such-endpoint")
+        answer.done = True
+    elif shared and request.others:
+        return replace(request, shared=shared, n_cmpl=len(prompts))
+    for prompt in request.others if shared == 0 else ():
+        answer.children.append(Answer(answer.request))
+        srv.queue.append(Task(srv.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
+    return replace(request, others=())
+
+
+def _process(srv: Core, task: Task) -> None:
+    try:
+        process_task(srv, task)
+    except ProcessAborted:
+        srv.queue.appendleft(task)         # it dies with the others
+        raise
+
+
+def update_slots(srv: Core) -> None:
+    if not any(slot.busy for slot in srv.slots):
+        return
+    srv.next_tick()
+    ended = srv.ended
+    shift_full_slots(srv)
+    batch, srv.outputs = DecodeBatch(), {}
+    srv.leader = srv.put_back = None
+    for slot in srv.slots:
+        slot.prompt_span = (0, 0)
+        if slot.state is State.GENERATING and slot.task is not None and not srv.rules.spec_batch().value:
+            make_draft(srv, slot, slot.task)
+    for slot in srv.slots:
+        if slot.state is State.GENERATING and joins(srv, slot):
+            slot.i_batch = len(batch)
+            n_batch = len(batch) + 1 + len(slot.draft)
+            room = srv.rules.spec_room(n_batch, max(srv.settings.n_batch, srv.settings.n_slots))
+            if room.value:              # the sampled and drafted tokens do not fit into the batch
+                raise ProcessAborted(srv.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
+            for token in keyed(srv, (slot.sampled, *slot.draft)):
+                batch.add(identity(token), len(slot.tokens), slot.id, True)
+                slot.tokens.append(token)
+    for slot in srv.slots:
+        if len(batch) >= srv.settings.n_batch:
+            break
+        _work_on_prompt(srv, slot, batch)
+    if srv.leader is not None:
+        srv.in_force = srv.leader.adapters
+    put_scale_back(srv)
+    srv.empty_rounds = 0 if len(batch) or srv.ended > ended else srv.empty_rounds + 1
+    try:
+        decode(srv, batch)
+        decode_drafts(srv)
+    except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
+        text = f"decode() failed: {failure}"
+        srv.emit(ev.Error(str(failure)))
+        srv.emit(ev.Error(text))
+        srv.fail_all(text, "drafter-failed", clear=False)
+
+
+def _work_on_prompt(srv: Core, slot: Slot, batch: DecodeBatch) -> None:
+    leader = srv.leader
+    _evaluate_prompt(srv, slot, batch)
+    if leader is None and srv.leader is slot and slot.task is None:
+        leaves(srv, slot)
+
+
+def _evaluate_prompt(srv: Core, slot: Slot, batch: DecodeBatch) -> None:
+    task = slot.task
+    if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(srv, slot):
+        return
+    if slot.state is not State.PROMPT and not begin_prompt(srv, slot, task):
+        return
+    whole = srv.rules.task_whole(
+        task.request.kind, len(task.request.prompt), srv.settings.n_ubatch, srv.settings.flags.pooling
+    ).value
+    if not whole or len(batch) + len(task.request.prompt) <= srv.settings.n_batch:
+        add_prompt(srv, slot, task, batch)
+
+
+def die(srv: Core, end: ProcessAborted) -> None:
+    srv.flush_deferred()
+    srv.emit(ev.Aborted(str(end)))
+    srv.dead = True
+    for task in (*srv.queue, *srv.deferred, *(slot.task for slot in srv.slots if slot.task)):
+        task.answer.dies(end)
+        task.answer.done = True
+    srv.queue.clear()
+    srv.deferred.clear()
+    for slot in srv.slots:
+        slot.state, slot.task = State.IDLE, None
 
 
 # Context shift of a full slot.

@@ -8,7 +8,7 @@ Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_sl
 from __future__ import annotations
 
 from collections import deque
-from typing import Sequence
+from typing import Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF, TokenList
@@ -29,15 +29,16 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
-from cachesim.engines.shared.server_loop import SlotDriver
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
+from cachesim.engines.shared.server_loop import SlotCore
+from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.model import Model, make_model
 from cachesim.model.forward import Carried, mtp_head
 
 
-class Core(SlotDriver):
-    """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing."""
+class Core(SlotCore):
+    """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing.
+    ``points_of`` reads the restore points of a core."""
 
     leader: Slot | None = None                       # first slot of the batch, which decides its adapters
     put_back: tuple[Slot, float] | None = None       # slot that this batch splits, and the scale of its aLoRA
@@ -45,10 +46,10 @@ class Core(SlotDriver):
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler = forced_or_hashed,
+        sampler: Sampler, points_of: Callable[[Core], RestorePointSource],
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(self, log)
+        self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip
@@ -122,12 +123,6 @@ class Core(SlotDriver):
     def window_is_shared(self) -> bool:
         """True if a batch may take cells from the windows of idle slots."""
         return self.settings.unified and bool(self.kind.n_swa)
-
-    @property
-    def stuck(self) -> bool:
-        """True if busy slots can make no progress until another request arrives (D2: a conversation longer than the
-        running prompt was loaded over it)."""
-        return self.empty_rounds > 1 and not self.queue
 
     @property
     def memory(self) -> Memory:

@@ -8,8 +8,7 @@ import numpy as np
 
 from cachesim.base.keyed_tokens import identities
 from cachesim.base.tokens import Tokens
-from cachesim.engines.contract import Removal, StoredBytes
-from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
+from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredBytes, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
@@ -17,10 +16,11 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.server_parts import MemorySizes, Removal, SequenceMemory
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
-from cachesim.engines.shared.server_loop import observe_seq_rm
+from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
+from cachesim.engines.shared.server_loop import SlotInspection, observe_seq_rm, text_of
 from cachesim.model import Rows
 
 
@@ -78,64 +78,66 @@ def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | Non
     return tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None), blob.recr
 
 
-class Inspected(Core):
-    """Inspection methods of the server contract: slots, memory and prompt cache."""
+def named(core: Core, tokens: Sequence[int]) -> Sequence[int]:
+    """Return tokens with the keys that they were computed under."""
+    return identities(tokens) if core.adapters else tokens
 
-    def reevaluates_draft(self, wrong: int) -> bool:
-        """True if a rejection of ``wrong`` tokens is replayed from the checkpoint before the draft."""
-        return self.settings.exact and wrong > self.settings.sizes.n_rs_seq
 
-    @property
-    def arrival_is_unlogged(self) -> bool:
-        """True if the log does not mention a request that arrives while all slots are busy (similarity 0)."""
-        return self.settings.sps == 0
+class SlotPoints(RestorePointSource):
+    """Inputs that decide the restore points of slots, checkpoints and prompt-cache entries."""
 
-    def _named(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Return tokens with the keys that they were computed under."""
-        return identities(tokens) if self.adapters else tokens
-
-    def tokens_of(self, slot: int) -> Tokens:
-        """Return the tokens recorded for a slot, with their keys."""
-        return tuple(self._named(self.slots[slot].tokens))
-
-    def live(self, slot: int) -> Stored:
-        """Return a copy of the slot: its tokens and everything that the memory holds for it."""
-        tokens, memory = self.tokens_of(slot), self.memory
-        parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
-        recr = memory.recr.state_write(slot) if memory.recr is not None else None
-        rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
-        return Stored("slot", slot, tokens, len(tokens), rows, state)
-
-    @property
-    def n_ctx_slot(self) -> int:
-        """Context of a slot [tokens]."""
-        return self.settings.n_ctx_slot
-
-    def memory_matches(self, slot: int) -> bool:
-        """True if the memory ends at the last token of the slot."""
-        return self.memory.pos_max(slot) == len(self.slots[slot].tokens) - 1
+    def __init__(self, core: Core) -> None:
+        self.core = core
 
     def of_slot(self, slot: Slot) -> Conversation:
         """Return the inputs that decide the restore points of a slot."""
-        memory, n = self.memory, len(slot.tokens)
+        memory, n = self.core.memory, len(slot.tokens)
         base, swa = memory.parts.get("base"), memory.parts.get("swa")
         window = None if swa is None else (swa.pos_min(slot.id), swa.pos_max(slot.id))
         state = None if memory.recr is None else memory.recr.pos_max(slot.id)
-        lo, hi = _usable_lengths(n, window, state, self.kind.n_swa)
+        lo, hi = _usable_lengths(n, window, state, self.core.kind.n_swa)
         rows = n if base is None else contiguous_rows(base, slot.id)
-        return Conversation(self._named(slot.tokens), rows, lo, hi, slot.checkpoints)
+        return Conversation(named(self.core, slot.tokens), rows, lo, hi, slot.checkpoints)
 
     def of_entry(self, entry: Entry) -> Conversation:
         """Return the inputs that decide the restore points of a prompt-cache entry."""
         n, blob = len(entry.tokens), entry.blob
         rows = 0 if blob is LOST else n if blob.base is None else contiguous_length(blob.base.pos)
-        lo, hi = _saved_lengths(blob, n, self.kind.n_swa)
-        return Conversation(self._named(entry.tokens), rows, lo, hi, entry.checkpoints)
+        lo, hi = _saved_lengths(blob, n, self.core.kind.n_swa)
+        return Conversation(named(self.core, entry.tokens), rows, lo, hi, entry.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the inputs that decide the restore points of a checkpoint."""
         n = checkpoint.facts.n_tokens
-        return CheckpointRange(n, *_saved_lengths(checkpoint.blob, n, self.kind.n_swa))
+        return CheckpointRange(n, *_saved_lengths(checkpoint.blob, n, self.core.kind.n_swa))
+
+
+class Inspection(SlotInspection):
+    """Contents of slots, checkpoints and prompt-cache entries."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.slots)
+        self.core = core
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all checkpoints and stored conversations."""
+        return self.core.points.kept()
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the tokens recorded for a slot, with their keys."""
+        return tuple(named(self.core, self.core.slots[slot].tokens))
+
+    def live(self, slot: int) -> Stored:
+        """Return a copy of the slot: its tokens and everything that the memory holds for it."""
+        tokens, memory = self.tokens_of(slot), self.core.memory
+        parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
+        recr = memory.recr.state_write(slot) if memory.recr is not None else None
+        rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
+        return Stored("slot", slot, tokens, len(tokens), rows, state)
+
+    def memory_matches(self, slot: int) -> bool:
+        """True if the memory ends at the last token of the slot."""
+        return self.core.memory.pos_max(slot) == len(self.core.slots[slot].tokens) - 1
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the contents of a restore point."""
@@ -143,24 +145,24 @@ class Inspected(Core):
         if kind == "slot":
             return self._live(owner, start)
         if kind == "entry":
-            entry: Entry = self.points.conversation(key)
-            rows, state = _blob(entry.blob, self.kind.n_swa)
-            return Stored(kind, owner, tuple(self._named(entry.tokens)), len(entry.tokens), rows, state)
-        ckpt: Checkpoint = self.points.checkpoint(key)
-        held, owner = self.text_of(key)
-        facts, n = ckpt.facts, ckpt.facts.n_tokens
-        request = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
-        resume: Resume = self.rules.ckpt_restore(facts, request).value           # for a longer prompt with this prefix
-        if self.settings.projector:
-            resume = self.rules.media.resume(held, facts, resume, self.kind.mrope).value
-        rows, state = _blob(ckpt.blob, self.kind.n_swa)
-        return Stored(kind, owner, tuple(self._named(held[:n])), min(resume.n_past, n), rows, state)
+            entry: Entry = self.core.points.conversation(key)
+            rows, state = _blob(entry.blob, self.core.kind.n_swa)
+            return Stored(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
+        ckpt: Checkpoint = self.core.points.checkpoint(key)
+        held, owner = text_of(self.core, key)
+        facts, n, settings = ckpt.facts, ckpt.facts.n_tokens, self.core.settings
+        request = Ask(n, n, n, n + 1, facts.pos_min, settings.n_swa, settings.exact)
+        resume: Resume = self.core.rules.ckpt_restore(facts, request).value       # for a longer prompt with this prefix
+        if settings.projector:
+            resume = self.core.rules.media.resume(held, facts, resume, self.core.kind.mrope).value
+        rows, state = _blob(ckpt.blob, self.core.kind.n_swa)
+        return Stored(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
 
     def _live(self, slot: int, start: int) -> Stored:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""
-        memory, n = self.memory, len(self.slots[slot].tokens)
+        memory, n, n_swa = self.core.memory, len(self.core.slots[slot].tokens), self.core.kind.n_swa
         rows = tuple(
-            RowsPart(0 if name == "base" else self.kind.n_swa, *_rows_from(cache, slot, start if name == "base" else 0))
+            RowsPart(0 if name == "base" else n_swa, *_rows_from(cache, slot, start if name == "base" else 0))
             for name, cache in memory.parts.items()
         )
         state = None if memory.recr is None else StatePart(memory.recr.pos_max(slot), memory.recr.row(slot))
@@ -168,51 +170,70 @@ class Inspected(Core):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of the slot's checkpoints [tokens], oldest first."""
-        return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
+        return [c.facts.n_tokens for c in self.core.slots[slot].checkpoints]
 
-    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
-        """Return (pos_min, pos_max) of the slot's checkpoints, oldest first."""
-        return [(c.facts.pos_min, c.facts.pos_max) for c in self.slots[slot].checkpoints]
+    def exceeded_limits(self) -> list[Excess]:
+        """Return the exceeded limits: checkpoints per slot, bytes of the prompt cache."""
+        sizes = [entry.size for entry in self.core.cache.entries] if self.core.cache else []
+        counts = [len(slot.checkpoints) for slot in self.core.slots]
+        return over_limits(counts, self.core.settings.max_checkpoints, sizes, self.core.settings.limit_size)
+
+    def check(self) -> None:
+        """Raise Crash unless the memory is consistent."""
+        self.core.memory.check()
+
+
+class Sizes(MemorySizes):
+    """Sizes of checkpoints and of the prompt cache."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.settings.n_ctx_slot)
+        self.core = core
 
     def stored_bytes(self) -> StoredBytes:
         """Return the current size of all checkpoints and of the prompt cache [bytes]."""
-        checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
-        return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
+        checkpoints = sum(c.facts.size for slot in self.core.slots for c in slot.checkpoints)
+        return StoredBytes(checkpoints, sum(entry.size for entry in self.core.cache.entries) if self.core.cache else 0)
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint and every entry of the prompt cache."""
         found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size, c.draft.size if c.draft else 0)
-                 for slot in self.slots for c in slot.checkpoints]  # fmt: skip
+                 for slot in self.core.slots for c in slot.checkpoints]  # fmt: skip
         return found + [
             StoredSize("entry", -1, len(entry.tokens), entry.size, entry.draft.size if entry.draft else 0,
                        sum(c.facts.size for c in entry.checkpoints))
-            for entry in (self.cache.entries if self.cache else ())
+            for entry in (self.core.cache.entries if self.core.cache else ())
         ]  # fmt: skip
+
+
+class Sequences(SequenceMemory):
+    """Sequences of the target memory, and the memory of the drafter."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def held(self, seq: int) -> np.ndarray:
+        """Return the (n,) positions of a sequence's rows in every attention cache, ascending within each."""
+        found = [cache.cells(seq).held(seq) for cache in self.core.memory.parts.values()]
+        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
+        """Call ``hear`` for every later removal of rows."""
+        self.core.memory.seq_rm = observe_seq_rm(self.core.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]
+
+    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
+        """Return (pos_min, pos_max) of the slot's checkpoints, oldest first."""
+        return [(c.facts.pos_min, c.facts.pos_max) for c in self.core.slots[slot].checkpoints]
 
     def draft_memory(self, slot: int) -> DraftMemory | None:
         """Return the memory of the draft model or MTP head for a slot."""
-        if self.dft is None:
+        if self.core.dft is None:
             return None
-        memory = self.dft.memory
+        memory = self.core.dft.memory
         rows = sum(len(cache.cells(slot).held(slot)) for cache in memory.parts.values())
         state = memory.recr.pos_max(slot) if memory.recr is not None else -1
         return DraftMemory(rows, memory.pos_min(slot), memory.pos_max(slot), state, memory.state_size(slot, False))
 
-    def held(self, seq: int) -> np.ndarray:
-        """Return the (n,) positions of a sequence's rows in every attention cache, ascending within each."""
-        found = [cache.cells(seq).held(seq) for cache in self.memory.parts.values()]
-        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
-
-    def exceeded_limits(self) -> list[Excess]:
-        """Return the exceeded limits: checkpoints per slot, bytes of the prompt cache."""
-        sizes = [entry.size for entry in self.cache.entries] if self.cache else []
-        counts = [len(slot.checkpoints) for slot in self.slots]
-        return over_limits(counts, self.settings.max_checkpoints, sizes, self.settings.limit_size)
-
-    def check(self) -> None:
-        """Raise Crash unless the memory is consistent."""
-        self.memory.check()
-
-    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
-        """Call ``hear`` for every later removal of rows."""
-        self.memory.seq_rm = observe_seq_rm(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]
+    def reevaluates_draft(self, wrong: int) -> bool:
+        """True if a rejection of ``wrong`` tokens is replayed from the checkpoint before the draft."""
+        return self.core.settings.exact and wrong > self.core.settings.sizes.n_rs_seq

@@ -17,12 +17,12 @@ from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died, Fetched
 from cachesim.engines.mlx_lm.generator import Generator, SegmentGenerator
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.mlx_lm.rules.segments import Segment
-from cachesim.engines.mlx_lm.snapshot import Inspected
+from cachesim.engines.mlx_lm.snapshot import CachedCore
 from cachesim.engines.mlx_lm.unbatched_generation import SpeculativeRequest, UnbatchedRequest
 from cachesim.engines.mlx_lm.whole_prompt_generator import WholePromptGenerator
 
 
-def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> Tokens | None:
+def rendered(srv: CachedCore, messages: Sequence[ChatMessage], suffix: bool) -> Tokens | None:
     """Render the messages with the template; None if the template rejects them."""
     try:
         return render(messages, srv.settings.template, suffix)
@@ -30,7 +30,7 @@ def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> T
         return None
 
 
-def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
+def cut(srv: CachedCore, row: Row) -> Sequence[Segment]:
     """Return the segments of a prompt, for the generator that feeds a prompt segment by segment. The rules cut a chat
     after its system messages and before its tail (an opened thought)."""
     prompt, messages = row.request.prompt, row.request.messages
@@ -45,21 +45,21 @@ def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
     return found
 
 
-def thinks(srv: Inspected, row: Row) -> bool:
+def thinks(srv: CachedCore, row: Row) -> bool:
     """Return whether the tail is looked for at a think token. Logged only if the tokenizer has one and it is not."""
     template = srv.settings.template
     found = srv.rules.thinks(template.thinks, template.thinking)
     return bool(found.value) or (template.thinks and bool(srv.decide(found, row)))
 
 
-def new_caches(srv: Inspected) -> list[Any]:
+def new_caches(srv: CachedCore) -> list[Any]:
     """Return empty caches for a request in a batch."""
     limit = srv.settings.flags.max_kv_size
     rings = bool(limit and srv.decide(srv.rules.new_cache(limit), None)) or not limit
     return make_caches(srv.kind.spec, srv.rules.caches, rings)
 
 
-def keyed(srv: Inspected, row: Row) -> Tokens:
+def keyed(srv: CachedCore, row: Row) -> Tokens:
     """Decide the key and look it up in the prompt cache. Returns the tokens left to feed."""
     task, prompt, messages = row.task, row.request.prompt, row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
@@ -79,7 +79,7 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     return rest
 
 
-def feed_whole(srv: Inspected, row: Row) -> None:
+def feed_whole(srv: CachedCore, row: Row) -> None:
     """Prepare a request for the older generator: a single piece with at most a single checkpoint."""
     rest = keyed(srv, row)
     request, template = row.request, srv.settings.template
@@ -91,7 +91,7 @@ def feed_whole(srv: Inspected, row: Row) -> None:
     row.segments = [rest]
 
 
-def feed_segments(srv: Inspected, row: Row) -> None:
+def feed_segments(srv: CachedCore, row: Row) -> None:
     """Prepare a request for the newer generator: the rest of its segments after the cached tokens. Raises Died if
     nothing is left."""
     segments = cut(srv, row)
@@ -106,7 +106,7 @@ FEED = {"whole": feed_whole, "segments": feed_segments}
 """Preparation of a request, by kind of generator."""
 
 
-def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
+def checkpoint(srv: CachedCore, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
     """Store checkpoints at the only halt of the older generator's prefill, pc tokens before the end of every prompt."""
     for i, row in enumerate(rows):
         key = row.request.prompt[:-pc]
@@ -115,7 +115,7 @@ def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[
             srv.cache.insert(row, key, extract(whose), srv.rules.checkpoint_type)
 
 
-def generator_of(srv: Inspected) -> Generator:
+def generator_of(srv: CachedCore) -> Generator:
     """Create the generator of this version."""
     if srv.decide(srv.rules.batching(), None) == "segments":
         return SegmentGenerator(srv.machine)
@@ -127,13 +127,13 @@ def generator_of(srv: Inspected) -> Generator:
         lambda rest, pc: int(rules.right_lengths(rest, pc).value))
 
 
-def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
+def pause(srv: CachedCore, row: Row, end_of_segment: bool, generator: Generator) -> None:
     """Handle a halt of the row's prefill: store an entry if the rule says so."""
     if srv.capture(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
         srv.cache.insert(row, tuple(row.tokens), generator.extract(row), row.types.pop(0))
 
 
-def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
+def finish(srv: CachedCore, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
     """End a request: answer its client, then store the row's caches under its key. Raises Died if storing fails."""
     task, answer = row.task, row.task.answer
     answer.stop_type, answer.tokens_cached = why, len(row.tokens)
@@ -150,7 +150,7 @@ def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = T
     row.left = []
 
 
-def serve_alone(srv: Inspected, task: Task) -> None:
+def serve_alone(srv: CachedCore, task: Task) -> None:
     """Serve a request that cannot be batched, to its end. An error ends only this request, whether it comes from the
     prompt cache, the model, or the final insert (then the client already has its answer)."""
     row = srv.row(task)
@@ -163,7 +163,7 @@ def serve_alone(srv: Inspected, task: Task) -> None:
         row.busy = False
 
 
-def _alone(srv: Inspected, row: Row) -> None:
+def _alone(srv: CachedCore, row: Row) -> None:
     """Serve the request. Raises ValueError if no token of the prompt is left, and Died in the cases that would end a
     batch."""
     rest = keyed(srv, row)

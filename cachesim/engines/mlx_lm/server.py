@@ -9,7 +9,6 @@ Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2)
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from cachesim import events as ev
@@ -17,26 +16,38 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
 from cachesim.engines.mlx_lm.events import Died
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator
-from cachesim.engines.mlx_lm.model_layout import merge_facts
+from cachesim.engines.mlx_lm.model_layout import ModelKind, merge_facts
+from cachesim.engines.mlx_lm.profiles import Rules
 from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, new_caches, pause, serve_alone
-from cachesim.engines.mlx_lm.snapshot import Inspected
+from cachesim.engines.mlx_lm.snapshot import CachedCore, Inspection, Sizes
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
+from cachesim.model import Model
 
 
-class Server(Inspected):
-    """A server of a given version. ``model`` None = tokens only, no rows or states are computed. ``slots``: all rows
-    since the start."""
+class Server(CoreServer):
+    """A server of a given version. ``model`` None = tokens only, no rows or states are computed."""
+
+    def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+                 sampler: Sampler = forced_or_hashed) -> None:
+        self.core: CachedCore = CachedCore(rules, kind, opts, model, log, sampler)
+        self.log, self.model, self.constants = log, model, (self.core.rules, kind)
+        self.tasks = SlotTasks(self.core.queue, self.core.slots)
+        self.inspection = Inspection(self.core)
+        self.sizes = Sizes(self.core)
 
     @property
     def working(self) -> bool:
         """True if the server has runnable work."""
-        return not self.dead and bool(self.queue or self.postponed or self.active)
+        return not self.core.dead and bool(self.core.queue or self.core.postponed or self.core.active)
 
     @property
     def idle(self) -> bool:
         """True if neither the next round nor any later round can change anything."""
-        return self.dead or not (self.working or self.draining)
+        return self.core.dead or not (self.working or self.core.draining)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request. The server fills the returned answer as it works. Raises BadInput for unsupported
@@ -45,88 +56,91 @@ class Server(Inspected):
             raise BadInput("this engine models only single completions and chats")
         if not request.prompt:
             raise BadInput("this engine does not model empty prompts")
-        answer = Answer(self.log.mark(), died=self.dead)
+        answer = Answer(self.log.mark(), died=self.core.dead)
         role = request.messages[-1].role if request.messages else ""
-        if not self.dead:
-            self.queue.append(Task(answer.request, request, answer, role))
+        if not self.core.dead:
+            self.core.queue.append(Task(answer.request, request, answer, role))
         return answer
-
-    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Raise BadInput: this server has no slots to save."""
-        raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
         """First half of a round. Before a slice of ticks, admit each waiting request to the batch, answer it alone
         outside the batch, or postpone it. During a slice, do nothing."""
-        while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
-            task = self.postponed.pop() if self.postponed else self.queue.popleft()
+        core = self.core
+        while not core.ticked and not core.dead and not core.draining and (core.postponed or core.queue):
+            task = core.postponed.pop() if core.postponed else core.queue.popleft()
             batchable = self._batchable(task)
-            if self.generator is not None and not batchable:
-                self.draining = True
-                self.postponed.append(task)
+            if core.generator is not None and not batchable:
+                core.draining = True
+                core.postponed.append(task)
             elif batchable:
                 self._guarded(lambda t=task: self._admit(t))
             else:
-                serve_alone(self, task)
+                serve_alone(core, task)
 
     def _batchable(self, task: Task) -> bool:
         """True if the request may join a batch. Layers that can be batched leave no event."""
-        able = bool(self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None))
-        layers = self.rules.mergeable(*merge_facts(self.kind.spec, self.rules.caches))
-        return able and (bool(layers.value) or bool(self.decide(layers, None)))
+        core = self.core
+        able = bool(core.decide(core.rules.batchable(core.draft is not None, task.request.seed), None))
+        layers = core.rules.mergeable(*merge_facts(core.kind.spec, core.rules.caches))
+        return able and (bool(layers.value) or bool(core.decide(layers, None)))
 
     def update(self) -> None:
         """Run a tick: the second half of a round."""
-        if self.dead or self.generator is None:
+        core = self.core
+        if core.dead or core.generator is None:
             return
-        if self.active:
+        if core.active:
             self._guarded(self._tick)
-        elif self.draining:
-            self.generator, self.draining = None, False
+        elif core.draining:
+            core.generator, core.draining = None, False
 
     def _guarded(self, work: Any) -> None:
         """Run ``work``. A Died ends the thread: the server answers no further requests."""
+        core = self.core
         try:
             work()
         except Died as end:
-            self.dead = True
-            self.emit(ev.Aborted(str(end)))
-            for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
+            core.dead = True
+            core.emit(ev.Aborted(str(end)))
+            for task in (*(row.task for row in core.active), *core.queue, *core.postponed):
                 if not task.answer.done:                # requests with a complete answer keep it
                     task.answer.dies(end)
 
     def _admit(self, task: Task) -> None:
         """Add a request to the batch, with the caches that the prompt cache has for it."""
-        if self.generator is None:
-            self.generator = generator_of(self)
-        row = self.row(task)
-        self.active.append(row)                         # from here on the request dies with the thread
-        FEED[self.rules.batching().value](self, row)
-        row.caches = row.caches or new_caches(self)
-        self.generator.insert(row)
-        if self.settings.limit is not None:
-            self.cache.trim_to(self.settings.limit - self.cache.active_bytes(self.generator.held()))
+        core = self.core
+        if core.generator is None:
+            core.generator = generator_of(core)
+        row = core.row(task)
+        core.active.append(row)                         # from here on the request dies with the thread
+        FEED[core.rules.batching().value](core, row)
+        row.caches = row.caches or new_caches(core)
+        core.generator.insert(row)
+        if core.settings.limit is not None:
+            core.cache.trim_to(core.settings.limit - core.cache.active_bytes(core.generator.held()))
 
     def _tick(self) -> None:
-        assert self.generator is not None
-        ticked = self.generator.next()
-        self.widest = max(self.widest, ticked.decoded)
+        core = self.core
+        assert core.generator is not None
+        ticked = core.generator.next()
+        core.widest = max(core.widest, ticked.decoded)
         for row, end_of_segment in ticked.pauses:
-            pause(self, row, end_of_segment, self.generator)
+            pause(core, row, end_of_segment, core.generator)
         for row, caches in ticked.ended:
-            finish(self, row, caches, "limit")
-        self.gone += [row for row in ticked.notified if row.hung_up and row not in self.gone]
-        self.ticked += 1
-        if self.ticked >= self.settings.flags.ticks_per_slice or not self.active:
-            self._hang_up(self.generator)
+            finish(core, row, caches, "limit")
+        core.gone += [row for row in ticked.notified if row.hung_up and row not in core.gone]
+        core.ticked += 1
+        if core.ticked >= core.settings.flags.ticks_per_slice or not core.active:
+            self._hang_up(core.generator)
 
     def _hang_up(self, generator: Generator) -> None:
         """End a slice: remove rows of disconnected clients from the batch, unless they have ended meanwhile."""
-        gone = [row for row in self.gone if row in self.active]
-        self.ticked, self.gone = 0, []
+        core = self.core
+        gone = [row for row in core.gone if row in core.active]
+        core.ticked, core.gone = 0, []
         caches = [generator.extract(row) for row in gone]
         generator.remove(gone)
-        store: Decision = self.rules.cancel()
+        store: Decision = core.rules.cancel()
         for row, left in zip(gone, caches, strict=True):
             row.task.answer.cancelled = True
-            finish(self, row, left, "none", self.decide(store, row))
+            finish(core, row, left, "none", core.decide(store, row))

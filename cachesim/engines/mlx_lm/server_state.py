@@ -22,8 +22,8 @@ from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.server_flags import settings
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
+from cachesim.engines.shared import server_loop as shared
+from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.events import Decided, Log
 from cachesim.model import Model, make_model
 
@@ -99,13 +99,13 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | str | tuple | list) else None
 
 
-class Core(Driver):
+class Core(shared.Core):
     """State of a server of a given version, without its prompt cache. ``model`` None = tokens only, no rows or states
     are computed. ``slots``: all rows since the start."""
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler = forced_or_hashed,
+        sampler: Sampler,
     ) -> None:
         tracer = RuleTracer(log)
         self.rules = replace(rules, caches=tracer.traced(rules.caches), lru=tracer.traced(rules.lru))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
@@ -9,18 +10,18 @@ from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.late_imports import log_of, memory_of, say_of
-from cachesim.engines.shared.request_queue import serve_of
-from cachesim.model import Spec
+from cachesim.engines.shared.engine_face import Layout, layers_of, log_of, memory_of, say_of, serve_of
 
 
-def unfit(spec: Spec) -> str:
-    """Return why a model is not modelled, "" = it is."""
-    windows = {bool(layer.window) for layer in spec.layers if layer.part}
-    return "has windows only, which are not modelled for this engine" if windows == {True} else ""
+def layout(model: str, rules: Rules) -> Layout:
+    """Return the layers of a model. Raises BadInput for windows only."""
+    found = layers_of(model, rules)
+    if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
+        raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
+    return found
 
 
-ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, unfit), say_of(__name__),
+ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, layout), say_of(__name__),
                 RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
                 newest=LINE[-1], keeps="state", log=log_of(__name__),
                 memory=memory_of(__name__), words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool")  # fmt: skip

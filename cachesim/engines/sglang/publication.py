@@ -18,8 +18,9 @@ from cachesim.engines.shared.host_tier import HostTier
 from cachesim.engines.shared.kv_rows import empty_rows
 from cachesim.engines.shared.page_pool import KvPools, StatePool
 from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.shared.request_queue import RequestRecorder
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.tree_server import TreeServer
+from cachesim.engines.shared.tree_server import TreeCells, TreeInspection, TreeServer
 
 
 class Publication(TreeServer):
@@ -33,7 +34,6 @@ class Publication(TreeServer):
         """Create an empty memory."""
         rules, spec, opts = self.rules, self.kind, self.opts
         self.page, self.longest = opts.page_size, opts.max_total_tokens - 2 * opts.page_size
-        self.most_running = opts.max_running_requests
         self.window = max((layer.window for layer in spec.layers), default=0)
         has_states = any(layer.recurrence for layer in spec.layers)
         self.parts = (FULL, *((SWA,) if self.window else ()), *((STATE,) if has_states else ()))
@@ -53,6 +53,9 @@ class Publication(TreeServer):
             host = HostTier(slots, self.page, self.rows if self.model is not None else {})
         self.tree = Tree(rules, opts, self.parts, self.retained, self.kv, self.states, host)
         self.points = TreePoints(self.tree, self.log)
+        self.inspection = TreeInspection(self, opts.max_running_requests)
+        self.cache_cells = TreeCells(self.points)
+        self.recorder = RequestRecorder(self.log, self.model, self.sampler)
         self.chunked: Row | None = None
         self.full = False               # a request was refused, and no request has left since
 
@@ -256,7 +259,7 @@ class Publication(TreeServer):
 
     def leave(self, row: Row, why: str, keep: bool = True, cancelled: bool = False) -> None:
         """End a request. ``keep``: the tree takes over what it computed."""
-        self.record_end(row, why, cancelled)
+        self.recorder.end(row, why, cancelled)
         try:
             self.release(row, keep)
         except ProcessAborted as end:               # before the server sends the last token

@@ -46,7 +46,7 @@ class Server(Scheduler):
         queue = [row.id for row in self.queue_seen]
         parts = self.allocate_prefill(chosen) if chosen else []
         for row in chosen:
-            self.record_launch(row, {"node": row.prefix})
+            self.recorder.launch(row, {"node": row.prefix})
         self._evaluate(parts)
         self._settle_step([part.row for part in parts], self._end_chunk)
         self.emit(Turn("prefill", queue, verdicts, *_run(parts)))
@@ -80,10 +80,10 @@ class Server(Scheduler):
         if row.computed < len(row.all):
             return
         if row.over:
-            self.record_evaluated(row, hidden)
+            self.recorder.evaluated(row, hidden)
             row.all.append(self.sampler(row.all, row.task.request, len(row.all) - row.prompt))
             return
-        self.record_output(row, hidden)
+        self.recorder.output(row, hidden)
         row.over = row.left <= 0 or row.all[-1] in row.task.request.eog or len(row.all) >= self.longest
 
     def _settle_step(self, rows: list[Row], end: Callable[[Row], Any]) -> None:
@@ -113,7 +113,7 @@ class Server(Scheduler):
 
     def forward(self, parts: list[Part]) -> Sequence[Hidden | None]:
         """Evaluate the parts of a step; a part with a tracked state inside is evaluated in two pieces."""
-        self.spend([(part.start, part.stop) for part in parts])
+        self.recorder.spend([(part.start, part.stop) for part in parts])
         content = self.states.content
         for row in (part.row for part in parts if part.row.state is not None):
             if row.copied is not None:

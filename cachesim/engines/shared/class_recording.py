@@ -67,8 +67,16 @@ class StepPlayer:
         prompt = list(sent["prompt"])
         for first, length, name in sent.get("images", ()):
             prompt[first : first + length] = image_items(name, length, length)
-        self.server.send_recorded({**sent, "prompt": prompt}, self.named)
+        self._send({**sent, "prompt": prompt})
         return {"req": self.server.slots[-1].id}
+
+    def _send(self, sent: Mapping[str, Any]) -> None:
+        """Submit and receive a request of the recording."""
+        extra = {ours: sent[name] for name, ours in self.named.items() if name in sent}
+        answer = tuple(sent["answer"])
+        self.server.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer,
+                                   cache_prompt=not sent.get("skip_read"), extra=extra))  # fmt: skip
+        self.server.take_tasks()
 
     def _op_abort(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self.server.abort(self.server.slots[step["req"]])

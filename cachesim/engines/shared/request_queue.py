@@ -5,23 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 from zlib import crc32
 
-from cachesim.base.errors import BadInput, ProcessAborted, quoted
+from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
-from cachesim.engines.capabilities import Option
+from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Excess, Key
+from cachesim.engines.server_parts import MemorySizes
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.size_formulas import split_sizes
+from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.events import Aborted, Event, Launch, Log, Release
-from cachesim.model import Hidden, Model, Spec, make_model, parse
+from cachesim.model import Hidden, Model, Spec
 
 T = TypeVar("T")
 
@@ -96,27 +94,76 @@ def record_answer(answer: Answer, why: str, cancelled: bool, tokens: Sequence[in
     answer.done = True
 
 
-def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
-             unfit: Callable[[Spec], str] = lambda spec: "") -> Callable[..., T]:
-    """Return a function that starts a server with these rules and options. ``unfit``: why a model is not modelled."""
+class RequestInspection(SlotInspection):
+    """Inspection of numbered requests. ``points``: the restore points of the server."""
 
-    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
-        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
-        if not isinstance(rules, kind):
-            raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
-        spec = parse(split_sizes(model)[0])
-        if why := unfit(spec):
-            raise BadInput(f"model {quoted(model)} {why}")
-        tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
-        return server(rules, spec, options({**rules.defaults, **flags}), tiny, log)
+    slots: Sequence[Any]
 
-    return serve
+    def __init__(self, slots: Sequence[Any], points: Any) -> None:
+        super().__init__(slots)
+        self.points = points
+
+    def occupied_slots(self) -> Sequence[int]:
+        """Return the requests in progress: an ended request leaves only what others can find."""
+        return [slot.id for slot in self.slots if slot.busy]
+
+    def kept(self) -> list[Key]:
+        """Return the keys of all restore points."""
+        return list(self.points.kept())
 
 
-class RequestQueue(Driver):
+def too_many(at_work: int, most: int) -> list[Excess]:
+    """Return an excess if more requests run than allowed."""
+    return [Excess("requests at work", at_work, most)] if at_work > most else []
+
+
+class RequestRecorder:
+    """Records what happens to the requests of a server: launch, cost, model output, end."""
+
+    def __init__(self, log: Log, model: Model | None, sampler: CountingSampler) -> None:
+        self.log, self.model, self.sampler = log, model, sampler
+
+    def spend(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Count the cost of a step that evaluates tokens start .. stop-1 of requests."""
+        tokens, before = sum(stop - start for start, stop in parts), sum(stop * (stop - start) for start, stop in parts)
+        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
+
+    def launch(self, row: RequestRow, reused: Mapping[str, int]) -> None:
+        """Record how many tokens a request reuses from each source when it starts for the first time."""
+        if not row.launched:
+            row.launched = True
+            log_launch(self.log, row.task, row.id, reused)
+
+    def end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
+        """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
+        are computed."""
+        n = row.computed if held is None else held
+        record_answer(row.task.answer, why, cancelled, row.all[:n])
+        if row.launched:
+            self.log.emit(Release(row.id, row.task.id, n, 0))
+        row.finish()
+
+    def evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens."""
+        digest, logits = 0, None
+        if hidden is not None and self.model is not None:
+            digest = int(hidden.digest[-1])
+            logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
+        row.task.answer.outputs.append(Output(len(row.all) - 1, digest, logits))
+
+    def output(self, row: RequestRow, hidden: Hidden | None) -> None:
+        """Record the model output after the last of a request's tokens, and append the next token."""
+        self.evaluated(row, hidden)
+        task, tokens, answer = row.task, row.all, row.task.answer
+        token = self.sampler(tokens, task.request, answer.predicted_n)
+        tokens.append(token)
+        answer.tokens.append(token)
+        answer.predicted_n += 1
+
+
+class RequestQueue(Server):
     """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}; ``points``: its restore points;
-    ``most_running``: most requests that run at a time; ``stalled``: the last round changed nothing."""
+    text of the refusal of a longer one, with {n} and {most}; ``stalled``: the last round changed nothing."""
 
     queue: deque[ReceivedRequest]
     slots: list[Any]
@@ -127,20 +174,21 @@ class RequestQueue(Driver):
     model: Model | None
     longest: int
     too_long: str
-    points: Any
-    most_running: int
+    dead = False
     stalled = False
 
     def __init__(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.dead, self.sampler = False, CountingSampler(sampler, log)
+        self.sampler, self.constants = CountingSampler(sampler, log), (rules, spec)
         self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
+        self.tasks = SlotTasks(self.queue, self.slots)
         self.start_memory()
+        self.sizes = MemorySizes(self.longest)
 
     @abstractmethod
     def start_memory(self) -> None:
-        """Create an empty memory. Sets ``longest``, ``points`` and ``most_running``. Raises BadInput."""
+        """Create an empty memory. Sets ``longest`` and ``inspection``. Raises BadInput."""
 
     @abstractmethod
     def new_row(self, task: ReceivedRequest) -> Any:
@@ -177,6 +225,11 @@ class RequestQueue(Driver):
             self.record_death(end)
 
     @property
+    def idle(self) -> bool:
+        """True if no further round changes anything."""
+        return not self.queue and not any(slot.busy for slot in self.slots)
+
+    @property
     def stuck(self) -> bool:
         """True if the waiting requests never get the memory that they need."""
         return self.stalled and not self.queue
@@ -197,64 +250,11 @@ class RequestQueue(Driver):
             self.queue.append(ReceivedRequest(answer.request, request, answer))
         return answer
 
-    def send_recorded(self, sent: Mapping[str, Any], named: Mapping[str, str]) -> None:
-        """Submit and receive a request of a recording. ``named``: fields of requests in the recording, and ours."""
-        extra, answer = {ours: sent[name] for name, ours in named.items() if name in sent}, tuple(sent["answer"])
-        self.submit(Request(tuple(sent["prompt"]), len(answer), forced=answer, cache_prompt=not sent.get("skip_read"),
-                            extra=extra))  # fmt: skip
-        self.take_tasks()
-
-    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Raise BadInput: this server does not have slots to save."""
-        raise BadInput(f"this server has no slots to {action}", hint="restart")
-
-    def kept(self) -> list[Key]:
-        """Return the keys of all restore points."""
-        return list(self.points.kept())
-
-    @property
-    def at_work(self) -> int:
-        """Number of requests that run."""
-        return len(self.running)
-
-    def exceeded_limits(self) -> list[Excess]:
-        """Return an excess if more requests run than allowed."""
-        return [Excess("requests at work", self.at_work, self.most_running)] if self.at_work > self.most_running else []
-
-    def occupied_slots(self) -> Sequence[int]:
-        """Return the requests in progress: an ended request leaves only what others can find."""
-        return self.busy()
-
-    @property
-    def n_ctx_slot(self) -> int:
-        """Length of the longest request [tokens]."""
-        return self.longest
-
     def abort_cancelled(self, row: Any, n: int) -> None:
         """End a request if its client left when ``n`` of its tokens were evaluated."""
         at = row.task.request.cancel_at
         if row.busy and at is not None and n >= at:
             self.abort(row)
-
-    def spend(self, parts: Sequence[tuple[int, int]]) -> None:
-        """Count the cost of a step that evaluates tokens start .. stop-1 of requests."""
-        tokens, before = sum(stop - start for start, stop in parts), sum(stop * (stop - start) for start, stop in parts)
-        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
-
-    def record_launch(self, row: RequestRow, reused: Mapping[str, int]) -> None:
-        """Record how many tokens a request reuses from each source when it starts for the first time."""
-        if not row.launched:
-            row.launched = True
-            log_launch(self.log, row.task, row.id, reused)
-
-    def record_end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
-        """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
-        are computed."""
-        n = row.computed if held is None else held
-        record_answer(row.task.answer, why, cancelled, row.all[:n])
-        if row.launched:
-            self.emit(Release(row.id, row.task.id, n, 0))
-        row.finish()
 
     def record_death(self, end: ProcessAborted) -> None:
         """Record that the process ended: no request that works or waits is answered."""
@@ -267,20 +267,3 @@ class RequestQueue(Driver):
             if row.busy and row.task is not None:
                 row.task.answer.dies(end)
                 row.finish()
-
-    def record_evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens."""
-        digest, logits = 0, None
-        if hidden is not None and self.model is not None:
-            digest = int(hidden.digest[-1])
-            logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
-        row.task.answer.outputs.append(Output(len(row.all) - 1, digest, logits))
-
-    def record_output(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens, and append the next token."""
-        self.record_evaluated(row, hidden)
-        task, tokens, answer = row.task, row.all, row.task.answer
-        token = self.sampler(tokens, task.request, answer.predicted_n)
-        tokens.append(token)
-        answer.tokens.append(token)
-        answer.predicted_n += 1

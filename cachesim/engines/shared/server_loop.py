@@ -1,19 +1,21 @@
-"""Base classes of drivers: they log decisions, keep a clock, and report changes of restore points."""
+"""Core and parts of servers that work in rounds: log of decisions, clock, reports of changed restore points."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable, Protocol, Self, Sequence
+from typing import Any, Callable, Protocol, Sequence, Sized
 
 import numpy as np
 
 from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
-from cachesim.engines.contract import Removal, Server, copy_server
+from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
+from cachesim.engines.server_parts import Inspection, Removal, Tasks
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
 from cachesim.events import Advanced, Decided, Declined, Log, Settled
+from cachesim.model import Model
 
 
 class AnyTask(Protocol):
@@ -72,61 +74,82 @@ def observe_seq_rm(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray
     return observed
 
 
-class Driver(Server):
-    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no round has processed yet,
-    ``deferred`` tasks that wait for a slot; the attributes named in ``FIXED`` never change."""
+def log_capture(log: Log, decision: Decision, slot: AnySlot) -> Any:
+    """Log whether a restore point is created here and return the decision's value. If a user-defined rule does not
+    state the position ("start"), no ``Declined`` event is logged."""
+    log_decision(log, decision, slot)
+    if not decision.value and "start" in decision.because:
+        log.emit(Declined(slot.id, decision.because["start"], decision.rule))
+    return decision.value
 
-    FIXED = ("rules", "kind")
+
+class Core:
+    """State of a server that decides by rules and works in rounds. ``queue`` holds tasks that no round has processed
+    yet, ``deferred`` tasks that wait for a slot."""
+
+    log: Log
+    model: Model | None
     queue: deque[Any]
     deferred: Sequence[AnyTask] = ()
     slots: Sequence[AnySlot]
     tick = 0
+    dead = False
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Log a decision and return its value."""
         return log_decision(self.log, decision, slot)
 
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
-        """Log whether a restore point is created here and return the decision's value. If a user-defined rule does not
-        state the position ("start"), no ``Declined`` event is logged."""
-        self.decide(decision, slot)
-        if not decision.value and "start" in decision.because:
-            self.log.emit(Declined(slot.id, decision.because["start"], decision.rule))
-        return decision.value
+        """Log whether a restore point is created here and return the decision's value, see ``log_capture``."""
+        return log_capture(self.log, decision, slot)
 
     def next_tick(self) -> int:
         """Return the time of the server's logical clock and advance it."""
         self.tick += 1
         return self.tick - 1
 
+
+class CoreServer(Server):
+    """A server of which all parts share a ``core``."""
+
+    core: Core
+
+    @property
+    def dead(self) -> bool:
+        """True if the process has ended."""
+        return self.core.dead
+
     @property
     def idle(self) -> bool:
         """True if no further round changes anything."""
-        return not self.queue and not any(slot.busy for slot in self.slots)
+        return not self.core.queue and not any(slot.busy for slot in self.core.slots)
 
-    @property
-    def working(self) -> bool:
-        """True if the server has work that it can do now."""
-        return bool(self.queue) or (any(slot.busy for slot in self.slots) and not self.stuck)
+
+class SlotTasks(Tasks):
+    """Tasks of a server with slots."""
+
+    def __init__(self, queue: Sized, slots: Sequence[AnySlot], deferred: Sequence[AnyTask] = ()) -> None:
+        self.queue, self.slots, self.deferred = queue, slots, deferred
 
     @property
     def queued(self) -> int:
         """Number of received tasks that no round has processed yet."""
         return len(self.queue)
 
-    def busy(self) -> Sequence[int]:
-        """Return the slots that are processing a request."""
-        return [slot.id for slot in self.slots if slot.busy]
+    def at_work(self) -> Sequence[int]:
+        """Return the ids of the tasks in busy slots."""
+        return [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]
 
-    def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the ids of the tasks in busy slots, and the ids of the tasks that wait for a slot."""
-        at_work = [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]
-        return at_work, [task.id for task in self.deferred]
+    def waiting(self) -> Sequence[int]:
+        """Return the ids of the tasks that wait for a slot."""
+        return [task.id for task in self.deferred]
 
-    def fork(self) -> Self:
-        """Return a copy that runs independently. Immutable parts are shared."""
-        twin: Self = copy_server(self, *(getattr(self, name) for name in self.FIXED))
-        return twin
+
+class SlotInspection(Inspection):
+    """Inspection of slots, or of numbered requests."""
+
+    def __init__(self, slots: Sequence[AnySlot]) -> None:
+        self.slots = slots
 
     @property
     def n_slots(self) -> int:
@@ -147,8 +170,8 @@ class Driver(Server):
         return self.slots[slot].child
 
 
-class SlotDriver(Driver, RestorePointSource):
-    """A driver whose restore points are slots, their checkpoints, and stored conversations."""
+class SlotCore(Core):
+    """State of a server whose restore points are slots, their checkpoints, and stored conversations."""
 
     points: RestorePoints
 
@@ -181,13 +204,9 @@ class SlotDriver(Driver, RestorePointSource):
         if slot.task is not None and n == slot.task.answer.cache_n:
             self.log.emit(Settled(slot.id, n))
 
-    def text_of(self, key: Key) -> tuple[Sequence[int], int]:
-        """Return the tokens of the conversation that owns a checkpoint, and its slot; slot -1 = a stored
-        conversation."""
-        if key[0] == "checkpoint":
-            return self.slots[key[1]].tokens, key[1]
-        return self.points.conversation(key).tokens, -1
 
-    def kept(self) -> list[Key]:
-        """Return the keys of all checkpoints and stored conversations."""
-        return self.points.kept()
+def text_of(core: SlotCore, key: Key) -> tuple[Sequence[int], int]:
+    """Return the tokens of the conversation that owns a checkpoint, and its slot; slot -1 = a stored conversation."""
+    if key[0] == "checkpoint":
+        return core.slots[key[1]].tokens, key[1]
+    return core.points.conversation(key).tokens, -1

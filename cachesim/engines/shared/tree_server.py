@@ -5,15 +5,19 @@ An engine decides what enters the tree and what leaves it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
-from cachesim.engines.inspection import Key, RowsPart, StatePart, Stored, TreeCell
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
+from cachesim.engines.rule import Decision
+from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared import tree_events as ev
 from cachesim.engines.shared.kv_rows import RowTable, read_rows
 from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
-from cachesim.engines.shared.request_queue import RequestQueue
+from cachesim.engines.shared.request_queue import RequestInspection, RequestQueue, too_many
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.events import Event
 from cachesim.model import Rows
@@ -32,6 +36,15 @@ class TreeServer(RequestQueue):
     rows: RowTable
     parts: tuple[int, ...]
     window: int
+
+    @property
+    @abstractmethod
+    def at_work(self) -> int:
+        """Number of requests that run."""
+
+    def decide(self, decision: Decision, row: Any) -> Any:
+        """Log a decision and return its value."""
+        return log_decision(self.log, decision, row)
 
     def report(self, head: Event | None = None) -> None:
         """Log an event, then the changes of the tree that it caused."""
@@ -67,7 +80,13 @@ class TreeServer(RequestQueue):
         """Return the first position that a token at ``start`` reads in this part of the memory."""
         return max(0, start - self.window + 1) if part == "swa" else 0
 
-    # Inspection.
+
+class TreeInspection(RequestInspection):
+    """Contents of nodes and requests. ``most_running``: most requests that run at a time."""
+
+    def __init__(self, server: TreeServer, most_running: int) -> None:
+        super().__init__(server.slots, server.points)
+        self.server, self.most_running = server, most_running
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the content of a node or its state; for a slot, the content of a request's row."""
@@ -75,15 +94,15 @@ class TreeServer(RequestQueue):
         if kind == "slot":
             row = self.slots[owner]
             n = min(row.computed, row.allocated)
-            slots, first = row.buffer[:n], max(n - self.window, 0)
-            cells = self.kv.peer[slots[first:]] if self.window else None
-            rows = self._rows(slots, 0, cells, first, self.window) if n else ()
+            slots, first = row.buffer[:n], max(n - self.server.window, 0)
+            cells = self.server.kv.peer[slots[first:]] if self.server.window else None
+            rows = self._rows(slots, 0, cells, first, self.server.window) if n else ()
             return Stored("slot", owner, (), n, rows, self._state(row.state, n))
-        node = self.tree.arena[owner]
+        node = self.server.tree.arena[owner]
         if kind == "state":
             return Stored(kind, owner, node.text[: node.end], node.end, (), self._state(node.value[STATE], node.end))
         if node.value[FULL] is None:
-            copied = {i: read_rows(kept, node.host) for i, kept in self.tree.host.rows.items()}
+            copied = {i: read_rows(kept, node.host) for i, kept in self.server.tree.host.rows.items()}
             parts: tuple[RowsPart, ...] = (RowsPart(0, np.arange(node.start, node.end), copied),)
         else:
             parts = self._rows(node.value[FULL], node.start, node.value[SWA], node.start, 0)
@@ -99,28 +118,39 @@ class TreeServer(RequestQueue):
         return tuple(part for part in parts if part.rows)
 
     def _read(self, cells: Slots, window: bool) -> dict[int, Rows]:
-        layers = self.kind.layers
-        return {i: read_rows(kept, cells) for i, kept in self.rows.items() if bool(layers[i].window) == window}
+        layers = self.server.kind.layers
+        return {i: read_rows(kept, cells) for i, kept in self.server.rows.items() if bool(layers[i].window) == window}
 
     def _state(self, slot: int | None, n: int) -> StatePart | None:
-        if STATE not in self.parts:
+        if STATE not in self.server.parts:
             return None
-        held = self.states.content.get(slot, {})
-        layers = [i for i, layer in enumerate(self.kind.layers) if layer.recurrence]
+        held = self.server.states.content.get(slot, {})
+        layers = [i for i, layer in enumerate(self.server.kind.layers) if layer.recurrence]
         return StatePart(n - 1, {i: held.get(i) for i in layers})
-
-    def nodes(self) -> list[TreeCell]:
-        """Return the nodes of the tree."""
-        return self.points.cells()
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
-        return sorted(node.end for node in self.tree.nodes() if node.value[STATE] is not None)
+        return sorted(node.end for node in self.server.tree.nodes() if node.value[STATE] is not None)
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes. Every slot is free, in
         the tree, or in one request's own part of its row."""
         rows = [row for row in self.slots if row.allocated]
         states = [slot for row in self.slots for slot in (row.state, *(row.track or ())) if slot is not None]
-        self.tree.check()
-        self.tree.check_pools([row.buffer[row.protected : row.allocated] for row in rows], states)
+        self.server.tree.check()
+        self.server.tree.check_pools([row.buffer[row.protected : row.allocated] for row in rows], states)
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        return too_many(self.server.at_work, self.most_running)
+
+
+class TreeCells(CacheCells):
+    """The nodes of a tree, for pictures."""
+
+    def __init__(self, points: TreePoints) -> None:
+        self.points = points
+
+    def nodes(self) -> list[TreeCell]:
+        """Return the nodes of the tree."""
+        return self.points.cells()

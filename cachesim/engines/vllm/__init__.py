@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.late_imports import log_of, memory_of, say_of
-from cachesim.engines.shared.request_queue import serve_of
+from cachesim.engines.shared.engine_face import log_of, memory_of, say_of, serve_of
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules

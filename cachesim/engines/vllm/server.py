@@ -1,4 +1,4 @@
-"""The server: requests in, a step per round, tokens out; its inspection.
+"""The server: requests in, a step per round, tokens out.
 
 Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33.0).
 """
@@ -8,26 +8,23 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
-
-import numpy as np
+from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
-from cachesim.base.tokens import TokenList, Tokens
+from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer
 from cachesim.engines.base import Request as ClientRequest
-from cachesim.engines.inspection import BlockCell, Key, RowsPart, StatePart, Stored
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue, key_of
 from cachesim.engines.vllm.core.scheduler import Scheduler
 from cachesim.engines.vllm.core.scheduler_output import ModelRunnerOutput, SchedulerOutput
-from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, VllmConfig
+from cachesim.engines.vllm.inspection import Inspection, PoolCells
+from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
 from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_points import PoolPoints
-from cachesim.engines.vllm.request import Request, RequestBlockHasher, RequestText
+from cachesim.engines.vllm.request import Request, RequestBlockHasher
 from cachesim.engines.vllm.rules.schedule import EVERY
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
-from cachesim.model import LayerState
 
 
 class StepInFlight(NamedTuple):
@@ -35,17 +32,6 @@ class StepInFlight(NamedTuple):
 
     scheduler_output: SchedulerOutput
     model_runner_output: ModelRunnerOutput
-
-
-class StoredPrefix(NamedTuple):
-    """The first ``end`` tokens of a request, in these blocks of each group. ``running_column``: column of the state in
-    a group; ``has_states``: the states are those after the last token."""
-
-    end: int
-    block_ids: Sequence[Sequence[int]]
-    start: int
-    running_column: Mapping[int, int]
-    has_states: bool
 
 
 class Server(RequestQueue):
@@ -66,7 +52,8 @@ class Server(RequestQueue):
         self.points = PoolPoints(self.vllm_config, self.scheduler.kv_cache_manager.block_pool)
         self.batch_queue = deque[StepInFlight]()
         self.longest = kv_cache_config.max_model_len
-        self.most_running = self.opts.max_num_seqs
+        self.inspection = Inspection(self.vllm_config, self.slots, self.scheduler, self.model_runner, self.points)
+        self.cache_cells = PoolCells(self.scheduler.kv_cache_manager)
         self.block_hasher = RequestBlockHasher(
             self.rules.hash, kv_cache_config.hash_block_size,
             num_hash_lookahead_tokens=kv_cache_config.speculation.num_hash_lookahead_tokens, enabled=self.opts.hashing,
@@ -170,82 +157,3 @@ class Server(RequestQueue):
     def idle(self) -> bool:
         """True if no further round changes anything."""
         return not self.queue and not self.has_requests
-
-    @property
-    def working(self) -> bool:
-        """True if the server has work that it can do now."""
-        return bool(self.queue) or (self.has_requests and not self.stuck)
-
-    # Inspection.
-
-    def tokens_of(self, slot: int) -> Tokens:
-        """Return the computed tokens of a request, with the key that they were computed under."""
-        request: Request = self.slots[slot]
-        return request.text.full()[: request.num_processed_tokens]
-
-    def stored(self, key: Key, start: int = 0) -> Stored:
-        """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
-        kind, owner, _ = key
-        if kind == "slot":
-            return self._stored_by_request(owner)
-        node = self.points.points[key]
-        text = node.text
-        assert isinstance(text, RequestText)
-        tokens = text.full() if node.start else text.full()[: node.end]
-        groups = self.vllm_config.kv_cache_config.kv_cache_groups
-        block_ids = [self.points.blocks_of(group.group_id, text, node.end) for group in groups]
-        prefix = StoredPrefix(node.end, block_ids, start=max(start, node.start), running_column={}, has_states=True)
-        return self._content(Stored(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
-
-    def _stored_by_request(self, req_id: int) -> Stored:
-        """Return the content of a request's blocks. With drafts, or with steps in flight, its states are ahead of its
-        tokens."""
-        request: Request = self.slots[req_id]
-        state = self.model_runner.requests.get(req_id)
-        end = min(request.num_processed_tokens, len(request.text.token_ids))
-        found = Stored("slot", req_id, (), resume=end, rows=(), state=None)
-        if state is None:
-            return found
-        ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
-        return self._content(found, StoredPrefix(
-            end, state.block_ids, start=0, running_column=state.running_column, has_states=not ahead,
-        ))  # fmt: skip
-
-    def _content(self, found: Stored, prefix: StoredPrefix) -> Stored:
-        """Return stored tokens with the rows and states in their blocks."""
-        contents = self.model_runner.kv_caches
-        end = prefix.end
-        parts = list[RowsPart]()
-        states = dict[int, LayerState | None]()
-        for group in self.vllm_config.kv_cache_config.kv_cache_groups if end else ():
-            blocks = prefix.block_ids[group.group_id]
-            if group.kind == "mamba":
-                column = prefix.running_column.get(group.group_id, 0)
-                for layer in group.layers if prefix.has_states else ():
-                    states[layer] = contents.state_in(layer, blocks, column, 0)
-                continue
-            first = prefix.start if group.kind in FULL else group.first_read(end)
-            pos = np.arange(first, end)
-            rows = contents.read(group.layers, blocks, pos)
-            parts.append(RowsPart(end - first + 1 if group.window else 0, pos, rows))    # a window of the next token
-        state = StatePart(end - 1, states) if states else None
-        return found._replace(rows=tuple(parts), state=state, start=prefix.start)
-
-    def checkpoints(self, slot: int) -> list[int]:
-        """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
-        return sorted(node.end for node in self.points.points.values())
-
-    def busy(self) -> list[int]:
-        """Return the requests in progress."""
-        return [request.request_id for request in self.running]
-
-    def blocks(self) -> list[BlockCell]:
-        """Return the blocks of the pool without the null block, for pictures."""
-        manager = self.scheduler.kv_cache_manager
-        return manager.block_pool.cells(manager.block_owners)
-
-    def check(self) -> None:
-        """Raise Crash unless pool and tables agree."""
-        manager = self.scheduler.kv_cache_manager
-        tables = [blocks for request in self.slots for blocks in manager.get_block_ids(request.request_id)]
-        manager.block_pool.check(chain(*tables))

@@ -71,14 +71,15 @@ class Meter(Silent):
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Measure after an answered request."""
         if self.server is not None and not self.server.dead:
-            slots = sum(size_of(self.server.live(slot), self.sizes) for slot in self.server.occupied_slots())
+            inspection = self.server.inspection
+            slots = sum(size_of(inspection.live(slot), self.sizes) for slot in inspection.occupied_slots())
             self.most = max(self.most, slots + self._stored(self.server))
 
     def _stored(self, server: Server) -> int:
         """Return the bytes of checkpoints and prompt cache; as the server counts them if its model has real sizes."""
         if self.sizes.source:
-            return sum(server.stored_bytes())
-        return sum(size_of(server.stored(key), self.sizes) for key in server.kept())
+            return sum(server.sizes.stored_bytes())
+        return sum(size_of(server.inspection.stored(key), self.sizes) for key in server.inspection.kept())
 
 
 def size_of(stored: Stored, sizes: Sizes) -> int:

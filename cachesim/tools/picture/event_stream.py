@@ -74,7 +74,8 @@ def walk(scenario: Scenario, profile: str) -> Walk:
 
 def held(server: Server, slot: int) -> Held:
     """Return the present contents of a slot."""
-    live, lengths, spans = server.live(slot), server.checkpoints(slot), server.checkpoint_spans(slot)
+    live, lengths = server.inspection.live(slot), server.inspection.checkpoints(slot)
+    spans = server.sequences.checkpoint_spans(slot)
     marks = tuple((n, *spans[i]) if spans else (n,) for i, n in enumerate(lengths))
     state = None if live.state is None or live.state.pos < 0 else live.state.pos + 1
     full, window = ([part for part in live.rows if bool(part.window) is wanted] for wanted in (False, True))
@@ -142,7 +143,7 @@ class _Watcher(Silent):
             self.stored.pop(event.key, None)
         self.loading = isinstance(event, PcLoad) or (self.loading and not isinstance(event, Decided))
         slot = getattr(event, "slot", None)
-        answer = self.server.answer_at(slot) if slot is not None else None
+        answer = self.server.inspection.answer_at(slot) if slot is not None else None
         self._unheard(len(self.server.log.events) - 1)
         self.rows.append(self.row if answer is None else answer.request)
         self.look(len(self.rows) - 1)
@@ -152,8 +153,8 @@ class _Watcher(Silent):
 
     def look(self, k: int) -> None:
         """Record the contents of every slot and of the prompt cache at event k, if they changed."""
-        for slot in range(self.server.n_slots):
-            answer, owners = self.server.answer_at(slot), self.owners.setdefault(slot, [])
+        for slot in range(self.server.inspection.n_slots):
+            answer, owners = self.server.inspection.answer_at(slot), self.owners.setdefault(slot, [])
             changed = _keep(self.held.setdefault(slot, []), k, held(self.server, slot))
             if changed and self.loading:
                 _keep(owners, k, self.row)                      # not launched yet

@@ -184,10 +184,10 @@ def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
     """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
     server = engine_of(data["profile"]).start(data["profile"], scenario.model, dict(scenario.server), "provenance")
     parts, blocks, nodes = _parts(server), dict[int, Cells](), dict[int, Tree]()
-    if server.blocks():
-        blocks |= after_each(scenario, data["profile"], lambda now: now.blocks())
+    if server.cache_cells.blocks():
+        blocks |= after_each(scenario, data["profile"], lambda now: now.cache_cells.blocks())
     elif engine_of(data["profile"]).manual.pool:
-        nodes |= after_each(scenario, data["profile"], lambda now: now.nodes())
+        nodes |= after_each(scenario, data["profile"], lambda now: now.cache_cells.nodes())
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip

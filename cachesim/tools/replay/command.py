@@ -143,7 +143,7 @@ def checker() -> Callable[..., bool | None]:
         if not judges:
             judges.append(Judge(server.model))
         kept = answer.status == 200 and not answer.died and answer.id_slot >= 0
-        slot = server.live(answer.id_slot) if kept else None
+        slot = server.inspection.live(answer.id_slot) if kept else None
         return judges[0].judge(request, answer, slot).equal_cold
 
     return check

@@ -71,7 +71,7 @@ class InvariantObserver(AnswerObserver):
         super().started(server)
         self.judges[key] = self.judge
         self.played.log = server.log
-        server.observe_removals(self._removed)
+        server.sequences.observe_removals(self._removed)
         server.log.listener, server.log.kinds = self.on_event, OBSERVED_EVENTS
 
     def _removed(self, done: Removal) -> None:
@@ -90,17 +90,17 @@ class InvariantObserver(AnswerObserver):
         """Judge and record an answered request."""
         judged = self.judged(number, request, answer)
         self._check(number)
-        armed, over = tuple(judged.armed), tuple(self.server.exceeded_limits())
+        armed, over = tuple(judged.armed), tuple(self.server.inspection.exceeded_limits())
         self.played.steps.append(StepRecord(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:
         """Run the memory's self-check, if any, and record position gaps in any sequence."""
         try:
-            self.server.check()
+            self.server.inspection.check()
         except Crash as crash:
             self.played.unsound.append((number, INCONSISTENT, {"error": str(crash)}))
-        for seq in self.server.occupied_slots():
-            held = self.server.held(seq)
+        for seq in self.server.inspection.occupied_slots():
+            held = self.server.sequences.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():
                 self.played.unsound.append((number, GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
@@ -111,8 +111,8 @@ class InvariantObserver(AnswerObserver):
             return
         self._check(number)
         # The ids of requests may exceed the slots: the server wraps or refuses them.
-        known = action.id_slot in self.server.occupied_slots()
-        if action.do == "erase" and known and (left := len(self.server.held(action.id_slot))):
+        known = action.id_slot in self.server.inspection.occupied_slots()
+        if action.do == "erase" and known and (left := len(self.server.sequences.held(action.id_slot))):
             self.played.unsound.append((number, ERASED, {"slot": action.id_slot, "rows": left}))
 
 

@@ -330,7 +330,7 @@ class ScenarioBuilder(CandidateServer):
     def _fill_used_slots(self) -> None:
         """Send prompts to slots that were used before the log, so that a server prefers a slot never used."""
         requests = self.session.requests
-        used = used_slots(requests, self.stage.server.n_slots) if self.several else []
+        used = used_slots(requests, self.stage.server.inspection.n_slots) if self.several else []
         for slot in used:
             first = next((request for request in requests if request.slot == slot), None)
             if first is not None and not first.refused:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence, cast
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.contract import Server, copy_server
+from cachesim.engines.contract import Server
 from cachesim.events import Event
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.parse import parse
@@ -65,7 +65,7 @@ class CandidateServer:
     def _copy_of(self, server: Server | None) -> Server | None:
         """Return a copy of a server, None if it is None or nested too deeply."""
         try:
-            return None if server is None else cast(Server, copy_server(server))
+            return None if server is None else server.fork()
         except RecursionError:
             return None
 
@@ -105,7 +105,8 @@ class CandidateServer:
             return None
         finally:
             self._collect_events()
-        slots = (slot for slot in range(self.stage.server.n_slots) if self.stage.server.answer_at(slot) is answer)
+        inspection = self.stage.server.inspection
+        slots = (slot for slot in range(inspection.n_slots) if inspection.answer_at(slot) is answer)
         slot = next(slots, answer.id_slot)                                     # a finished answer has left its slot
         return RunningPrompt(slot, answer.cache_n, answer.prompt_n)
 

@@ -137,7 +137,7 @@ class CountingObserver(Silent):
             found.loaded += came.loaded
         told = evaluated_request(request, answer, self._together[number])
         self._answers[number] = told, _evaluated(answer), answer.deciding
-        stored = self.server.stored_bytes()
+        stored = self.server.sizes.stored_bytes()
         found.peak_checkpoints = max(found.peak_checkpoints, round(stored.checkpoints / MIB, 1))
         found.peak_cache = max(found.peak_cache, round(stored.cache / MIB, 1))
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from cachesim.engines.inspection import Key, Point
+from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Advanced, Gained, Lost
 
 
@@ -86,23 +87,23 @@ class Place(NamedTuple):
 
 
 def _llama_cpp(server, blob):
-    parts = ((0, blob.base), (server.kind.n_swa, blob.swa))
+    parts = ((0, blob.base), (server.core.kind.n_swa, blob.swa))
     rows = [(window, part.pos.tolist()) for window, part in parts if part is not None]
     return rows, None if blob.recr is None else blob.recr.pos
 
 
 def _ik_llama(server, blob):
     rows = [] if blob.rows is None else [(0, blob.own.tolist())]
-    return rows, blob.state_pos if server.kind.hybrid else None
+    return rows, blob.state_pos if server.core.kind.hybrid else None
 
 
 def conversations(server):
     """Yield the slots of a server of llama.cpp or ik_llama.cpp, then its stored conversations, oldest first. A
     conversation whose state was handed out has no tokens left."""
-    saved = _llama_cpp if server.rules.name.startswith("llama_cpp") else _ik_llama
-    for slot in server.slots:
-        yield _place(server, ("slot", slot.id, 0), held_by(server.live(slot.id)), slot.checkpoints, saved)
-    for one in server.cache.entries if server.cache else ():
+    saved = _llama_cpp if server.core.rules.name.startswith("llama_cpp") else _ik_llama
+    for slot in server.core.slots:
+        yield _place(server, ("slot", slot.id, 0), held_by(server.inspection.live(slot.id)), slot.checkpoints, saved)
+    for one in server.core.cache.entries if server.core.cache else ():
         own = Held(tuple(one.tokens) if one.blob.size else (), *saved(server, one.blob))
         yield _place(server, None, own, one.checkpoints, saved)
 
@@ -115,15 +116,15 @@ def _place(server, key, own, checkpoints, saved):
 
 def entries(server):
     """The entries of a server of mlx-lm."""
-    for (_, tokens), entry in server.cache.lru.entries().items():
-        yield Place(None, held_by(server.stored_as("entry", -1, tokens, entry.layers)), [])
+    for (_, tokens), entry in server.core.cache.lru.entries().items():
+        yield Place(None, held_by(content(server.core, "entry", -1, tokens, entry.layers)), [])
 
 
 def differences(reported, server, ahead=frozenset()):
     """Where the reported points are not those that the server has: (key, reported, held) lengths, or tokens. Slots in
     ``ahead`` may have more tokens than are reported; these are left out."""
-    kept = iter(server.kept())
-    places = entries(server) if server.rules.name.startswith("mlx_lm") else conversations(server)
+    kept = iter(server.inspection.kept())
+    places = entries(server) if server.core.rules.name.startswith("mlx_lm") else conversations(server)
     found = []
     for place in places:
         most = len(reported.tokens.get(place.key, ())) if place.key in ahead else None
@@ -136,5 +137,5 @@ def differences(reported, server, ahead=frozenset()):
             if lengths and known != held.tokens:
                 found.append((key, known, held.tokens))
     slots = {key for key in reported.points if key[0] == "slot"}
-    lost = [(key, [], None) for key in chain(kept, set(server.kept()) ^ (reported.points.keys() - slots))]
+    lost = [(key, [], None) for key in chain(kept, set(server.inspection.kept()) ^ (reported.points.keys() - slots))]
     return found + lost

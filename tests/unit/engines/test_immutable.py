@@ -8,7 +8,6 @@ from copy import deepcopy
 import pytest
 
 from cachesim.engines.base import FixedTokens, ImmutableItems
-from cachesim.engines.contract import copy_server
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, Stage, groups
@@ -47,30 +46,31 @@ def test_a_copy_does_not_visit_the_tokens_of_long_prompts(profile, monkeypatch):
     stage, _ = behind(profile)
     visited, visit = [], copy._deepcopy_dispatch[tuple]
     monkeypatch.setitem(copy._deepcopy_dispatch, tuple, lambda x, *more: (visited.append(x), visit(x, *more))[1])
-    copy_server(stage.server)
+    stage.server.fork()
     assert [len(x) for x in visited if len(x) > 50] == []
 
 
 @PROFILES
 def test_a_copy_shares_the_rules(profile):
     stage, _ = behind(profile)
-    assert copy_server(stage.server).rules is stage.server.rules
+    assert stage.server.fork().core.rules is stage.server.core.rules
 
 
 @PROFILES
 def test_a_copy_goes_its_own_way(profile):
     whole, _ = behind(profile)
     stage, scenario = behind(profile, 2)
-    stage.server = copy_server(other := stage.server)
+    stage.server = (other := stage.server).fork()
     stage.log = stage.server.log
     for first, group in list(groups(scenario.steps))[2:]:
         stage.send(first, group)
-    assert [tuple(x.tokens) for x in stage.server.slots] == [tuple(x.tokens) for x in whole.server.slots]
-    assert [tuple(x.tokens) for x in other.slots] == [tuple(x.tokens) for x in behind(profile, 2)[0].server.slots]
+    slots, before = stage.server.core.slots, behind(profile, 2)[0].server.core.slots
+    assert [tuple(x.tokens) for x in slots] == [tuple(x.tokens) for x in whole.server.core.slots]
+    assert [tuple(x.tokens) for x in other.core.slots] == [tuple(x.tokens) for x in before]
 
 
 def test_a_copy_of_a_server_shares_the_last_prompt_of_a_slot():
     stage, _ = behind("ik_llama@main")
-    slot = stage.server.slots[0]
+    slot = stage.server.core.slots[0]
     assert type(slot.last_prompt) is FixedTokens and slot.last_prompt.tokens
-    assert copy_server(stage.server).slots[0].last_prompt is slot.last_prompt
+    assert stage.server.fork().core.slots[0].last_prompt is slot.last_prompt

@@ -124,7 +124,7 @@ def test_only_windows_of_unscaled_tokens_declare_the_width_of_a_head():
 def test_every_engine_takes_declared_sizes(profile):
     engine = ENGINES[profile.partition("@")[0]]
     server = engine.start(profile, name_with_sizes("GGGA", DeclaredSizes(24576, 26345472)), {}, "none")
-    assert server.stored_bytes() == (0, 0)
+    assert server.sizes.stored_bytes() == (0, 0)
     with pytest.raises(BadInput, match="expected two sizes in bytes"):
         engine.start(profile, "GGGA@12", {}, "none")
 

@@ -9,7 +9,7 @@ import numpy as np
 import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
 from cachesim.engines.inspection import Point, RowsPart, Stored
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.server_loop import log_capture
 from cachesim.events import Advanced, Decided, Gained, Log, Lost
 from cachesim.judging.recompute_ledger import RecomputeLedger
 from cachesim.model import Rows
@@ -80,8 +80,7 @@ class Story:
         """Record that a rule creates a checkpoint after so many tokens, or declines it, through the engine's loop."""
         log = Log()
         log.listener = self.ledger.record
-        driver = SimpleNamespace(log=log, decide=lambda decision, slot: self.decide(decision.rule, decision.value))
-        Driver.capture(driver, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
+        log_capture(log, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
 
     def settle(self, prompt, n_past, *decisions, wrong=False, request=1):
         """Return the ledger of a request that kept so many tokens."""

@@ -43,7 +43,7 @@ class Keeping:
     """Stub server that keeps objects of nine tokens, and an observer that receives its events."""
 
     def __init__(self, judge=None):
-        self.objects, self.model, self.asked = {}, model(), []
+        self.objects, self.model, self.asked, self.inspection = {}, model(), [], self
         self.run = cold(self.model, HELD, logits_at=())
         self.judge = judge or CountingJudge(self.model)
         self.observer = AnswerObserver(from_line("A9"), "llama_cpp@b10587", None, self.judge)
@@ -173,7 +173,7 @@ def test_a_restart_forgets_what_the_old_server_kept():
     server.gain(CKPT, wrong=True)
     server.request()
     server.gain(("entry", -1, 1), wrong=True)
-    server.observer.started(SimpleNamespace(kept=lambda: [CKPT, ("entry", -1, 1)]))
+    server.observer.started(SimpleNamespace(inspection=SimpleNamespace(kept=lambda: [CKPT, ("entry", -1, 1)])))
     assert (server.observer.new, server.observer.corrupt, server.observer.texts) == ({}, {}, {})
     assert server.reported() == []
 
@@ -205,8 +205,8 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
     """A further completion leaves nothing behind that is judged; nor does a request that failed."""
     server = Keeping()
     answers = [Answer(0), Answer(1), Answer(2, status=500), None]
-    server.answer_at, server.is_further = answers.__getitem__, lambda slot: slot == 1
-    server.live, server.memory_matches = lambda slot: f"slot {slot}", lambda slot: slot == 0
+    server.inspection.answer_at, server.inspection.is_further = answers.__getitem__, lambda slot: slot == 1
+    server.inspection.live, server.inspection.memory_matches = lambda slot: f"slot {slot}", lambda slot: slot == 0
     for slot in (0, 1, 2, 3, None):
         server.observer.on_event(Release(slot, 0, 9, 0))
     assert server.observer.left == {0: ("slot 0", True)}

@@ -54,7 +54,7 @@ def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
 
         def started(self, server):
             super().started(server)
-            server.memory_matches = lambda slot: False
+            server.inspection.memory_matches = lambda slot: False
 
     found = watched("A40>4", make=Doubting).found[0]
     assert (found.judged.answer.holds, found.judged.state.holds) == (True, False)
@@ -109,7 +109,7 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
     watch, tokens = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), [(1, 2, 3), (), (4,)]
     held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0], log=Log(),
                            is_further=lambda slot: False)  # fmt: skip
-    watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
+    watch.server, held.inspection, held.answer_at = held, held, lambda slot: None if slot else Answer(0)
     for _ in range(2):
         watch.on_event(Launch(0, 0, 0))
         watch.on_event(Launch(1, 0, 0))

@@ -59,7 +59,7 @@ def test_sizes_add_up_to_the_bytes_that_the_server_stores(profile, server):
     engine = ENGINES[profile.partition("@")[0]]
     last = ran("S40.A60>5/B50>3/C30", profile, "GGGA", **server)["requests"][-1]
     started = engine.start(profile, "GGGA", server, "provenance")
-    assert started.stored_sizes() == [] and last["sizes"]
+    assert started.sizes.stored_sizes() == [] and last["sizes"]
     for size in last["sizes"]:
         assert size["bytes"] > size["draft_bytes"] + size["checkpoint_bytes"] >= 0 and size["tokens"] > 0
     entries = [size for size in last["sizes"] if size["kind"] == "entry"]

@@ -64,11 +64,11 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
     gone = Request(word("A", 30), n_predict=60, cancel_at=34)
     server = Talk(**FLAGS).server
     server.submit(gone)
-    while not server.disconnect_is_next:
+    while not server.tasks.disconnect_is_next:
         server.iterate()
     server.submit(B)
     later = server.fork()
-    server.take_queue()
+    server.tasks.take_queue()
     logs = []
     for one in (server, later):
         while one.working:
@@ -149,7 +149,7 @@ def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits
         members = tuple(Member(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
         step = TraceStep(0, members, {}, theirs)
         server = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None).server
-        return tuple(server.slots[0].tokens[:30])
+        return tuple(server.core.slots[0].tokens[:30])
 
     assert left_behind(0, 1) == left_behind(None, None) == tuple(other.prompt)
     assert left_behind(1, 0) == tuple(one.prompt)

@@ -25,14 +25,14 @@ def recorded(tmp_path, sleeps, prompts=PROMPTS, slots=(0, 0, 0)):
             talk = Talk("AAAA", mode="none", ctx_size=512, batch_size=64, ubatch_size=16, cache_ram=0, parallel=n_slots)
         first = len(talk.log.events)
         answer = talk.ask(prompt, 2, forced=(5, 6), id_slot=slot)
-        events = records(talk.log.events[first:], n_slots == 1, talk.server.rules.silent, False,
-                         talk.server.rules.unlogged)  # fmt: skip
+        events = records(talk.log.events[first:], n_slots == 1, talk.server.core.rules.silent, False,
+                         talk.server.core.rules.unlogged)  # fmt: skip
         loads = [{"ev": "warn", "text": "the V embeddings have different sizes"}] if number in sleeps else []
         response = {"status": 200, "cache_n": answer.cache_n, "prompt_n": answer.prompt_n, "tokens": [5, 6],
                     "tokens_cached": answer.tokens_cached, "id_slot": slot, "truncated": False}  # fmt: skip
         steps.append({"i": number, "op": "completion", "request": {"prompt": prompt, "n_predict": 2, "id_slot": slot},
                       "response": response, "events": [*loads, *events]})  # fmt: skip
-    held = len(talk.server.slots[0].tokens) if 3 not in sleeps else 0
+    held = len(talk.server.core.slots[0].tokens) if 3 not in sleeps else 0
     cleared = {"ev": "slot_clear", **({"slot": 0} if n_slots > 1 else {}), "n_tokens": held}
     steps.append({"i": 3, "op": "slot", "request": {"action": "erase", "id_slot": 0},
                   "response": {"status": 200, "n_erased": held}, "events": [cleared]})

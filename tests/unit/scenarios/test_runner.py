@@ -34,7 +34,7 @@ class Notes(Silent):
         self.told.append(f"begins {number}")
 
     def answered(self, number, request, answer):
-        held = tuple(self.server.slots[answer.id_slot].tokens)
+        held = tuple(self.server.core.slots[answer.id_slot].tokens)
         found = "died" if answer.died else "" if held == answer.slot_tokens else "another slot"
         self.told.append(f"answered {number} {found}".strip())
 
@@ -183,14 +183,14 @@ def test_a_constants_docstring_stands_below_it():
     (True, 0, [9, 12, 15]),
 ])  # fmt: skip
 def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
-    server = SimpleNamespace(reevaluates_draft=lambda wrong: exact and wrong > n_rs_seq)
+    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: exact and wrong > n_rs_seq))
     step = from_line("S9{drafts=3:1,2:1,2:2}").steps[0]
     assert [draft.at for draft in runner.placed(step, server).drafts] == places
 
 
 def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
     step = from_line("S9{drafts=2:2,1:0,1:1}").steps[0]
-    server = SimpleNamespace(reevaluates_draft=lambda wrong: True)
+    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: True))
     assert [draft.at for draft in runner.placed(step, server).drafts] == [9, 12, 14]
 
 
@@ -227,7 +227,7 @@ def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
             self.slots = []
 
         def started(self, server):
-            self.slots.append(server.n_slots)
+            self.slots.append(server.inspection.n_slots)
 
     notes = Slots()
     play(scenario("S20/{restart parallel=3}/S/{restart}/{restart parallel=2}"), HEAD, "none", notes)

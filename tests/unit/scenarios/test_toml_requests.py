@@ -180,7 +180,7 @@ class Server:
     """As much of a server as a draft's place depends on."""
 
     def __init__(self, exact, n_rs_seq):
-        self.exact, self.n_rs_seq = exact, n_rs_seq
+        self.exact, self.n_rs_seq, self.sequences = exact, n_rs_seq, self
 
     def reevaluates_draft(self, wrong):
         return self.exact and wrong > self.n_rs_seq

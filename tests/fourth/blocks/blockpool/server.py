@@ -5,14 +5,14 @@ Source: vLLM vllm/v1/core/sched/scheduler.py Scheduler.schedule, update_from_out
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from blockpool.events import Preempted
-from blockpool.inspect import Inspected
+from blockpool.inspect import Inspection
 from blockpool.memory import Chunk, Step
 from blockpool.row import Row, Task
 from blockpool.rules import Chunk as Cut
+from blockpool.tables import Tables
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
@@ -20,8 +20,19 @@ from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.model import Hidden
 
 
-class Server(Inspected):
+class Server(Tables):
     """A server of a given version."""
+
+    dead = False
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.inspection = Inspection(self)
+
+    @property
+    def idle(self) -> bool:
+        """True if no further round changes anything."""
+        return not self.queue and not any(row.busy for row in self.slots)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
@@ -38,10 +49,6 @@ class Server(Inspected):
         else:
             self.queue.append(Task(answer.request, request, answer))
         return answer
-
-    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Raise BadInput: this server does not have slots to save."""
-        raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
         """Run the first half of a round: move the received requests to the waiting queue."""

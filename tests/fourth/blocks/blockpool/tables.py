@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from blockpool.events import Evicted
 from blockpool.flags import Options, longest
@@ -19,7 +19,9 @@ from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
 from cachesim.base.tokens import Tokens
-from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.contract import Server
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared.server_loop import log_capture, log_decision
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
@@ -44,7 +46,7 @@ class Hit:
     junction: int
 
 
-class Tables(Driver):
+class Tables(Server):
     """The block management of a server. ``slots``: all requests received so far."""
 
     def __init__(
@@ -52,7 +54,7 @@ class Tables(Driver):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
-        self.block, self.dead = opts.block_size, False
+        self.block = opts.block_size
         self.most = opts.max_model_len or longest(opts)
         self.memory = Memory(spec, self.block)
         self.has_rows, self.has_states = bool(self.memory.rows), bool(self.memory.recurrent)
@@ -69,13 +71,9 @@ class Tables(Driver):
         self.points = BlockPoints(log, self.has_rows, self.has_states)
         self.published: list[tuple[int, int, Chain]] = []     # in this step, not computed yet
 
-    def busy(self) -> list[int]:
-        """Return the requests in progress."""
-        return [row.id for row in self.running]
-
-    def occupied_slots(self) -> list[int]:
-        """Return the requests in progress: a finished request leaves only blocks that others can find."""
-        return self.busy()
+    def decide(self, decision: Decision, row: Row | None) -> Any:
+        """Log a decision and return its value."""
+        return log_decision(self.log, decision, row)
 
     def _evicted(self, block: int, keys: Sequence[int], cause: str) -> None:
         noun, place = NOUNS[keys[0] % len(NOUNS)], self.places.pop(block)
@@ -185,7 +183,7 @@ class Tables(Driver):
         ask = Kept(stop, row.prompt, self.block, row.junction, opts.prefix_cache_retention_interval, opts.use_eagle)
         block = row.states[at]
         assert block is not None
-        if self.capture(self.rules.retain(ask), row):
+        if log_capture(self.log, self.rules.retain(ask), row):
             self._name(block, STATE, self._chain(row, at + 1), at, tuple(row.all))
             self.promised.add(block)
 

@@ -48,5 +48,5 @@ def test_a_system_prompt_is_refused_where_it_is_not_simulated():
 def test_a_system_prompt_precedes_the_tokens_of_the_slot():
     asked = Request(tuple(range(30)), extra={"system_tokens": 10}), Request(tuple(range(10, 35)))
     running, answers = served(BASE, *asked, context_shift=False)
-    assert running.tokens_of(0) == tuple(range(35))
+    assert running.inspection.tokens_of(0) == tuple(range(35))
     assert answers[1].prompt == tuple(range(35)) and answers[1].prompt_n == 5

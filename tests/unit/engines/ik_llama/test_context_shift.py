@@ -27,8 +27,8 @@ def test_a_full_slot_gives_up_half_of_what_it_need_not_keep_and_the_rest_moves_u
     prompt = tuple(range(1000, 1240))
     answer = srv.complete(Request(prompt, 40, n_keep=10))
     assert (answer.tokens_cached, answer.truncated) == (157, True)
-    assert srv.slots[0].tokens[: 10 + 108] == [*prompt[:10], *prompt[132:]]
-    assert srv.held(0).tolist() == list(range(157))
+    assert srv.core.slots[0].tokens[: 10 + 108] == [*prompt[:10], *prompt[132:]]
+    assert srv.sequences.held(0).tolist() == list(range(157))
 
 
 @pytest.mark.parametrize("request_", [Request(LONG[:240], 40, n_keep=10), Request(LONG[:240], 150, n_keep=10),
@@ -39,7 +39,7 @@ def test_an_answer_with_a_shift_is_that_of_a_cold_run_that_shifts(request_):
     srv = server("exact")
     answer = srv.complete(request_)
     assert answer.shifts
-    judged = Judge(srv.context.model).judge(request_, answer, srv.live(0))
+    judged = Judge(srv.core.context.model).judge(request_, answer, srv.inspection.live(0))
     assert judged.equal_cold is (request_.n_discard == 0)
 
 
@@ -50,7 +50,7 @@ def test_more_is_discarded_than_told_where_the_prompt_is_shorter_than_what_is_ke
     answer = srv.complete(Request(LONG[:30], 230, n_keep=60))
     assert logged_events(srv, "ctx_shift") == [{"ev": "ctx_shift", "n_keep": 60, "n_left": 195, "n_discard": 97}]
     assert answer.shifts == [(255, 60, 127)]
-    assert srv.slots[0].discarded == 97
+    assert srv.core.slots[0].discarded == 97
 
 
 def test_without_a_cached_prompt_the_list_keeps_what_left_the_memory():
@@ -58,9 +58,9 @@ def test_without_a_cached_prompt_the_list_keeps_what_left_the_memory():
     request = Request(LONG[:240], 18, n_keep=10, cache_prompt=False)
     answer = srv.complete(request)
     assert len(answer.shifts) == 2                              # the list is as full at the next token
-    assert (srv.slots[0].tokens[:240], answer.tokens_cached) == (list(LONG[:240]), 257)
-    assert len(srv.held(0)) < 257
-    assert Judge(srv.context.model).judge(request, answer, srv.live(0)).equal_cold is False
+    assert (srv.core.slots[0].tokens[:240], answer.tokens_cached) == (list(LONG[:240]), 257)
+    assert len(srv.sequences.held(0)) < 257
+    assert Judge(srv.core.context.model).judge(request, answer, srv.inspection.live(0)).equal_cold is False
 
 
 def test_a_prompt_too_long_is_answered_as_a_cold_server_would():
@@ -70,7 +70,7 @@ def test_a_prompt_too_long_is_answered_as_a_cold_server_would():
     answer = srv.complete(request)
     assert answer.prompt == (*LONG[:10], *LONG[256:])
     assert (answer.truncated, answer.prompt_n, answer.tokens_cached) == (True, 154, 158)
-    assert Judge(srv.context.model).judge(request, answer, srv.live(0)).equal_cold
+    assert Judge(srv.core.context.model).judge(request, answer, srv.inspection.live(0)).equal_cold
     assert logged_events(srv, "prompt_truncated") == [
         {"ev": "prompt_truncated", "n_keep": 10, "n_left": 246, "n_tokens": 154}]
 
@@ -87,7 +87,7 @@ def test_a_list_of_which_nothing_would_be_left_stays_though_the_memory_is_cut():
     """Both lose 200 tokens behind the first 10, the list of 210 loses none: reuse goes on without rows."""
     srv = server()
     srv.complete(Request(LONG[:200], 11))
-    assert len(srv.slots[0].tokens) == 210
+    assert len(srv.core.slots[0].tokens) == 210
     request = Request(LONG[:300], 1, n_keep=10, n_discard=200)
     answer = srv.complete(request)
     assert logged_events(srv, "cache_lcp")[-1]["n_tokens"] == 210
@@ -108,7 +108,7 @@ def test_everything_kept_and_a_shift_end_the_process_at_the_next_long_prompt():
     """n_keep -1 of the last request is taken for a number of tokens when its shifted slot is compared."""
     srv = server()
     srv.complete(Request(LONG[:240], 40, n_keep=-1))
-    assert srv.slots[0].discarded > 0
+    assert srv.core.slots[0].discarded > 0
     assert srv.complete(Request(LONG[:240], 1)).died is False
     srv.complete(Request(LONG[:240], 40, n_keep=-1))
     answer = srv.complete(Request(LONG[:300], 1))
@@ -140,5 +140,5 @@ def test_behind_the_tolerance_every_batch_ends_with_a_checkpoint():
     srv = start("ik_llama@main", "GGGA", {"ctx_size": 512, "batch_size": 16, "ubatch_size": 16, "cache_ram": 0,
                                           "ctx_checkpoints_tolerance": 40}, "none", Log())
     srv.complete(Request(LONG[:120], 1))
-    assert [c.facts.n_tokens for c in srv.slots[0].checkpoints] == [80, 96, 112, 120]
-    assert [c.facts.prompt_end for c in srv.slots[0].checkpoints] == [True, True, True, False]
+    assert [c.facts.n_tokens for c in srv.core.slots[0].checkpoints] == [80, 96, 112, 120]
+    assert [c.facts.prompt_end for c in srv.core.slots[0].checkpoints] == [True, True, True, False]

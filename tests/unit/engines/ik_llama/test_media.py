@@ -170,7 +170,7 @@ def test_an_image_without_free_cells_is_tried_until_there_are_some():
     failed = ask(server, (5, *image_items("long", 110, 110), 6), id_slot=0)
     assert (failed.status, failed.error, failed.done, server.stuck) == (500, "failed to process image", True, True)
     assert ask(server, (7, 8), id_slot=1).status == 200
-    assert (server.stuck, failed.tokens, len(server.slots[0].tokens)) == (False, [], 113)
+    assert (server.stuck, failed.tokens, len(server.core.slots[0].tokens)) == (False, [], 113)
 
 
 def test_a_client_that_leaves_does_not_stop_a_request_at_an_image():
@@ -182,8 +182,8 @@ def test_a_client_that_leaves_does_not_stop_a_request_at_an_image():
 def test_a_projector_excludes_drafts_but_those_of_an_mtp_head():
     server = start(spec_type="ngram-simple")
     assert ask(server, TEXT, CAT, MORE, draft_else=3).draft_n == 0
-    assert server.settings.n_max == 0
-    assert start("GA+M", spec_type="mtp").settings.n_max == 16
+    assert server.core.settings.n_max == 0
+    assert start("GA+M", spec_type="mtp").core.settings.n_max == 16
 
 
 def test_images_need_a_projector_and_known_rules():
@@ -208,7 +208,7 @@ def test_an_image_is_placed_by_its_index_in_the_prompt():
     two = tuple(next(token for token in range(320) if recorded_piece(token) == piece) for piece in ("Ba", "n"))
     ask(server, (ban,), TEXT)
     ask(server, two, TEXT, CAT, MORE)
-    assert server.held(0).tolist() == [*range(71), *range(72, 87), 87, 87, *range(88, 102)]
+    assert server.sequences.held(0).tolist() == [*range(71), *range(72, 87), 87, 87, *range(88, 102)]
 
 
 def test_a_restored_checkpoint_counts_the_tokens_of_an_image(tmp_path):
@@ -216,8 +216,8 @@ def test_a_restored_checkpoint_counts_the_tokens_of_an_image(tmp_path):
     ask(server, TEXT, CAT, MORE)
     server.slot("save", 0, tmp_path / "slot")
     server.slot("restore", 0, tmp_path / "slot")
-    assert server.checkpoints(0) == [95, 101]
-    assert server.checkpoint_spans(0) == [(79, 79), (85, 85)]
+    assert server.inspection.checkpoints(0) == [95, 101]
+    assert server.sequences.checkpoint_spans(0) == [(79, 79), (85, 85)]
 
 
 def test_an_image_and_the_text_after_it_use_no_earlier_graph():

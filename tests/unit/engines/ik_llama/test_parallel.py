@@ -33,7 +33,7 @@ def gap(srv, long=68):
 
 def right(srv, request):
     answer = srv.complete(request)
-    return Judge(srv.context.model).judge(request, answer, srv.live(request.id_slot)).equal_cold
+    return Judge(srv.core.context.model).judge(request, answer, srv.inspection.live(request.id_slot)).equal_cold
 
 
 @pytest.mark.parametrize("model", ["AAAA", "W32 W32 A", "GGGA"])
@@ -54,9 +54,9 @@ def blind(mode, flash):
     srv = server("AAAA", mode, ctx_size=256 * n, batch_size=2048, ubatch_size=2048, flash_attn=flash)
     srv.complete(Request(word(1000, 64 * n + 2), 1, id_slot=0))
     for pos in (32 * n - 1, 64 * n - 1):
-        srv.memory.seq_rm(0, pos, pos + 1)
+        srv.core.memory.seq_rm(0, pos, pos + 1)
     answer = srv.complete(Request(word(2000, 4), 1, id_slot=1))
-    assert srv.memory.cells.of(1).tolist() == [64 * n + 2 + k for k in range(4)]
+    assert srv.core.memory.cells.of(1).tolist() == [64 * n + 2 + k for k in range(4)]
     return srv, answer
 
 
@@ -64,10 +64,10 @@ def test_with_flash_attention_a_token_that_sees_nothing_is_wrong_alone():
     srv, answer = blind("provenance", True)
     request = Request(word(2000, 4), 1, id_slot=1)
     assert answer.outputs[-1].digest != int(NAN)
-    assert Judge(srv.context.model).judge(request, answer, srv.live(1)).equal_cold is False
+    assert Judge(srv.core.context.model).judge(request, answer, srv.inspection.live(1)).equal_cold is False
     srv.slot("erase", 0)
     assert right(srv, Request(word(6000, 600), 1, id_slot=0)) is True
-    assert srv.memory.cells.of(0)[0] > 512
+    assert srv.core.memory.cells.of(0)[0] > 512
 
 
 @pytest.mark.parametrize("mode", ["provenance", "exact"])
@@ -79,22 +79,22 @@ def test_a_token_that_sees_nothing_spoils_every_sequence_that_reads_its_cell(mod
     assert mode == "provenance" or np.isnan(answer.outputs[-1].logits).all()
     srv.slot("erase", 0)
     assert right(srv, Request(word(6000, 70), 1, id_slot=0)) is False
-    assert srv.memory.cells.of(0)[0] == 70
+    assert srv.core.memory.cells.of(0)[0] == 70
     for slot in (0, 1):
         srv.slot("erase", slot)
     assert right(srv, Request(word(7000, 120), 1, id_slot=0)) is True
-    assert srv.memory.cells.of(0)[0] == 66
+    assert srv.core.memory.cells.of(0)[0] == 66
 
 
 def test_a_recurrent_row_that_is_not_a_number_is_zeroed_by_the_next_text():
     """Seen on a real 8337e4c: answers of a slot whose rows were not numbers are right again from the next text on."""
     srv = server("GGGA", "provenance")
     srv.complete(Request(word(1000, 20), 1, id_slot=0))
-    states = srv.memory.states[0]
-    srv.memory.states[0] = {layer: state and state._replace(hash=int(NAN)) for layer, state in states.items()}
-    assert any(map(is_nan, srv.memory.states[0].values()))
+    states = srv.core.memory.states[0]
+    srv.core.memory.states[0] = {layer: state and state._replace(hash=int(NAN)) for layer, state in states.items()}
+    assert any(map(is_nan, srv.core.memory.states[0].values()))
     assert right(srv, Request(word(3000, 20), 1, id_slot=0)) is True
-    assert not any(map(is_nan, srv.memory.states[0].values()))
+    assert not any(map(is_nan, srv.core.memory.states[0].values()))
 
 
 def retry(profile, model="GGGA"):
@@ -117,10 +117,10 @@ def test_a_retry_evaluates_the_first_micro_batches_twice(model):
         "i=-32 n_batch=32 ret=1", "i=-16 n_batch=16 ret=1", "i=-8 n_batch=8 ret=1", "i=4 n_batch=4 ret=1",
         "i=10 n_batch=2 ret=1", "i=11 n_batch=1 ret=1",
     ]
-    positions = srv.held(0)
+    positions = srv.sequences.held(0)
     assert equal is False and len(positions) > len(set(positions.tolist()))
     repaired, equal = retry("ik_llama@main-repaired", model)
-    assert equal is True and repaired.held(0).tolist() == list(range(46))
+    assert equal is True and repaired.sequences.held(0).tolist() == list(range(46))
 
 
 def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
@@ -128,12 +128,13 @@ def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
     srv = server("AAAA", "none", ctx_size=64, batch_size=32, ubatch_size=32, context_shift=False, parallel=2)
     srv.complete(Request(word(1000, 20), 1, id_slot=0))
     start_at = len(srv.log.events)
-    srv.memory.cells.place(20, np.arange(44), np.arange(44), 1)
+    srv.core.memory.cells.place(20, np.arange(44), np.arange(44), 1)
     answer = srv.complete(Request((*word(1000, 20), *word(5000, 5)), 1, id_slot=0))
     events = srv.log.events[start_at:]
     errors = [event.text for event in events if isinstance(event, ev.Error)]
     assert answer.status == 500 and [text.split('"')[0] for text in errors[1:]] == [
-        f"task error id_multi=-1 id_task={srv.slots[0].last_task} error=", "task error id_multi=-1 id_task=-1 error="]
+        f"task error id_multi=-1 id_task={srv.core.slots[0].last_task} error=",
+        "task error id_multi=-1 id_task=-1 error="]
     assert [event.slot for event in events if isinstance(event, ev.Release)] == [0, 1]
 
 
@@ -150,12 +151,12 @@ def test_all_deferred_requests_are_tried_again_after_a_release():
 def test_the_server_does_not_start_with_drafts_and_several_slots():
     with pytest.raises(BadInput, match="does not start"):
         server("GGGA+M", "none", spec_type="mtp")
-    assert server("GGGA", "none", "ik_llama@1889-base", spec_type="ngram-simple").n_slots == 2
+    assert server("GGGA", "none", "ik_llama@1889-base", spec_type="ngram-simple").inspection.n_slots == 2
 
 
 def test_the_context_is_made_of_whole_blocks():
     for flash, expected in ((True, 256), (False, 128)):
-        assert server(ctx_size=100, flash_attn=flash, parallel=1).settings.n_ctx == expected
+        assert server(ctx_size=100, flash_attn=flash, parallel=1).core.settings.n_ctx == expected
 
 
 WIDE = "W32 A@128/0/64"

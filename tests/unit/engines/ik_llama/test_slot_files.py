@@ -31,7 +31,7 @@ def server(model="GGGA", mode="exact", profile="ik_llama@main", **flags):
 
 
 def lengths(srv):
-    return [c.facts.pos_max + 1 for c in srv.slots[0].checkpoints]
+    return [c.facts.pos_max + 1 for c in srv.core.slots[0].checkpoints]
 
 
 @pytest.mark.parametrize("model", ["AAAA", "GGGA", "W32 W32 A", "GGGA+M"])
@@ -39,8 +39,8 @@ def lengths(srv):
 def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
     srv = server(model, mode)
     srv.complete(Request(P, 4, forced=ANSWER))
-    saved, size = srv.slot("save", 0, tmp_path / "a"), srv.memory.size_of(0, partial=False)
-    side = 16 + sum(24 + kept.facts.size for kept in srv.slots[0].checkpoints) if "G" in model else 0
+    saved, size = srv.slot("save", 0, tmp_path / "a"), srv.core.memory.size_of(0, partial=False)
+    side = 16 + sum(24 + kept.facts.size for kept in srv.core.slots[0].checkpoints) if "G" in model else 0
     assert saved == {"status": 200, "n_saved": 103, "n_written": 12 + 4 * 103 + size + side}
     two = server(model, mode)
     two.complete(Request(Q, 1))
@@ -50,8 +50,8 @@ def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
     answer = two.complete(request)
     assert (answer.cache_n, answer.prompt_n) == (103, 2)
     if mode != "none":
-        assert Judge(two.context.model).judge(request, answer, two.live(0)).equal_cold
-    two.memory.check()
+        assert Judge(two.core.context.model).judge(request, answer, two.inspection.live(0)).equal_cold
+    two.core.memory.check()
 
 
 def test_a_side_file_stays_where_there_is_nothing_to_write(tmp_path):
@@ -64,7 +64,7 @@ def test_a_side_file_stays_where_there_is_nothing_to_write(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["f", "f.checkpoints"]
     three = server()
     three.slot("restore", 0, tmp_path / "f")
-    assert (tuple(three.slots[0].tokens), lengths(three)) == (Q, [95, 103])
+    assert (tuple(three.core.slots[0].tokens), lengths(three)) == (Q, [95, 103])
 
 
 def test_before_1584_there_is_no_side_file(tmp_path):
@@ -81,9 +81,9 @@ def test_before_1584_there_is_no_side_file(tmp_path):
 def test_files_keep_every_part_and_not_the_number_of_tokens(tmp_path):
     srv = server("GGGA")
     srv.complete(Request(P, 4, forced=ANSWER))
-    made = SlotFile("GGGA", tuple(srv.slots[0].tokens), srv.memory.get(0, partial=False))
+    made = SlotFile("GGGA", tuple(srv.core.slots[0].tokens), srv.core.memory.get(0, partial=False))
     assert pack_slot(unpack_slot(pack_slot(made), "x")) == pack_slot(made)
-    found = unpack_side(pack_side("GGGA", srv.slots[0].checkpoints), "x", 7).checkpoints
+    found = unpack_side(pack_side("GGGA", srv.core.slots[0].checkpoints), "x", 7).checkpoints
     assert [c.facts[:4] for c in found] == [(94, 94, 94, 94), (102, 102, 102, 102)]
     assert [c.facts.unset for c in found] == [(7, 0), (7, 1)]
     assert (found[0].blob.rows, sorted(found[0].blob.states)) == (None, [0, 1, 2])
@@ -94,10 +94,10 @@ def test_a_compacted_window_comes_back_where_it_was(tmp_path):
     srv = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
     srv.complete(Request(tuple(range(1000, 1800)), 1))
     srv.slot("save", 0, tmp_path / "w")
-    before = srv.memory.window
+    before = srv.core.memory.window
     two = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
     two.slot("restore", 0, tmp_path / "w")
-    assert (two.memory.window, two.memory.window is before, before.end) == (before, False, 800)
+    assert (two.core.memory.window, two.core.memory.window is before, before.end) == (before, False, 800)
 
 
 @pytest.mark.parametrize("which", ["a", "a.checkpoints"])
@@ -111,7 +111,7 @@ def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, which):
     with pytest.raises(BadInput, match="damaged or truncated") as caught:
         srv.slot("restore", 0, tmp_path / "a")
     assert str(file) in str(caught.value)
-    assert tuple(srv.slots[0].tokens) == Q
+    assert tuple(srv.core.slots[0].tokens) == Q
 
 
 def test_what_does_not_fit_empties_the_slot(tmp_path):
@@ -120,7 +120,7 @@ def test_what_does_not_fit_empties_the_slot(tmp_path):
     srv.slot("save", 0, tmp_path / "a")
     small.complete(Request(Q, 1))
     assert small.slot("restore", 0, tmp_path / "a")["status"] == 400
-    assert (small.slots[0].tokens, small.memory.empty(0)) == ([], True)
+    assert (small.core.slots[0].tokens, small.core.memory.empty(0)) == ([], True)
 
 
 def test_what_cannot_be_done_is_bad_input(tmp_path):

@@ -34,37 +34,37 @@ def test_a_slot_is_usable_where_its_rows_and_states_are(model, spans):
 def test_a_cache_of_recurrent_rows_only_has_no_restore_points():
     one, told = listened("S")
     one.complete(Request(P, 3))
-    assert told.spans("slot") == [(len(one.slots[0].tokens), 1, 0)]
-    stored = one.stored(("slot", 0, 0))
-    assert stored.rows == () and stored.state.pos == one.memory.state_pos[0]
+    assert told.spans("slot") == [(len(one.core.slots[0].tokens), 1, 0)]
+    stored = one.inspection.stored(("slot", 0, 0))
+    assert stored.rows == () and stored.state.pos == one.core.memory.state_pos[0]
 
 
 def test_a_checkpoint_is_usable_where_its_states_end():
     one, told = listened("GA", ctx_checkpoints_interval=16)
     one.complete(Request(P, 3))
-    ends = [(point.facts.n_tokens, point.facts.pos_max + 1) for point in one.slots[0].checkpoints]
+    ends = [(point.facts.n_tokens, point.facts.pos_max + 1) for point in one.core.slots[0].checkpoints]
     assert len(ends) > 2 and told.spans("checkpoint") == [(n, end, end) for n, end in ends]
-    for key, (n, end) in zip(one.kept(), ends, strict=True):
-        stored = one.stored(key)
+    for key, (n, end) in zip(one.inspection.kept(), ends, strict=True):
+        stored = one.inspection.stored(key)
         assert (stored.kind, stored.owner, stored.resume, stored.rows) == ("checkpoint", 0, end, ())
-        assert (stored.tokens, stored.state.pos) == (one.tokens_of(0)[:n], end - 1)
+        assert (stored.tokens, stored.state.pos) == (one.inspection.tokens_of(0)[:n], end - 1)
 
 
 def test_a_checkpoint_without_states_has_nothing_in_it():
     one, _ = listened("A")
     one.complete(Request(P, 1))
-    made = Checkpoint(Ckpt(0, 4, 0, 4, 5, 1), one.memory.get(0, partial=True))
-    assert one.of_checkpoint(made) == (5, 1, 0)
+    made = Checkpoint(Ckpt(0, 4, 0, 4, 5, 1), one.core.memory.get(0, partial=True))
+    assert one.core.points.owner.of_checkpoint(made) == (5, 1, 0)
 
 
 @pytest.mark.parametrize("gone, last", [((20, 23), 20), ((0, 3), 0), ((70, POS_INF), 70)])
 def test_a_slot_is_usable_up_to_the_first_row_that_is_missing(gone, last):
     one, told = listened("A")
     one.complete(Request(P, 1))
-    one.memory.seq_rm(0, *gone)
-    one.points.changed(one.slots[0], "truncated")
-    assert told.spans("slot") == [(len(one.slots[0].tokens), 1, last)]
-    assert one.stored(("slot", 0, 0), 21).rows[0].pos.tolist() == [
+    one.core.memory.seq_rm(0, *gone)
+    one.core.points.changed(one.core.slots[0], "truncated")
+    assert told.spans("slot") == [(len(one.core.slots[0].tokens), 1, last)]
+    assert one.inspection.stored(("slot", 0, 0), 21).rows[0].pos.tolist() == [
         pos for pos in range(21, 80) if not gone[0] <= pos < gone[1]
     ]  # fmt: skip
 
@@ -73,8 +73,8 @@ def test_a_row_stands_for_the_position_that_it_was_computed_for():
     """A restore after a wrong draft relabels a cell."""
     one, told = listened("A")
     one.complete(Request(P, 1))
-    one.memory.cells.relabel(3, 200)
-    one.points.changed(one.slots[0], "truncated")
+    one.core.memory.cells.relabel(3, 200)
+    one.core.points.changed(one.core.slots[0], "truncated")
     assert [span[1:] for span in told.spans("slot")] == [(1, 80)]
 
 
@@ -84,5 +84,5 @@ def test_stored_conversations_come_with_their_checkpoints():
         one.complete(Request(tuple(range(first, first + 80)), 3))
     assert told.spans("entry") == [(82, 82, 82)] and told.spans("entry checkpoint")
     assert differences(told, one) == []
-    for key in one.kept():
-        assert one.stored(key).tokens == told.tokens[key]
+    for key in one.inspection.kept():
+        assert one.inspection.stored(key).tokens == told.tokens[key]

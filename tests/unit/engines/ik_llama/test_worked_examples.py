@@ -24,7 +24,7 @@ def prompt(n, first=10_000):
 
 
 def ends(srv, slot=0):
-    return [c.facts.pos_max for c in srv.slots[slot].checkpoints]
+    return [c.facts.pos_max for c in srv.core.slots[slot].checkpoints]
 
 
 def block(window):
@@ -37,13 +37,13 @@ def compacted(n_max):
 
 def test_7_5_where_the_companion_refuses():
     srv = compacted(1)
-    target, companion = srv.memory, srv.companion.kv
+    target, companion = srv.core.memory, srv.core.companion.kv
     assert target.window.cap == 768
     srv.complete(Request(prompt(700), 1))
     assert block(target.window) == block(companion.window) == (0, 700, 700)
 
     srv = compacted(1)
-    target, companion = srv.memory, srv.companion.kv
+    target, companion = srv.core.memory, srv.core.companion.kv
     answer = srv.complete(Request(prompt(700), 101, draft_else=1))     # the last token is not evaluated
     assert ends(srv) == [694, 799]
     assert block(target.window) == (640, 160, 800)
@@ -61,7 +61,7 @@ def test_7_5_with_drafts_of_three_the_purge_is_refused_and_the_commit_fails():
     srv.complete(Request(prompt(700), 80, drafts=(Draft(764, 3, 1), Draft(766, 3, 3)), draft_else=3))
     refused = [(e.p0, e.p1) for e in srv.log.events if isinstance(e, SeqRm) and not e.ok]
     assert refused[0] == (767, 770)
-    assert srv.companion.kv.window.end != srv.memory.window.end + 1          # as it would be after a commit
+    assert srv.core.companion.kv.window.end != srv.core.memory.window.end + 1          # as it would be after a commit
 
 
 def test_7_4_a_prompt_of_1718_again():
@@ -103,14 +103,14 @@ def test_d3_cells_of_two_slots():
     srv = server("GGGA", parallel=2)
     srv.complete(Request(prompt(100), 3, id_slot=0, forced=(1, 2, 3)))
     srv.complete(Request(prompt(150, 20_000), 3, id_slot=1))
-    assert srv.memory.cells.of(0).tolist() == list(range(102))
-    assert srv.memory.cells.of(1).tolist() == list(range(102, 254))
+    assert srv.core.memory.cells.of(0).tolist() == list(range(102))
+    assert srv.core.memory.cells.of(1).tolist() == list(range(102, 254))
     text = (*prompt(100), 1, 2, *prompt(120, 30_000))
     srv.complete(Request(text, 3, id_slot=0))
-    assert srv.memory.cells.of(0).tolist()[102:] == list(range(254, 376))
+    assert srv.core.memory.cells.of(0).tolist()[102:] == list(range(254, 376))
     assert ends(srv)[-2:] == [216, 223]
     srv.complete(Request((*text[:220], 7, 8, 9), 1, id_slot=0))
-    cells = srv.memory.cells.of(0).tolist()
+    cells = srv.core.memory.cells.of(0).tolist()
     assert cells == [*range(5), *range(254, 472)]        # the checkpoint in 254 .. 470, then a new token and five more
 
 

@@ -36,7 +36,7 @@ class Talk:
         table = replace(PROFILES[self.profile], **(rules or {}))
         shape = replace(shape, form=StateForm(table.ext_bytes, table.data_header))
         self.server = Server(table, shape, options_of(Options, {**SMALL, **flags}), model, self.log)
-        self.judge = Judge(self.server.context.model)
+        self.judge = Judge(self.server.core.context.model)
         self.requests = {}
 
     def send(self, prompt, n=1, **more):
@@ -52,13 +52,13 @@ class Talk:
 
     def work(self):
         server = self.server
-        while server.queue or any(slot.busy for slot in server.slots):
+        while server.core.queue or any(slot.busy for slot in server.core.slots):
             server.iterate()
-            server.memory.check()
+            server.core.memory.check()
 
     def events(self, answer, *kinds):
         """Return the logged events of a request, optionally only of some kinds, in the format of a trace."""
-        found = [e.record(one_slot=len(self.server.slots) == 1) for e in self.log.of(answer.request) if e.logged]
+        found = [e.record(one_slot=len(self.server.core.slots) == 1) for e in self.log.of(answer.request) if e.logged]
         return [e for e in found if not kinds or e["ev"] in kinds]
 
     def kinds(self, answer, *kinds):
@@ -66,19 +66,19 @@ class Talk:
 
     def lengths(self, slot=0):
         """Return n_tokens of the slot's checkpoints, oldest first."""
-        return [c.facts.n_tokens for c in self.server.slots[slot].checkpoints]
+        return [c.facts.n_tokens for c in self.server.core.slots[slot].checkpoints]
 
     def held(self):
         """Return the number of tokens per slot."""
-        return [len(slot.tokens) for slot in self.server.slots]
+        return [len(slot.tokens) for slot in self.server.core.slots]
 
     def entries(self):
         """Return the lengths of the prompt-cache entries, oldest first."""
-        return [len(entry.tokens) for entry in self.server.cache.entries]
+        return [len(entry.tokens) for entry in self.server.core.cache.entries]
 
     def right(self, answer):
         """Return whether the answer, and the state after it, equal those of a cold run."""
-        slot = self.server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
+        slot = self.server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         return self.judge.judge(self.requests[answer.request], answer, slot).equal_cold
 
 

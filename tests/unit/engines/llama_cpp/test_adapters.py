@@ -19,7 +19,7 @@ def talk(mode="provenance", **flags):
 def right(server, answer):
     """Whether the judge finds an answer right, and the state that it left."""
     request = server.requests[answer.request]
-    return server.judge.judge(request, answer, server.server.live(answer.id_slot)).equal_cold
+    return server.judge.judge(request, answer, server.server.inspection.live(answer.id_slot)).equal_cold
 
 
 @pytest.mark.parametrize("mode", ["provenance", "exact"])
@@ -47,7 +47,7 @@ def test_the_servers_scales_change_under_a_request_without_a_list():
     one.ask(P)
     assert one.server.set_adapters("0:1") == {"status": 200, "success": True}
     assert right(one, one.ask(P + R)) is False
-    assert one.server.served == (1.0, 0.0, 0.0)
+    assert one.server.core.served == (1.0, 0.0, 0.0)
 
 
 def test_a_slot_file_has_no_adapters(tmp_path):
@@ -79,7 +79,7 @@ def test_two_aloras_and_tokens_that_no_model_has_are_refused():
     one = Talk("AA", "b11549", lora_scaled="0@1,0@2")
     several = one.ask(P, extra={"lora": "0:1,1:1"})
     assert (several.status, several.error) == (400, "Cannot run multiple aLoRAs in a single request")
-    assert (one.ask((*P, -1)).status, one.server.slots[0].adapters) == (400, (0.0, 0.0))
+    assert (one.ask((*P, -1)).status, one.server.core.slots[0].adapters) == (400, (0.0, 0.0))
 
 
 def test_slots_with_other_adapters_wait_for_each_other():
@@ -136,7 +136,7 @@ def test_a_refused_request_for_several_completions_starts_none():
     assert [event.text.partition(",")[0] for event in one.log.events if event.ev == "error"] == [
         "error: Cannot run multiple aLoRAs in a single request", "failed to launch slot with child task",
         "failed to launch slot with parent task"]  # fmt: skip
-    assert not any(slot.busy or slot.children for slot in one.server.slots)
+    assert not any(slot.busy or slot.children for slot in one.server.core.slots)
     assert one.ask(P, extra=OFF).status == 200
 
 

@@ -56,7 +56,7 @@ def test_a_set_loses_a_position_that_two_cells_have_for_a_moment():
 def test_a_slot_without_cache_prompt_lists_zeros_of_its_earlier_batches():
     talk = Talk("A", "b4579", batch_size=64)
     talk.ask(word("A", 100), cache_prompt=False)
-    assert talk.server.slots[0].tokens == [0] * 64
+    assert talk.server.core.slots[0].tokens == [0] * 64
 
 
 def test_a_context_that_is_full_ends_with_an_error_where_it_is_not_shifted():

@@ -14,8 +14,8 @@ def test_shift_of_a_full_context_by_hand():
     assert talk.events(answer, "ctx_shift") == [{"ev": "ctx_shift", "n_keep": 10, "n_left": 245, "n_discard": 122}]
     assert answer.truncated
     assert answer.tokens_cached == 250 + 11 - 122
-    assert talk.server.slots[0].tokens[:10] == list(word("A", 10))
-    assert talk.server.slots[0].tokens[10] == word("A", 250)[132]
+    assert talk.server.core.slots[0].tokens[:10] == list(word("A", 10))
+    assert talk.server.core.slots[0].tokens[10] == word("A", 250)[132]
 
 
 @pytest.mark.parametrize("kind", ["A", "R", "H"])
@@ -29,7 +29,7 @@ def test_an_answer_with_a_shift_inside_equals_a_cold_run_that_shifts(kind, mode)
 def test_the_request_after_a_shift_differs_from_a_cold_run(kind):
     talk = Talk(kind, context_shift=True)
     talk.ask(word("A", 250), 12, n_keep=10)
-    answer = talk.ask(tuple(talk.server.slots[0].tokens) + word("B", 3), 1)
+    answer = talk.ask(tuple(talk.server.core.slots[0].tokens) + word("B", 3), 1)
     assert answer.cache_n > 100
     assert talk.right(answer) is False
 
@@ -48,8 +48,8 @@ def test_two_dimensional_positions_are_never_shifted():
 
 
 def test_a_window_cache_smaller_than_its_partner_is_never_shifted():
-    assert not Talk("W", ctx_size=512).server.memory.can_shift()
-    assert Talk("W", ctx_size=512, swa_full=True).server.memory.can_shift()
+    assert not Talk("W", ctx_size=512).server.core.memory.can_shift()
+    assert Talk("W", ctx_size=512, swa_full=True).server.core.memory.can_shift()
 
 
 def test_chunks_move_and_are_counted_by_hand():

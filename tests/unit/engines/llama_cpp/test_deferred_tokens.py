@@ -33,10 +33,10 @@ class Seen(Silent):
     def answered(self, number, request, answer):
         told = asdict(answer)
         told["outputs"] = [(one.pos, one.digest) for one in answer.outputs]
-        self.found.append((told, [self.live(slot) for slot in range(self.server.n_slots)]))
+        self.found.append((told, [self.live(slot) for slot in range(self.server.inspection.n_slots)]))
 
     def live(self, slot):
-        stored = self.server.live(slot)
+        stored = self.server.inspection.live(slot)
         rows = [(part.window, part.pos.tolist(), {layer: one.digest.tolist() for layer, one in part.rows.items()})
                 for part in stored.rows]  # fmt: skip
         states = stored.state and (stored.state.pos, {layer: state and (state.hash, state.conv.tolist())
@@ -94,9 +94,9 @@ def test_reads_of_the_memory_find_every_token(monkeypatch):
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
     before = len(sizes)
-    assert talk.server.context.n_deferred == 4 and len(answer.outputs) == 1
-    assert talk.server.memory.pos_max(0) == 7 and len(answer.outputs) == 5
-    assert sizes[before:] == [4] and talk.server.context.n_deferred == 0
+    assert talk.server.core.context.n_deferred == 4 and len(answer.outputs) == 1
+    assert talk.server.core.memory.pos_max(0) == 7 and len(answer.outputs) == 5
+    assert sizes[before:] == [4] and talk.server.core.context.n_deferred == 0
 
 
 def test_a_copy_is_independent():
@@ -104,8 +104,8 @@ def test_a_copy_is_independent():
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
     twin = talk.server.fork()
-    assert twin.memory.pos_max(0) == 7 and talk.server.context.n_deferred == 4
-    assert len(twin.answer_at(0).outputs) == 5 and len(answer.outputs) == 1
+    assert twin.core.memory.pos_max(0) == 7 and talk.server.core.context.n_deferred == 4
+    assert len(twin.inspection.answer_at(0).outputs) == 5 and len(answer.outputs) == 1
 
 
 @pytest.mark.parametrize("more", [
@@ -115,7 +115,7 @@ def test_exact_mode_and_drafters_do_not_defer(more):
     talk = Talk(**{"kind": "H", **more})
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
-    assert talk.server.context.n_deferred == 0
+    assert talk.server.core.context.n_deferred == 0
 
 
 def test_no_token_is_deferred_with_rollback_planes():
@@ -123,18 +123,18 @@ def test_no_token_is_deferred_with_rollback_planes():
     talk = Talk("GGA+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=3, ubatch_size=16)
     talk.ask(word("A", 4), 1)
     batch = DecodeBatch([7], [4], [0], [True])
-    assert talk.server.memory.pos_max(0) == 3
-    assert talk.server.memory.recr.n_rs_seq == 3 and not talk.server.context.defer_token(batch)
+    assert talk.server.core.memory.pos_max(0) == 3
+    assert talk.server.core.memory.recr.n_rs_seq == 3 and not talk.server.core.context.defer_token(batch)
     plain = Talk("GGA", "b11549")
     plain.ask(word("A", 4), 1)
-    assert plain.server.context.defer_token(batch)
+    assert plain.server.core.context.defer_token(batch)
 
 
 def test_two_answers_at_once_are_not_deferred():
     talk = Talk("A", parallel=2)
     talk.send(word("A", 4), 9), talk.send(word("B", 4), 9)
     iterated(talk, 6)
-    assert talk.server.context.n_deferred == 0
+    assert talk.server.core.context.n_deferred == 0
 
 
 def test_no_token_takes_a_cell_that_a_deferred_token_reads(monkeypatch):
@@ -156,7 +156,7 @@ def test_a_token_of_another_sequence_is_not_deferred_with_the_others():
     talk = Talk("A", parallel=2)
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
-    context, busy = talk.server.context, next(slot for slot in talk.server.slots if slot.busy)
+    context, busy = talk.server.core.context, next(slot for slot in talk.server.core.slots if slot.busy)
     one, other = (DecodeBatch([7], [len(busy.tokens)], [seq], [True]) for seq in (busy.id, 1 - busy.id))
     assert context.n_deferred == 4 and not context.defer_token(other) and context.defer_token(one)
 
@@ -169,7 +169,7 @@ def test_a_new_task_finds_every_token_evaluated(monkeypatch):
     talk = Talk("W", parallel=2)
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
-    assert talk.server.context.n_deferred == 4
+    assert talk.server.core.context.n_deferred == 4
     talk.send(word("B", 4), 2)
     talk.work()
     assert found == [0, 0]
@@ -193,4 +193,4 @@ def test_no_more_tokens_are_deferred_than_there_are_cells():
     talk.send(word("A", 250), 20)
     while talk.server.working:
         talk.server.iterate()
-        assert talk.server.context.n_deferred <= 256 - 250
+        assert talk.server.core.context.n_deferred <= 256 - 250

@@ -37,7 +37,7 @@ def test_6_1_the_cells_are_taken_again_from_where_they_were_freed():
     talk = Talk("A")
     talk.ask(A, 3)
     talk.ask(B, 3)
-    table = talk.server.memory.parts["base"].streams[0]
+    table = talk.server.core.memory.parts["base"].streams[0]
     assert table.pos[:17].tolist() == [*range(16), -1]
 
 
@@ -46,7 +46,7 @@ def test_6_2_a_window_re_evaluates_the_last_token_of_its_checkpoint():
     talk.ask(X, 3)
     assert talk.lengths() == [28]
     talk.ask(Y, 3)
-    entry = talk.server.cache.entries[0]
+    entry = talk.server.core.cache.entries[0]
     assert (len(entry.tokens), sorted(entry.blob.swa.pos.tolist()), talk.lengths()) == (34, list(range(26, 34)), [28])
     last = talk.ask(X[:28] + word("q", 2), 3)
     assert reuse(last) == [(27, 3)]
@@ -73,8 +73,8 @@ def test_6_4_the_hybrid_cuts_attention_after_the_restored_state():
     talk = Talk("H")
     talk.ask(A, 3)
     talk.ask(B, 3)
-    base = talk.server.memory.parts["base"]
-    assert (base.pos_max(0), talk.server.memory.recr.pos_max(0), base.n_cells(0)) == (15, 15, 16)
+    base = talk.server.core.memory.parts["base"]
+    assert (base.pos_max(0), talk.server.core.memory.recr.pos_max(0), base.n_cells(0)) == (15, 15, 16)
 
 
 def test_6_5_even_an_extension_needs_an_old_checkpoint_where_a_window_is_subtracted():

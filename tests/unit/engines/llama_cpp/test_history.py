@@ -103,7 +103,7 @@ def test_defaults_of_flags(name, limit, similarity):
     from cachesim.events import Log
 
     server = start(f"llama_cpp@{name}", "GGGA", {"ctx_size": 256}, "none", Log())
-    assert (server.settings.max_checkpoints, server.settings.sps) == (limit, similarity)
+    assert (server.core.settings.max_checkpoints, server.core.settings.sps) == (limit, similarity)
 
 
 def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones_for_a_tenth():

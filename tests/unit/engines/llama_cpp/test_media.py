@@ -141,10 +141,10 @@ def test_a_request_that_waits_is_tried_before_the_child_of_a_failed_image_is_can
     late = server.submit(Request(TEXT, n_predict=1, id_slot=0))
     for _ in range(3):
         server.iterate()
-    assert server.disconnect_is_next
+    assert server.tasks.disconnect_is_next
     assert (parent.status, parent.error) == (500, "failed to process mtmd chunk")
-    server.take_queue()
-    assert len(server.deferred) == 1
+    server.tasks.take_queue()
+    assert len(server.core.deferred) == 1
     while server.working:
         server.iterate()
     assert late.status == 200 and late.id_slot == 0

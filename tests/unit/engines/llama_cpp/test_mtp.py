@@ -16,7 +16,7 @@ MODES = ("provenance", "exact")
 
 def cold_rows(talk, tokens):
     """Return the head's rows after trunk and head read the tokens once, from an empty memory."""
-    trunk = talk.server.context.model
+    trunk = talk.server.core.context.model
     head, store = mtp_head(trunk), PlainStore()
     store.begin(runs := [TokenRun(0, 0, tokens)])
     head.forward(runs, store, [before(prefill(trunk, PlainStore(), 0, tokens, 8), None)])
@@ -25,7 +25,7 @@ def cold_rows(talk, tokens):
 
 def held_rows(talk, slot=0):
     """Return the rows in the draft context of a slot, by position."""
-    attn = talk.server.dft.memory.parts["base"]
+    attn = talk.server.core.dft.memory.parts["base"]
     cells = as_array(attn.cells(slot).of(slot))
     cells = cells[np.argsort(attn.cells(slot).pos[cells])]
     rows = attn.rows[attn.stream(slot)][0]
@@ -34,7 +34,7 @@ def held_rows(talk, slot=0):
 
 def differing(talk, slot=0):
     """Return the positions at which the head's rows differ from those of a cold run."""
-    tokens = talk.server.slots[slot].tokens
+    tokens = talk.server.core.slots[slot].tokens
     held, cold = held_rows(talk, slot), cold_rows(talk, tokens)
     assert len(held.digest) == len(tokens)
     return np.flatnonzero(held.digest != cold.digest).tolist()
@@ -46,7 +46,7 @@ def test_the_head_follows_the_trunk_through_drafts(mode, accepted):
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8, mode=mode)
     answer = talk.ask(A, 8, forced=B, drafts=(Draft(40, 3, accepted), Draft(41 + accepted, 2, 1)))
     assert talk.right(answer) is True
-    assert same_rows(held_rows(talk), cold_rows(talk, talk.server.slots[0].tokens))
+    assert same_rows(held_rows(talk), cold_rows(talk, talk.server.core.slots[0].tokens))
 
 
 @pytest.mark.parametrize("n_ubatch", [5, 7, 64])

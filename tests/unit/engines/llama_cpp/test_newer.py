@@ -76,7 +76,7 @@ def test_the_list_stops_one_below_its_limit(profile, lists):
 def test_a_file_carries_checkpoints_and_their_bytes(tmp_path):
     talk = Talk("H", "b11549")
     talk.ask(A, 2)
-    ckpts = talk.server.slots[0].checkpoints
+    ckpts = talk.server.core.slots[0].checkpoints
     bare = Talk("H", "b11312")
     bare.ask(A, 2)
     saved, without = talk.server.slot("save", 0, tmp_path / "a"), bare.server.slot("save", 0, tmp_path / "b")
@@ -85,7 +85,7 @@ def test_a_file_carries_checkpoints_and_their_bytes(tmp_path):
     talk.ask(B)
     restored = talk.server.slot("restore", 0, tmp_path / "a")
     assert restored["n_read"] == saved["n_written"] and talk.lengths() == [56]
-    assert [c.facts.id_task for c in talk.server.slots[0].checkpoints] == [-1]
+    assert [c.facts.id_task for c in talk.server.core.slots[0].checkpoints] == [-1]
     answer = talk.ask(word("A", 58) + B)
     assert answer.cache_n == 56 and talk.right(answer) is True
     events = [e for e in talk.log.events if e.ev in ("ckpt_append", "ckpt_from_file")]
@@ -114,23 +114,23 @@ def test_a_draft_part_that_does_not_load_is_dropped(tmp_path):
     one = Talk("H", "b11549", model_draft="llama", **flags)
     one.ask(A, 2)
     one.server.slot("save", 0, tmp_path / "a")
-    size = one.server.slots[0].checkpoints[0].facts.size
+    size = one.server.core.slots[0].checkpoints[0].facts.size
     for draft, fits in (("llama", True), ("mamba2", False)):
         two = Talk("H", "b11549", model_draft=draft, **flags)
         two.ask(B, 1)
         two.server.slot("restore", 0, tmp_path / "a")
-        ckpt = two.server.slots[0].checkpoints[0]
+        ckpt = two.server.core.slots[0].checkpoints[0]
         assert (ckpt.draft is not None) is fits and (ckpt.facts.size == size) is fits
-        assert two.server.dft.memory.pos_max(0) == -1, "the trial empties the draft context"
+        assert two.server.core.dft.memory.pos_max(0) == -1, "the trial empties the draft context"
 
 
 def refuse(talk, monkeypatch):
     """Let the next restore of a checkpoint find too few free cells."""
     def state_read(seq, blob):
-        talk.server.memory.seq_rm(seq, 0)
+        talk.server.core.memory.seq_rm(seq, 0)
         raise StateReadError("state_read_meta: failed to find 9 available cells in kv cache")
 
-    monkeypatch.setattr(talk.server.memory, "state_read", state_read)
+    monkeypatch.setattr(talk.server.core.memory, "state_read", state_read)
 
 
 @pytest.mark.parametrize("profile, from_file, dies", [
@@ -167,7 +167,7 @@ def test_a_second_rollback_before_anything_was_decoded(profile, again):
     """Specification b11312 2.4: planes 3, position 20, two removals."""
     talk = Talk("qwen35mtp", profile, spec_type="draft-mtp", ubatch_size=8, mode="none")
     talk.ask(word("A", 21))
-    recr = talk.server.memory.recr
+    recr = talk.server.core.memory.recr
     assert recr.pos_max(0) == 20 and recr.seq_rm(0, 19, 1 << 30) and recr.pos_max(0) == 18
     assert recr.seq_rm(0, 18, 1 << 30) is again
 
@@ -179,15 +179,15 @@ def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
     """A memory with windows keeps the parts that were read."""
     talk = Talk(model, profile)
     talk.ask(A, 2)
-    blob = talk.server.memory.state_write(0, partial=False)
+    blob = talk.server.core.memory.state_write(0, partial=False)
 
     def fails(seq, state, home):
         raise StateReadError("no cell")
 
-    monkeypatch.setattr(talk.server.memory.recr, "state_read", fails)
+    monkeypatch.setattr(talk.server.core.memory.recr, "state_read", fails)
     with pytest.raises(StateReadError):
-        talk.server.memory.state_read(0, blob)
-    assert (talk.server.memory.parts["base"].pos_max(0) >= 0) is left
+        talk.server.core.memory.state_read(0, blob)
+    assert (talk.server.core.memory.parts["base"].pos_max(0) >= 0) is left
 
 
 # --- start-up and tasks --------------------------------------------------------------------------------------
@@ -200,13 +200,13 @@ def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
 ])
 def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
     """The table of specification b11312 2.9."""
-    settings = Talk("A", "b10809", **flags).server.settings
+    settings = Talk("A", "b10809", **flags).server.core.settings
     assert (settings.n_ctx, settings.n_ctx_slot, settings.limit_tokens) == (n_ctx, n_ctx_slot, n_ctx)
 
 
 def test_older_builds_have_no_cap():
     assert startup.slot_ctx_whole(512, 512, 2, 400).value == 512
-    settings = Talk("A", "b10587", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.settings
+    settings = Talk("A", "b10587", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.core.settings
     assert (settings.n_ctx, settings.n_ctx_slot) == (TRAINED_ON, TRAINED_ON // 2)
 
 

@@ -21,7 +21,7 @@ def talk(build, layers="AA", **flags):
 def right(server, answer):
     """Whether the judge finds an answer right, and the state that it left."""
     request = server.requests[answer.request]
-    return server.judge.judge(request, answer, server.server.live(answer.id_slot)).equal_cold
+    return server.judge.judge(request, answer, server.server.inspection.live(answer.id_slot)).equal_cold
 
 
 @pytest.mark.parametrize(("build", "reused"), [("b4579", 0), ("b6388", 0), ("b7400", 0), ("b7789", 40), ("b11312", 40)])
@@ -77,7 +77,7 @@ def test_a_refused_request_leaves_its_start_since_18547(build, capped):
 def test_checkpoints_outlive_a_change_of_adapters_until_25649(build, left):
     one = talk(build, "W32 A", ubatch_size=16)
     one.ask(word("p", 100), extra=ZERO)
-    [slot] = one.server.slots
+    [slot] = one.server.core.slots
     held = len(slot.checkpoints)
     one.ask((*Q, -1), extra={"lora": "1:1"})               # refused after the change
     assert held and len(slot.checkpoints) == held * left and not slot.tokens

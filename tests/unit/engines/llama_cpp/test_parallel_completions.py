@@ -110,7 +110,7 @@ def test_the_deferred_task_for_the_slot_or_the_oldest_comes_next():
     talk.server.iterate()
     waits_for_0, waits_for_1 = talk.send(A, 1, id_slot=0), talk.send(B, 1, id_slot=1)
     talk.server.iterate()
-    assert len(talk.server.deferred) == 2
+    assert len(talk.server.core.deferred) == 2
     while not waits_for_1.done:
         assert not waits_for_0.done
         talk.server.iterate()
@@ -150,7 +150,7 @@ def test_a_cancellation_before_a_slot_is_free():
     gone = talk.send(B, 1, cancel_at=BEFORE_A_SLOT)
     talk.work()
     assert (gone.cancelled, gone.done, gone.id_slot) == (True, True, -1) and first.done
-    assert not talk.server.deferred and talk.kinds(gone, "launch") == []
+    assert not talk.server.core.deferred and talk.kinds(gone, "launch") == []
 
 
 def test_a_child_uses_the_drafts_that_the_request_gives_it():
@@ -163,11 +163,11 @@ def test_a_child_uses_the_drafts_that_the_request_gives_it():
 def test_tasks_taken_before_the_cancellations_of_a_round_find_the_slot_busy():
     talk = Talk("A", parallel=1)
     leaving = talk.send(A, 9, cancel_at=41)
-    while not talk.server.disconnect_is_next:
+    while not talk.server.tasks.disconnect_is_next:
         talk.server.iterate()
     late = talk.send(B, 1)
-    talk.server.take_queue()
-    assert (leaving.done, len(talk.server.deferred)) == (False, 1)
+    talk.server.tasks.take_queue()
+    assert (leaving.done, len(talk.server.core.deferred)) == (False, 1)
     talk.work()
     assert leaving.cancelled and late.done
 

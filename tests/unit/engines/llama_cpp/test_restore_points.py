@@ -41,8 +41,8 @@ def test_a_restore_point_has_every_usable_length(kind):
 def test_a_slot_is_usable_up_to_the_first_row_that_is_missing(gone, last):
     talk, told = listened("A")
     talk.ask(LONG[:30], 1)
-    talk.server.memory.parts["base"].seq_rm(0, *gone)
-    talk.server.points.changed(talk.server.slots[0], "truncated")
+    talk.server.core.memory.parts["base"].seq_rm(0, *gone)
+    talk.server.core.points.changed(talk.server.core.slots[0], "truncated")
     assert told.spans("slot") == [(30, 1, last)]
 
 
@@ -52,8 +52,8 @@ def test_a_slot_is_usable_up_to_the_first_row_that_is_missing(gone, last):
 def test_a_slot_consists_of_rows_from_a_start_and_all_windows_and_states(kind, start, gone):
     talk, _ = listened(kind)
     talk.ask(LONG[:30], 1)
-    talk.server.memory.parts["base"].seq_rm(0, *gone)
-    whole, stored = talk.server.live(0), talk.server.stored(("slot", 0, 0), start)
+    talk.server.core.memory.parts["base"].seq_rm(0, *gone)
+    whole, stored = talk.server.inspection.live(0), talk.server.inspection.stored(("slot", 0, 0), start)
     assert (stored.start, stored.resume, stored.tokens) == (start, 30, ())
     for part, all_rows in zip(stored.rows, whole.rows, strict=True):
         there = [i for i, pos in enumerate(all_rows.pos) if part.window or pos >= start]
@@ -66,9 +66,9 @@ def test_a_slot_consists_of_rows_from_a_start_and_all_windows_and_states(kind, s
 @pytest.mark.parametrize("kind", ["W", "R", "H"])
 def test_a_kept_point_is_stored_under_its_own_tokens(kind):
     for talk, told in talks(kind):
-        assert talk.server.kept()
-        for key in talk.server.kept():
-            stored = talk.server.stored(key)
+        assert talk.server.inspection.kept()
+        for key in talk.server.inspection.kept():
+            stored = talk.server.inspection.stored(key)
             assert (stored.kind, stored.tokens) == (key[0], told.tokens[key])
             assert stored.owner == (key[1] if key[0] == "checkpoint" else -1)
 
@@ -76,6 +76,6 @@ def test_a_kept_point_is_stored_under_its_own_tokens(kind):
 def test_a_ring_that_has_lost_rows_is_usable_a_window_later():
     talk, told = listened("W", ctx_checkpoints=0)
     talk.ask(LONG, 1)
-    first = min(talk.server.live(0).rows[1].pos)
+    first = min(talk.server.inspection.live(0).rows[1].pos)
     assert first > 0
     assert told.spans("slot") == [(300, first + 7, 300)]

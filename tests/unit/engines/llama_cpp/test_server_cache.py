@@ -56,7 +56,7 @@ def test_the_oldest_is_evicted_first_and_a_hit_does_not_refresh():
     last = talk.ask(word("y", 10))
     assert talk.kinds(last, "pc_evict") == ["pc_evict"]
     want = [word(f"w{i}", 10) for i in range(1, 14)] + [hit.slot_tokens]
-    assert [tuple(entry.tokens) for entry in talk.server.cache.entries] == want
+    assert [tuple(entry.tokens) for entry in talk.server.core.cache.entries] == want
 
 
 @pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
@@ -75,7 +75,7 @@ def test_checkpoints_travel_with_the_conversation(kind):
     talk.ask(word("a", 30), 2)
     mine = talk.lengths()
     talk.ask(word("b", 30), 2)
-    assert mine and [c.facts.n_tokens for c in talk.server.cache.entries[0].checkpoints] == mine
+    assert mine and [c.facts.n_tokens for c in talk.server.core.cache.entries[0].checkpoints] == mine
     again = talk.ask(word("a", 28) + word("x", 4), 2)
     assert again.cache_n >= 22
     assert talk.right(again) is True
@@ -85,7 +85,7 @@ def test_a_stored_conversation_counts_its_header_its_state_and_its_checkpoints()
     talk = Talk("mamba2", **LOOSE)
     talk.ask(word("a", 30))
     talk.ask(word("b", 30))
-    assert [entry.size for entry in talk.server.cache.entries] == [(74868 + 8) * 2]
+    assert [entry.size for entry in talk.server.core.cache.entries] == [(74868 + 8) * 2]
 
 
 def test_a_stored_conversation_does_not_change_when_its_copy_continues():
@@ -111,7 +111,7 @@ def test_without_a_prompt_cache_nothing_is_stored_or_logged():
     talk = Talk("A", cache_ram=0, slot_prompt_similarity=0.0)
     talk.ask(word("a", 20))
     second = talk.ask(word("b", 20))
-    assert talk.server.cache is None
+    assert talk.server.core.cache is None
     assert [kind for kind in talk.kinds(second) if kind.startswith("pc_")] == []
 
 
@@ -140,19 +140,20 @@ def sizes(talk, answer):
 
 def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
     talk, whole = half_loaded(told := Reported())
-    before = talk.server.cache.entries[0].size
+    before = talk.server.core.cache.entries[0].size
     again = talk.ask(whole[:120], 2)
-    entry = talk.server.cache.entries[0]
+    entry = talk.server.core.cache.entries[0]
     assert talk.kinds(again, "pc_load_failed") == ["pc_load_failed", "pc_load_failed"]
     assert before - entry.size == 18740                 # the state of a layer, with the header of host memory
     assert again.cache_n == 0
     assert len(entry.tokens) == 242
     assert told.spans("entry") == [(242, 1, 0)]
     kept = half_loaded()[0]
-    kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-b10587"].pc_after_hit)
-    kept.server.cache.rules = kept.server.rules
+    after_hit = profiles()["llama_cpp@pr24143-on-b10587"].pc_after_hit
+    kept.server.core.rules = replace(kept.server.core.rules, pc_after_hit=after_hit)
+    kept.server.core.cache.rules = kept.server.core.rules
     kept.ask(whole[:120], 2)
-    assert kept.server.cache.entries[0].size == before  # a copied entry stays
+    assert kept.server.core.cache.entries[0].size == before  # a copied entry stays
 
 
 def test_an_empty_state_is_loaded_without_complaint():
@@ -186,11 +187,11 @@ def test_restore_points_reported_as_lost_are_gone(kind):
         if isinstance(event, Lost):
             kept.remove(event.key)
             causes.add(event.cause)
-            assert event.key not in talk.server.kept()
+            assert event.key not in talk.server.inspection.kept()
         if isinstance(event, Release):
-            assert sorted(kept) == sorted(talk.server.kept())
-            held = [*(len(slot.checkpoints) for slot in talk.server.slots),
-                    *(1 + len(one.checkpoints) for one in talk.server.cache.entries)]  # fmt: skip
+            assert sorted(kept) == sorted(talk.server.inspection.kept())
+            held = [*(len(slot.checkpoints) for slot in talk.server.core.slots),
+                    *(1 + len(one.checkpoints) for one in talk.server.core.cache.entries)]  # fmt: skip
             assert len(kept) == sum(held)
 
     talk.log.listener = hear

@@ -42,7 +42,7 @@ def test_two_running_conversations_that_do_not_fit_both_fail_and_everything_is_c
     talk.work()
     assert [(a.status, a.error) for a in both] == [(500, FULL), (500, FULL)]
     assert talk.held() == [0, 0]
-    assert [talk.server.memory.pos_max(s) for s in (0, 1)] == [-1, -1]
+    assert [talk.server.core.memory.pos_max(s) for s in (0, 1)] == [-1, -1]
     sizes = [e.n_batch for e in talk.log.events if e.ev == "kv_full"]
     assert sizes[:6] == [32, 16, 8, 4, 2, 1]
     again = talk.ask(word("a", 20))
@@ -165,7 +165,7 @@ def test_an_abort_fails_every_waiting_request():
 def test_missing_rows_of_a_slot_end_the_process():
     talk = Talk("A")
     talk.ask(word("a", 20))
-    talk.server.memory.seq_rm(0, 0)
+    talk.server.core.memory.seq_rm(0, 0)
     answer = talk.ask(word("a", 10) + word("b", 5))
     assert answer.died
     assert answer.error == "pos_min == -1, but n_past > 0 - should not happen (slot 0, n_past 10)"

@@ -15,7 +15,7 @@ def test_a_restored_slot_continues_as_before(kind, mode, tmp_path):
     talk = Talk(kind, mode=mode)
     talk.ask(A, 3)
     saved = talk.server.slot("save", 0, tmp_path / "a")
-    held = tuple(talk.server.slots[0].tokens)
+    held = tuple(talk.server.core.slots[0].tokens)
     talk.ask(B, 1)
     restored = talk.server.slot("restore", 0, tmp_path / "a")
     assert (saved["n_saved"], restored["n_restored"]) == (42, 42)
@@ -40,7 +40,7 @@ def test_erase_empties_the_slot():
     talk.ask(A, 1)
     assert talk.server.slot("erase", 0)["n_erased"] == 40
     assert talk.held() == [0]
-    assert talk.server.memory.pos_max(0) == -1
+    assert talk.server.core.memory.pos_max(0) == -1
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, spoil, word_):
     with pytest.raises(BadInput, match=word_) as caught:
         talk.server.slot("restore", 0, file)
     assert str(file) in str(caught.value)
-    assert (talk.held(), talk.server.memory.pos_max(0)) == ([40], 39)
+    assert (talk.held(), talk.server.core.memory.pos_max(0)) == ([40], 39)
     assert talk.lengths()
 
 
 def cells(talk, part="base"):
-    return talk.server.memory.parts[part].n_cells(0)
+    return talk.server.core.memory.parts[part].n_cells(0)
 
 
 @pytest.mark.parametrize("profile, percent, status, left", [
@@ -125,7 +125,7 @@ def test_restoring_a_file_that_is_not_there_empties_the_slot(tmp_path):
     reply = talk.server.slot("restore", 0, tmp_path / "none.bin")
     text = "Unable to restore slot: No available space in KV cache or invalid slot save file"
     assert reply == {"status": 400, "error": text}
-    assert (talk.held(), talk.lengths(), talk.server.memory.pos_max(0)) == ([0], [], -1)
+    assert (talk.held(), talk.lengths(), talk.server.core.memory.pos_max(0)) == ([0], [], -1)
     lost, cleared, told = [e.record(one_slot=True) for e in talk.log.events if e.logged][-3:]
     assert lost["text"].endswith("failed to open SLOTS/none.bin: No such file or directory")
     assert (cleared, told) == ({"ev": "slot_clear", "n_tokens": 40}, {"ev": "error", "text": f"error: {text}"})
@@ -135,7 +135,7 @@ def test_older_builds_forget_the_tokens_only(tmp_path):
     talk = Talk("H", "b9518")
     talk.ask(A, 1)
     assert talk.server.slot("restore", 0, tmp_path / "none.bin")["status"] == 400
-    assert (talk.held(), bool(talk.lengths()), talk.server.memory.pos_max(0)) == ([0], True, 39)
+    assert (talk.held(), bool(talk.lengths()), talk.server.core.memory.pos_max(0)) == ([0], True, 39)
 
 
 def test_a_restore_without_free_cells_is_refused(tmp_path):
@@ -188,9 +188,9 @@ def test_pack_and_unpack_are_inverse():
     talk.ask(A, 2)
     from cachesim.engines.llama_cpp.slot_save_restore import SlotFile
 
-    state = talk.server.memory.state_write(0, partial=False)
-    ckpts = tuple(talk.server.slots[0].checkpoints)
-    made = SlotFile("C W8", 2, tuple(talk.server.slots[0].tokens), state, ckpts, "A")
+    state = talk.server.core.memory.state_write(0, partial=False)
+    ckpts = tuple(talk.server.core.slots[0].checkpoints)
+    made = SlotFile("C W8", 2, tuple(talk.server.core.slots[0].tokens), state, ckpts, "A")
     again = unpack(pack(made), "x")
     assert pack(again) == pack(made)
     assert [c.facts.id_task for c in again.checkpoints] == [-1] * len(ckpts) and ckpts

@@ -52,8 +52,8 @@ def test_an_id_that_wraps_around_always_searches_the_prompt_cache():
 def test_without_a_number_of_slots_there_are_four_with_one_cache():
     for given in ({}, {"kv_unified": False}):
         server = Talk("A", parallel=-1, **given).server
-        assert (len(server.slots), server.settings.unified) == (4, True)
-    assert len(Talk("A", "b6685", parallel=-1).server.slots) == 1
+        assert (len(server.core.slots), server.core.settings.unified) == (4, True)
+    assert len(Talk("A", "b6685", parallel=-1).server.core.slots) == 1
 
 
 def test_a_request_for_a_busy_slot_waits_until_it_is_free():
@@ -90,7 +90,7 @@ def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died
     """The slot has tokens without rows, as after a first batch for which there were too few free cells."""
     talk = Talk("A")
     talk.ask(word("a", 20))
-    talk.server.memory.seq_rm(0, 0, POS_INF)
+    talk.server.core.memory.seq_rm(0, 0, POS_INF)
     answer = talk.ask((*word("a", shared), *word("b", 9)))
     assert answer.died is died
     assert [event.text[:13] for event in talk.log.events if isinstance(event, Aborted)] == ["pos_min == -1"] * died
@@ -99,12 +99,12 @@ def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died
 def test_a_prompt_longer_than_the_context_leaves_the_slot_as_it_was():
     talk = Talk("H", ctx_size=256)
     first = talk.ask(word("a", 40), 3)
-    was = (talk.held(), talk.lengths(), talk.server.memory.pos_max(0), talk.server.slots[0].t_last)
+    was = (talk.held(), talk.lengths(), talk.server.core.memory.pos_max(0), talk.server.core.slots[0].t_last)
     refused = talk.ask(word("a", 256), 3)
     text = "error: request (256 tokens) exceeds the available context size (256 tokens), try increasing it"
     assert (refused.status, talk.events(refused, "error")) == (400, [{"ev": "error", "text": text}])
-    assert (talk.held(), talk.lengths(), talk.server.memory.pos_max(0)) == was[:3]
-    assert talk.server.slots[0].t_last > was[3]
+    assert (talk.held(), talk.lengths(), talk.server.core.memory.pos_max(0)) == was[:3]
+    assert talk.server.core.slots[0].t_last > was[3]
     assert talk.ask(first.slot_tokens + word("x", 3)).cache_n == 42
 
 

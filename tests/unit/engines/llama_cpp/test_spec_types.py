@@ -36,7 +36,7 @@ def begin(name, spec_type, model="GGGA+M"):
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_head_that_drafts_came_with_its_planes(name):
     if build(name) > MTP_SINCE:
-        assert begin(name, "draft-mtp").settings.sizes.n_rs_seq == (3 if build(name) >= SHORTER_SINCE else 16)
+        assert begin(name, "draft-mtp").core.settings.sizes.n_rs_seq == (3 if build(name) >= SHORTER_SINCE else 16)
     else:
         with pytest.raises(NotInBuild, match=f"'draft-mtp' is not in {name} "):
             begin(name, "draft-mtp")
@@ -58,8 +58,8 @@ def test_drafts_from_the_text_itself(name):
         with pytest.raises(NotInBuild):
             begin(name, "ngram-simple", "GA")
         return
-    assert begin(name, "ngram-simple", "AA").settings.drafts
-    assert begin(name, "ngram-simple", "GA").settings.drafts == (build(name) > CKPT_SINCE)
+    assert begin(name, "ngram-simple", "AA").core.settings.drafts
+    assert begin(name, "ngram-simple", "GA").core.settings.drafts == (build(name) > CKPT_SINCE)
 
 
 def test_a_recurrent_model_gets_no_drafts_before_they_could_be_undone():

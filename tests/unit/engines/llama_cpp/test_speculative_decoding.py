@@ -68,11 +68,11 @@ def test_a_stale_plane_gives_a_wrong_answer():
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 2, forced=ANSWER)
     server = talk.server
-    assert server.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch had a single token
-    stale = server.memory.recr.row(0)
+    assert server.core.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch had a single token
+    stale = server.core.memory.recr.row(0)
     fresh = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     fresh.ask(A[:19], 1)
-    assert stale[0].hash != fresh.server.memory.recr.row(0)[0].hash
+    assert stale[0].hash != fresh.server.core.memory.recr.row(0)[0].hash
 
 
 def test_a_stop_inside_a_draft_leaves_accepted_tokens_in_the_slot():
@@ -98,7 +98,7 @@ def test_the_draft_context_counts_in_every_size():
     plain, drafted = Talk("GGGA", ubatch_size=8), Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     for talk in (plain, drafted):
         talk.ask(A, 1)
-    one, two = (talk.server.slots[0].checkpoints[-1].facts for talk in (plain, drafted))
+    one, two = (talk.server.core.slots[0].checkpoints[-1].facts for talk in (plain, drafted))
     assert one.n_tokens == two.n_tokens == 16
     assert two.size - one.size == 8 + 16 + 24 + 16 * (12 + 128)
 

@@ -34,7 +34,7 @@ def test_splits_of_each_build(name):
 
 def seen(talk):
     """Return a list to which the sequences of each later ubatch are appended."""
-    out, memory = [], talk.server.memory
+    out, memory = [], talk.server.core.memory
     apply = memory.apply
 
     def noting(placed):

@@ -51,7 +51,7 @@ def burst(srv, *requests):
 
 def keys(srv):
     """Return the lengths of the stored keys by queue, oldest first."""
-    return {kind: [len(key) for _, key in items] for kind, items in srv.cache.lru.queues().items() if items}
+    return {kind: [len(key) for _, key in items] for kind, items in srv.core.cache.lru.queues().items() if items}
 
 
 def inserted(srv):
@@ -62,15 +62,15 @@ def inserted(srv):
 def offsets(srv):
     """Return {length of key: tokens that its first K/V layer counts} of all entries."""
     return {len(key): int(next(held for held in map(rows_of, entry.layers) if held is not None).offset)
-            for (_, key), entry in srv.cache.lru.entries().items()}
+            for (_, key), entry in srv.core.cache.lru.entries().items()}
 
 
 def stored(srv):
     """Return all entries as the judge sees them."""
-    return [srv.stored(key) for key in srv.kept()]
+    return [srv.inspection.stored(key) for key in srv.inspection.kept()]
 
 
 def sound(srv):
     """True if every entry holds its key."""
-    judge = Judge(srv.machine.model)
+    judge = Judge(srv.core.machine.model)
     return all(judge.stored(entry).holds for entry in stored(srv))

@@ -13,7 +13,7 @@ def ticks(srv, n):
     out = []
     for _ in range(n):
         srv.iterate()
-        out.append([(len(row.tokens), row.n_gen) for row in srv.slots])
+        out.append([(len(row.tokens), row.n_gen) for row in srv.core.slots])
     return out
 
 
@@ -57,7 +57,7 @@ def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
     states = ticks(srv, 6)
     assert states[2][2:] == [(2, 0), (0, 0)] and states[3][2:] == [(4, 0), (2, 0)]
     assert [n_gen for _, n_gen in states[5]] == [4, 4, 1, 1]
-    assert srv.exceeded_limits() == [Excess("rows decoded", 4, 3)]
+    assert srv.inspection.exceeded_limits() == [Excess("rows decoded", 4, 3)]
 
 
 def test_room_is_counted_without_the_rows_that_are_being_fed():

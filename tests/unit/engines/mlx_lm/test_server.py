@@ -57,7 +57,7 @@ def test_the_byte_limit_acts_at_admission_only_and_counts_what_is_at_work():
     """Two entries of mamba2's states stay above the limit until a third request is admitted."""
     srv = server(model="SSSS", prompt_cache_bytes=1)
     burst(srv, text(1, 2, 3), text(4, 5, 6))
-    assert srv.cache.lru.nbytes > 1 and srv.cache.lru.max_bytes == 1 << 63
+    assert srv.core.cache.lru.nbytes > 1 and srv.core.cache.lru.max_bytes == 1 << 63
     burst(srv, text(7, 8, 9))
     gone = [event.reason for event in srv.log.events if isinstance(event, Removed)]
     assert gone == ["bytes"] * 4 and keys(srv) == {"assistant": [2, 6]}
@@ -74,7 +74,7 @@ def test_a_seed_waits_until_the_batch_is_empty_and_holds_up_what_comes_after():
     first, seeded, third = burst(srv, text(1, 2, 3), text(4, 5, 6, seed=True), text(7, 8, 9))
     assert inserted(srv) == [(2, "assistant"), (6, "assistant"), (6, "assistant"), (2, "assistant"), (6, "assistant")]
     assert [answer.tokens for answer in (first, seeded, third)] == [[1000, 1001, 1002]] * 3
-    assert srv.generator is not None and not srv.draining
+    assert srv.core.generator is not None and not srv.core.draining
 
 
 def test_a_client_that_hangs_up_leaves_its_checkpoints_only():
@@ -102,7 +102,7 @@ def test_that_a_client_has_gone_is_noticed_when_it_is_told_something(profile):
     srv = server(profile, decode_concurrency=1, prompt_concurrency=1)
     _, gone = [srv.submit(text(1, 2, 3, n=2)), srv.submit(text(4, 5, 6, n=9, cancel_at=0))]
     srv.iterate()
-    assert not gone.cancelled and len(srv.active) == 2
+    assert not gone.cancelled and len(srv.core.active) == 2
     while srv.working:
         srv.iterate()
     assert gone.cancelled
@@ -171,7 +171,7 @@ def test_alone_an_error_of_the_prompt_cache_does_not_end_the_thread(monkeypatch,
     def fails(*args, **more):
         raise KeyError("gone")
 
-    monkeypatch.setattr(srv.cache.lru, call, fails)
+    monkeypatch.setattr(srv.core.cache.lru, call, fails)
     (answer,) = burst(srv, text(1, 2, 3, seed=True))
     assert (answer.status, answer.error, answer.done, answer.died) == (status, said, True, False)
     assert (answer.tokens == [1000, 1001, 1002]) == (status == 200)

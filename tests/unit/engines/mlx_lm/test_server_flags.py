@@ -46,7 +46,7 @@ def test_what_cannot_be_used_is_refused(flags, word):
 def test_a_prompt_cache_of_size_nothing_keeps_nothing():
     one = server(prompt_cache_size=0)
     burst(one, text(1, 2, 3))
-    assert len(one.cache.lru) == 0
+    assert len(one.core.cache.lru) == 0
 
 
 @pytest.mark.parametrize("name, classes", [
@@ -55,7 +55,7 @@ def test_a_prompt_cache_of_size_nothing_keeps_nothing():
     ("falcon_h1", ["CacheList"] * 2),
 ])
 def test_which_caches_a_model_gets(name, classes):
-    caches = make_caches(model_kind(name).spec, server().rules.caches)
+    caches = make_caches(model_kind(name).spec, server().core.rules.caches)
     assert [type(one).__name__ for one in caches] == classes
 
 
@@ -65,16 +65,16 @@ def test_what_stored_caches_weigh():
     one = server()
     burst(one, text(1, 2, 3))
     states = 3 * (2304 + 4096)
-    assert one.cache.lru.nbytes == (states + 2 * 256) + (states + 6 * 256)
-    entries = one.cache.lru.entries().values()
-    assert [declared(entry.layers, one.kind.weights) for entry in entries] == [states + 512, states + 1536]
+    assert one.core.cache.lru.nbytes == (states + 2 * 256) + (states + 6 * 256)
+    entries = one.core.cache.lru.entries().values()
+    assert [declared(entry.layers, one.core.kind.weights) for entry in entries] == [states + 512, states + 1536]
 
 
 def test_alone_a_buffer_weighs_what_is_allocated():
     """256 columns for 6 tokens."""
     one = server(model="AAAA")
     burst(one, text(1, 2, 3, seed=True))
-    assert one.cache.lru.nbytes == 4 * 256 * 256
+    assert one.core.cache.lru.nbytes == 4 * 256 * 256
 
 
 def test_heads_that_predict_further_tokens_are_not_known_here():

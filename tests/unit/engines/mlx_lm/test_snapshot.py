@@ -14,7 +14,7 @@ def test_a_state_serves_at_its_end_only():
     srv, told = listened("0.32.2", "GGGA")
     burst(srv, chat(system(), user(3)))
     assert told.spans("entry") == [(14, 14, 14), (21, 21, 21), (25, 25, 25)]
-    assert srv.checkpoints(0) == [14, 21, 25]
+    assert srv.inspection.checkpoints(0) == [14, 21, 25]
 
 
 def test_rows_serve_at_every_length():
@@ -41,14 +41,14 @@ def test_a_point_has_all_lengths_at_which_nothing_is_missing(model):
 def test_nothing_is_reported_without_a_listener():
     srv = server()
     burst(srv, text(1, 2, 3))
-    assert srv.kept() and not any(isinstance(event, Gained) for event in srv.log.events)
+    assert srv.inspection.kept() and not any(isinstance(event, Gained) for event in srv.log.events)
 
 
 @pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
 def test_what_is_kept_is_what_a_cold_run_has(model):
     srv = server("0.32.2", model)
     burst(srv, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 13)))
-    assert sound(srv) and srv.kept()
+    assert sound(srv) and srv.inspection.kept()
 
 
 def ended(srv, request):
@@ -58,7 +58,7 @@ def ended(srv, request):
 
     def hear(event):
         if isinstance(event, Release):
-            seen.append((srv.live(event.slot), srv.memory_matches(event.slot)))
+            seen.append((srv.inspection.live(event.slot), srv.inspection.memory_matches(event.slot)))
 
     srv.log.listener = hear
     while srv.working:
@@ -70,7 +70,7 @@ def test_a_row_is_seen_as_it_ended_and_then_no_more():
     srv = server()
     stored, agreed = ended(srv, chat(system(), user(3)))
     assert (len(stored.tokens), stored.resume, stored.state.pos) == (25, 25, 24) and agreed
-    assert srv.live(0).state is None
+    assert srv.inspection.live(0).state is None
 
 
 def test_a_row_whose_tail_was_fed_twice_does_not_agree():

@@ -19,7 +19,7 @@ def extra(rules, words):
     server = ENGINE.serve(rules, "GGGA", {}, "none", Log())
     messages = (ChatMessage("user", tuple(range(1, 1 + words))),)
     server.complete(Request(render(messages, ChatTemplate()), 3, messages=messages))
-    return server.stored_bytes().cache - server.cache.lru.nbytes
+    return server.sizes.stored_bytes().cache - server.core.cache.lru.nbytes
 
 
 @pytest.mark.parametrize("words", [10, 500, 1000])

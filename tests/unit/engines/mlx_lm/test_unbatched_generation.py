@@ -18,7 +18,7 @@ def drafting(model="AAAA", profile="0.32.2", **flags):
 
 def behind(srv, length):
     """Return the tokens that the draft model's cache counts in the entry of a key of this length."""
-    entry = next(entry for (_, key), entry in srv.cache.lru.entries().items() if len(key) == length)
+    entry = next(entry for (_, key), entry in srv.core.cache.lru.entries().items() if len(key) == length)
     return int(rows_of(entry.layers[-1]).offset)
 
 

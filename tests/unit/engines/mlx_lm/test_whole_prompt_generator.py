@@ -15,7 +15,7 @@ def test_a_prompt_is_prefilled_and_answers_in_one_tick():
     srv = server("0.31.1")
     srv.submit(text(1, 2, 3, n=2))
     srv.iterate()
-    assert [(len(row.tokens), row.n_gen) for row in srv.slots] == [(4, 1)]
+    assert [(len(row.tokens), row.n_gen) for row in srv.core.slots] == [(4, 1)]
 
 
 def test_the_shortest_come_first_with_what_they_hold():
@@ -25,7 +25,7 @@ def test_the_shortest_come_first_with_what_they_hold():
     for prompt in (range(101, 141), (*range(1, 23), *range(300, 325)), range(201, 205)):
         srv.submit(text(*prompt, n=1))
     srv.take_tasks()
-    assert [len(row.tokens) + len(row.segments[0]) for row in srv.generator.waiting] == [4, 40, 47]
+    assert [len(row.tokens) + len(row.segments[0]) for row in srv.core.generator.waiting] == [4, 40, 47]
 
 
 def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
@@ -34,12 +34,12 @@ def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
     for k in range(1, 6):
         srv.submit(text(*range(10 * k, 10 * k + k), n=k))
     srv.iterate()
-    assert [row.n_gen for row in srv.slots] == [1, 1, 1, 1, 0]
+    assert [row.n_gen for row in srv.core.slots] == [1, 1, 1, 1, 0]
     srv.iterate()
-    assert srv.widest == 4
-    assert [row.n_gen for row in srv.slots] == [1, 2, 2, 2, 0]         # three places are free only now
+    assert srv.core.widest == 4
+    assert [row.n_gen for row in srv.core.slots] == [1, 2, 2, 2, 0]         # three places are free only now
     srv.iterate()
-    assert [row.n_gen for row in srv.slots] == [1, 2, 3, 3, 1]
+    assert [row.n_gen for row in srv.core.slots] == [1, 2, 3, 3, 1]
 
 
 def test_a_checkpoint_one_token_before_the_end():

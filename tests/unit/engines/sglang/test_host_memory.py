@@ -22,7 +22,7 @@ def start(engine, mode="provenance", **flags):
 
 def talk(server, *prompts):
     answers = [server.complete(Request(prompt, 2)) for prompt in prompts]
-    server.check()
+    server.inspection.check()
     assert not any(any(node.lock) for node in server.tree.nodes())
     return answers
 
@@ -100,8 +100,9 @@ def test_inspection_reads_the_copy_of_an_evicted_node(engine):
     (node,) = [node for node in server.tree.nodes() if node.value[FULL] is None and node.start == 0]
     cold = start(engine)
     talk(cold, A)
-    (mine,), (theirs,) = (one.stored(("node", number, 0)).rows for one, number in ((server, node.id), (cold, 1)))
-    assert isinstance(mine, RowsPart) and [HOST] in [cell.held for cell in server.nodes()]
+    (mine,), (theirs,) = (one.inspection.stored(("node", number, 0)).rows
+                          for one, number in ((server, node.id), (cold, 1)))  # fmt: skip
+    assert isinstance(mine, RowsPart) and [HOST] in [cell.held for cell in server.cache_cells.nodes()]
     assert all((mine.rows[i].digest == theirs.rows[i].digest[: node.end]).all() for i in (0, 1))
 
 
@@ -129,4 +130,4 @@ def test_check_covers_host_memory(engine, damage):
     talk(server, A, B)
     damage(server)
     with pytest.raises(Crash):
-        server.check()
+        server.inspection.check()

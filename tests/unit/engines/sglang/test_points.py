@@ -19,8 +19,8 @@ def served(engine, model, *prompts, **flags):
             points[event.point.key] = event.point
         else:
             del points[event.key]
-    server.check()
-    assert set(points) == set(server.kept())
+    server.inspection.check()
+    assert set(points) == set(server.inspection.kept())
     return {key[:2]: (point.lo, point.hi) for key, point in points.items()}, seen
 
 

@@ -30,7 +30,7 @@ def test_requests_that_do_not_fit_wait_and_are_put_back(engine):
     answers = [server.submit(Request(prompt, 20)) for prompt in (A, B)]
     while server.working:
         server.iterate()
-        server.check()
+        server.inspection.check()
     assert [turn["retracted"] for turn in turns(server) if "retracted" in turn] == [[1]]
     assert all(answer.done and answer.predicted_n == 20 for answer in answers)
     assert server.tree.protected == [0, 0, 0]
@@ -52,7 +52,7 @@ def test_a_request_beyond_the_pool_is_aborted(engine):
     server = start(engine, "W8 A", max_total_tokens=400, swa_tokens=40)
     answer = server.complete(Request(A, 60))
     assert (answer.status, answer.error_kind) == (500, "no-room") and not server.running
-    server.check()
+    server.inspection.check()
 
 
 def test_a_request_that_never_fits_is_stuck(engine):
@@ -66,7 +66,7 @@ def test_a_cancelled_request_leaves_what_it_computed(engine, at, kept):
     server = start(engine, chunked_prefill_size=8)
     answer = server.complete(Request(A, 9, cancel_at=at))
     assert answer.cancelled and sum(len(node.key) for node in server.tree.nodes()) == kept
-    server.check()
+    server.inspection.check()
 
 
 def test_other_name_spaces_share_nothing(engine):
@@ -85,8 +85,8 @@ def test_a_copy_continues_alone(engine):
     assert twin.complete(Request((*A, 1), 1)).cache_n == server.complete(Request((*A, 1), 1)).cache_n
     twin.complete(Request(B, 1))
     assert len(list(twin.tree.nodes())) > len(list(server.tree.nodes()))
-    server.check()
-    twin.check()
+    server.inspection.check()
+    twin.inspection.check()
 
 
 def test_drafts_take_slots_and_steps(engine):
@@ -96,7 +96,7 @@ def test_drafts_take_slots_and_steps(engine):
     assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 10)
     alone = start(engine, "A", "provenance").complete(Request(A, 9))
     assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
-    server.check()
+    server.inspection.check()
 
 
 @pytest.mark.parametrize(("profile", "model", "strategy", "kept"), [
@@ -108,7 +108,7 @@ def test_an_answer_that_ends_inside_a_draft(engine, profile, model, strategy, ke
                    state_grid=4, mamba_track_interval=4, mamba_scheduler_strategy=strategy)  # fmt: skip
     answer = server.complete(Request(A, 7, draft_else=3))
     assert answer.predicted_n == 7 and sum(len(node.key) for node in server.tree.nodes()) == kept
-    server.check()
+    server.inspection.check()
 
 
 def test_drafts_reserve_two_steps(engine):
@@ -127,7 +127,7 @@ def test_eagle_compares_pairs_of_tokens(engine, model, hits):
     prompts = A, A, (*A[:19], 1) if model != "GA" else (*A, 1)
     answers = [server.complete(Request(prompt, 1)) for prompt in prompts]
     assert [answer.cache_n for answer in answers] == hits
-    server.check()
+    server.inspection.check()
 
 
 def test_the_tree_keeps_the_window_of_the_drafter(engine):
@@ -145,10 +145,10 @@ def test_check_finds_lost_slots_and_wrong_sizes(engine):
     server.complete(Request(A, 1))
     server.kv.full.free.pop()
     with pytest.raises(Crash, match="pages are free or in use"):
-        server.check()
+        server.inspection.check()
     server.tree.evictable[FULL] += 1
     with pytest.raises(Crash, match="evictable"):
-        server.check()
+        server.inspection.check()
 
 
 def lock_window(server, node):
@@ -169,10 +169,10 @@ def lock_window(server, node):
 def test_check_finds_broken_nodes_and_lists(engine, damage, message):
     server = start(engine, "W4 A")
     server.complete(Request(A, 1))
-    server.check()
+    server.inspection.check()
     damage(server, next(node for node in server.tree.nodes() if not node.children))
     with pytest.raises(Crash, match=message):
-        server.check()
+        server.inspection.check()
 
 
 @pytest.mark.parametrize("request_", [Request((), 1), Request(A, 1, n_cmpl=2), Request(A, 1, kind="infill")])
@@ -207,7 +207,7 @@ def test_a_wrong_row_is_seen(engine):
 def test_its_nodes_show_parts_locks_and_parents(engine):
     server = start(engine, "W4 A", swa_eviction_interval=1)
     server.complete(Request(tuple(range(20)), n_predict=4))
-    cells = server.nodes()
+    cells = server.cache_cells.nodes()
     assert [cell.parent for cell in cells] == [0, *(cell.id for cell in cells[:-1])]
     assert cells[0].lacks == ["window"] and cells[-1].held == ["rows", "window"] and cells[-1].end == 23
     assert not any(cell.locks for cell in cells)

@@ -13,7 +13,7 @@ def after(*prompts, model="A", **flags):
                                             "provenance")  # fmt: skip
     for prompt in prompts:
         server.complete(Request(tuple(prompt), 1))
-    return server.blocks()
+    return server.cache_cells.blocks()
 
 
 def test_a_key_stands_for_the_tokens_up_to_the_end_of_its_block():

@@ -107,7 +107,7 @@ def test_all_transfers_end_with_the_last_request():
     finished(served)
     assert not served.scheduler.connector.transfers.jobs and not served.scheduler.connector.finished_reqs
     assert {*served.scheduler.connector.req_status[1].ends} <= {*served.scheduler.connector.manager.places}
-    served.check()
+    served.inspection.check()
 
 
 def loading():
@@ -139,10 +139,10 @@ def test_blocks_of_an_aborted_request_stay_until_its_load_ends():
     served.abort(served.slots[2])
     assert pool.get_num_free_blocks() == free and served.scheduler.finished_recving
     assert served.slots[2].task.answer.tokens_cached == 0
-    served.check()
+    served.inspection.check()
     served.scheduler.update_connector_output([step.kv_connector_metadata.load_jobs[0].job_id])
     assert pool.get_num_free_blocks() == free + 3 and not served.scheduler.finished_recving
-    served.check()
+    served.inspection.check()
 
 
 def test_a_load_leaves_the_blocks_that_prompts_in_progress_miss():

@@ -45,15 +45,15 @@ def cut(scenario: Scenario, profile: str, k: int) -> tuple[dict[int, Holds], lis
     with suppress(Stop):
         play(scenario, profile, "provenance", watcher)
     server = watcher.server
-    entries = sorted(len(server.stored(key).tokens) for key in server.kept() if key[0] == "entry")
-    return {slot: _holds(server, slot) for slot in range(server.n_slots)}, entries
+    entries = sorted(len(server.inspection.stored(key).tokens) for key in server.inspection.kept() if key[0] == "entry")
+    return {slot: _holds(server, slot) for slot in range(server.inspection.n_slots)}, entries
 
 
 def _holds(server: Server, slot: int) -> Holds:
-    live, spans = server.live(slot), server.checkpoint_spans(slot)
+    live, spans = server.inspection.live(slot), server.sequences.checkpoint_spans(slot)
     rows, window = (frozenset(int(pos) for part in live.rows if (part.window > 0) is wanted for pos in part.pos)
                     for wanted in (False, True))  # fmt: skip
-    lengths = server.checkpoints(slot)
+    lengths = server.inspection.checkpoints(slot)
     marks = [(n, *span) for n, span in zip(lengths, spans, strict=True)] if spans else [(n,) for n in lengths]
     state = live.state.pos + 1 if live.state is not None and live.state.pos >= 0 else None
-    return Holds(len(server.tokens_of(slot)), rows, window, state, marks)
+    return Holds(len(server.inspection.tokens_of(slot)), rows, window, state, marks)

@@ -26,14 +26,14 @@ def test_an_answer_is_generated_when_a_copy_is_made():
     assert (len(answer.tokens), before) == (1, SENT + 2 + 1)
     copy = server_so_far._copy()
     assert (len(answer.tokens), server_so_far.work, server_so_far.waiting) == (50, before + 49, {})
-    assert len(copy.tokens_of(0)) == 256 + 50 - 1
+    assert len(copy.inspection.tokens_of(0)) == 256 + 50 - 1
 
 
 def test_the_next_request_finds_the_whole_answer():
     server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
     sent(server_so_far, "A40>a9", A=40, a=9)
     assert sent(server_so_far, "A.a.B5>b2", B=5, b=2) == RunningPrompt(0, 48, 6)
-    assert server_so_far.stage.server.answer_at(0) is not None            # still running
+    assert server_so_far.stage.server.inspection.answer_at(0) is not None            # still running
 
 
 def test_answers_of_rejected_candidates_are_not_generated():

@@ -87,7 +87,7 @@ class _Beside(Replaying):
 
     def _look(self, server: Server, request: Request, answer: Answer) -> bool | None:
         self.judge = self.judge or Judge(server.model)
-        slot = server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
+        slot = server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
         status = 0 if answer.died else answer.status
         self.sides[id(request)] = Side(answer.cache_n, answer.prompt_n, status, equal)

@@ -65,7 +65,7 @@ def test_a_request_that_ends_leaves_its_list_and_its_blocks():
     request = scheduler.requests[0]
     assert request.status == RequestStatus.FINISHED_STOPPED and not scheduler.running and server.idle
     assert request.task.answer.done and request.task.answer.tokens == [7]
-    server.check()
+    server.inspection.check()
 
 
 def test_a_client_that_leaves_ends_its_request():

@@ -1,0 +1,83 @@
+"""Functions with which an engine presents itself: start of a server, sentences, log lines, sizes.
+
+Sentences, log lines and sizes are imported on first use, because only reports or log readers need them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
+from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.memory_use import MemoryForms
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.sentences import Sentences
+from cachesim.engines.shared.size_formulas import split_sizes
+from cachesim.events import Log
+from cachesim.model import Spec, make_model, parse
+
+T = TypeVar("T")
+
+
+class Layout(NamedTuple):
+    """A model as a server takes it, ``kind``, and its layers."""
+
+    kind: Any
+    spec: Spec
+
+
+def layers_of(model: str, rules: RuleSet) -> Layout:
+    """Return the layers of a model, for a server that needs nothing else. Raises BadInput."""
+    spec = parse(split_sizes(model)[0])
+    return Layout(spec, spec)
+
+
+def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
+             layout: Callable[[str, Any], Layout] = layers_of) -> Callable[..., T]:
+    """Return a function that starts a server with these rules and options. ``layout`` reads a model and raises BadInput
+    for one that is not simulated."""
+
+    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
+        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+        if not isinstance(rules, kind):
+            raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+        found = layout(model, rules)
+        tiny = None if mode == "none" else make_model(found.spec, exact=mode == "exact")
+        return server(rules, found.kind, options({**rules.defaults, **flags}), tiny, log)
+
+    return serve
+
+
+def say_of(package: str) -> Callable[[str, object, Mapping[str, Any]], str | None]:
+    """Return a function that states a decision in words with the ``SENTENCES`` of an engine."""
+
+    def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
+        """Return a decision in words, or None without a sentence for it."""
+        sentences: Sentences = import_module(f"{package}.sentences").SENTENCES
+        return sentences.say(rule, value, because)
+
+    return say
+
+
+def log_of(package: str) -> Callable[[], LogGrammar]:
+    """Return a function that returns the ``GRAMMAR`` of the log of an engine's server."""
+
+    def log() -> LogGrammar:
+        """Return the grammar of the server's log."""
+        grammar: LogGrammar = import_module(f"{package}.log_lines").GRAMMAR
+        return grammar
+
+    return log
+
+
+def memory_of(package: str) -> Callable[[], MemoryForms | None]:
+    """Return a function that returns the ``FORMS`` of the sizes of an engine's caches."""
+
+    def memory() -> MemoryForms | None:
+        """Return the sizes of the server's caches."""
+        forms: MemoryForms = import_module(f"{package}.memory_use").FORMS
+        return forms
+
+    return memory

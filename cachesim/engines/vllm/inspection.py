@@ -1,0 +1,130 @@
+"""Inspection of the server: contents of requests and of prefixes that can be found, and the blocks of the pool."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from cachesim.base.tokens import Tokens
+from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.server_parts import CacheCells
+from cachesim.engines.shared.request_queue import RequestInspection, too_many
+from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
+from cachesim.engines.vllm.core.scheduler import Scheduler
+from cachesim.engines.vllm.kv_cache_interface import FULL, VllmConfig
+from cachesim.engines.vllm.pool_points import PoolPoints
+from cachesim.engines.vllm.request import Request, RequestText
+from cachesim.engines.vllm.worker.model_runner import ModelRunner
+from cachesim.model import LayerState
+
+
+class StoredPrefix(NamedTuple):
+    """The first ``end`` tokens of a request, in these blocks of each group. ``running_column``: column of the state in
+    a group; ``has_states``: the states are those after the last token."""
+
+    end: int
+    block_ids: Sequence[Sequence[int]]
+    start: int
+    running_column: Mapping[int, int]
+    has_states: bool
+
+
+class Inspection(RequestInspection):
+    """Contents of requests and of prefixes that can be found. ``slots``: all requests received so far."""
+
+    slots: Sequence[Request]
+    points: PoolPoints
+
+    def __init__(self, vllm_config: VllmConfig, slots: Sequence[Request], scheduler: Scheduler,
+                 model_runner: ModelRunner, points: PoolPoints) -> None:
+        super().__init__(slots, points)
+        self.opts = vllm_config.options
+        self.kv_cache_groups = vllm_config.kv_cache_config.kv_cache_groups
+        self.running = scheduler.running
+        self.kv_cache_manager = scheduler.kv_cache_manager
+        self.model_runner = model_runner
+
+    def occupied_slots(self) -> list[int]:
+        """Return the running requests."""
+        return [request.request_id for request in self.running]
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the computed tokens of a request, with the key that they were computed under."""
+        request = self.slots[slot]
+        return request.text.full()[: request.num_processed_tokens]
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
+        kind, owner, _ = key
+        if kind == "slot":
+            return self._stored_by_request(owner)
+        node = self.points.points[key]
+        text = node.text
+        assert isinstance(text, RequestText)
+        tokens = text.full() if node.start else text.full()[: node.end]
+        groups = self.kv_cache_groups
+        block_ids = [self.points.blocks_of(group.group_id, text, node.end) for group in groups]
+        prefix = StoredPrefix(node.end, block_ids, start=max(start, node.start), running_column={}, has_states=True)
+        return self._content(Stored(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
+
+    def _stored_by_request(self, req_id: int) -> Stored:
+        """Return the content of a request's blocks. With drafts, or with steps in flight, its states are ahead of its
+        tokens."""
+        request = self.slots[req_id]
+        state = self.model_runner.requests.get(req_id)
+        end = min(request.num_processed_tokens, len(request.text.token_ids))
+        found = Stored("slot", req_id, (), resume=end, rows=(), state=None)
+        if state is None:
+            return found
+        ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
+        return self._content(found, StoredPrefix(
+            end, state.block_ids, start=0, running_column=state.running_column, has_states=not ahead,
+        ))  # fmt: skip
+
+    def _content(self, found: Stored, prefix: StoredPrefix) -> Stored:
+        """Return stored tokens with the rows and states in their blocks."""
+        contents = self.model_runner.kv_caches
+        end = prefix.end
+        parts = list[RowsPart]()
+        states = dict[int, LayerState | None]()
+        for group in self.kv_cache_groups if end else ():
+            blocks = prefix.block_ids[group.group_id]
+            if group.kind == "mamba":
+                column = prefix.running_column.get(group.group_id, 0)
+                for layer in group.layers if prefix.has_states else ():
+                    states[layer] = contents.state_in(layer, blocks, column, 0)
+                continue
+            first = prefix.start if group.kind in FULL else group.first_read(end)
+            pos = np.arange(first, end)
+            rows = contents.read(group.layers, blocks, pos)
+            parts.append(RowsPart(end - first + 1 if group.window else 0, pos, rows))    # a window of the next token
+        state = StatePart(end - 1, states) if states else None
+        return found._replace(rows=tuple(parts), state=state, start=prefix.start)
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
+        return sorted(node.end for node in self.points.points.values())
+
+    def check(self) -> None:
+        """Raise Crash unless pool and tables agree."""
+        manager = self.kv_cache_manager
+        tables = [blocks for request in self.slots for blocks in manager.get_block_ids(request.request_id)]
+        manager.block_pool.check(chain(*tables))
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        return too_many(len(self.running), self.opts.max_num_seqs)
+
+
+class PoolCells(CacheCells):
+    """The blocks of a pool, for pictures."""
+
+    def __init__(self, kv_cache_manager: KVCacheManager) -> None:
+        self.kv_cache_manager = kv_cache_manager
+
+    def blocks(self) -> list[BlockCell]:
+        """Return the blocks of the pool without the null block."""
+        manager = self.kv_cache_manager
+        return manager.block_pool.cells(manager.block_owners)
