@@ -54,20 +54,8 @@ ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_
 RULE_ID = re.compile(r"\b(LC|IK|ML|VL|V|S)-[A-Z]{2,}")
 
 USERS_OF_SHARED = 2
-_SGLANG_TREE = "moves to SGLang when its server gets its parts"
 # Modules of engines/shared with fewer engines as users, with the reason.
-FEWER_USERS: dict[str, str] = {
-    "engines.shared.host_tier": _SGLANG_TREE,
-    "engines.shared.leaf_order": _SGLANG_TREE,
-    "engines.shared.page_pool": _SGLANG_TREE,
-    "engines.shared.radix_node": _SGLANG_TREE,
-    "engines.shared.radix_tree": _SGLANG_TREE,
-    "engines.shared.recency_list": _SGLANG_TREE,
-    "engines.shared.tiered_tree": _SGLANG_TREE,
-    "engines.shared.tree_events": _SGLANG_TREE,
-    "engines.shared.tree_points": _SGLANG_TREE,
-    "engines.shared.tree_server": _SGLANG_TREE,
-}
+FEWER_USERS: dict[str, str] = {}
 
 CHAIN = 2
 _CORE = "functions take its core, which is a record of the server's state; inspection and restore points extend it"

@@ -14,7 +14,7 @@ import time
 from array import array
 from pathlib import Path
 
-from cachesim.engines.sglang.memory.tree import Insertion
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Insertion
 from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import Trees
 

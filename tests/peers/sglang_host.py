@@ -13,9 +13,9 @@ from collections import Counter, deque
 from types import SimpleNamespace
 
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.tree import Tree
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Tree
 from cachesim.engines.sglang.rules.host import BACK, POLICIES
-from cachesim.engines.shared.host_tier import HostTier
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import LENGTH, Trees

@@ -15,8 +15,8 @@ import numpy as np
 
 from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.tree import Insertion, Tree
-from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Insertion, Tree
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
 

@@ -10,16 +10,16 @@ from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang import events as ev
 from cachesim.engines.sglang.flags import Options, window_slots
-from cachesim.engines.sglang.memory.tree import Insertion, Match, Tree
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA, TreePoints
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Insertion, Match, Tree
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules.request import Window
-from cachesim.engines.shared.host_tier import HostTier
+from cachesim.engines.sglang.tree_server import TreeServer
 from cachesim.engines.shared.kv_rows import empty_rows
-from cachesim.engines.shared.page_pool import KvPools, StatePool
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
-from cachesim.engines.shared.tree_server import TreeServer
 
 
 class Publication(TreeServer):

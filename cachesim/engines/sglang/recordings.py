@@ -7,10 +7,10 @@ from typing import Any, Mapping
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.mem_cache.tree_points import STATE
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import LETTERS
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far
-from cachesim.engines.shared.radix_node import LETTERS
-from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
 NAMES = ("full", "swa", "mamba")

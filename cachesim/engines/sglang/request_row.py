@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import Lock
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
-from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.radix_tree import Lock
 from cachesim.engines.shared.request_queue import RequestRow
 
 

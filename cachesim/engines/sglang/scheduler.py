@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.sglang.memory.tree import Match
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Match
 from cachesim.engines.sglang.publication import Publication
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.rules import schedule as s
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Part(NamedTuple):

@@ -6,11 +6,11 @@ from typing import Any, Callable, Sequence
 
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.mem_cache.tree_points import STATE
 from cachesim.engines.sglang.request_row import Row
 from cachesim.engines.sglang.scheduler import Part, Scheduler
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.request_queue import ReceivedRequest, key_of
-from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
 

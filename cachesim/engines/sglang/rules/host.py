@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 from cachesim.engines.sglang.rules import CACHE, CORE, source
-from cachesim.engines.shared.radix_node import Node
 
 THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
 DEMOTE, WRITE, DELETE = "demote", "write", "delete"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Role, rule
+from cachesim.engines.sglang.mem_cache.tree_points import STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
-from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.shared.tree_points import STATE, SWA
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
 

@@ -6,8 +6,8 @@ from math import lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.tree_points import STATE
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
-from cachesim.engines.shared.tree_points import STATE
 
 
 class Window(NamedTuple):

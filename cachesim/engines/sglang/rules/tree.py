@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import LETTERS, Node
 from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
-from cachesim.engines.shared.radix_node import LETTERS, Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Found(NamedTuple):

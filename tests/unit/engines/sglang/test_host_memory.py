@@ -6,8 +6,8 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import RowsPart
-from cachesim.engines.shared.host_tier import HostTier
-from cachesim.engines.shared.tree_points import FULL, HOST
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, HOST
 from cachesim.events import Decided
 
 A, B, C = (tuple(range(n, n + 40)) for n in (100, 200, 300))

@@ -5,7 +5,7 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import Turn
-from cachesim.engines.shared.tree_points import FULL, SWA
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, SWA
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 

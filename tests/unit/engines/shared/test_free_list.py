@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.sglang.mem_cache.allocator import PagePool
 from cachesim.engines.shared.free_list import MOST, FreeList, pool_size
-from cachesim.engines.shared.page_pool import PagePool
 
 N = 6
 STEPS = st.lists(st.tuples(st.sampled_from(("pop", "remove", "prepend", "append")), st.integers(0, N - 1)), max_size=40)

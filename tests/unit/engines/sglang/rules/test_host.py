@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 from cachesim.engines.sglang.rules.host import (
     BACK,
     DELETE,
@@ -18,7 +19,6 @@ from cachesim.engines.sglang.rules.host import (
     reclaims_doubles,
     writes_through,
 )
-from cachesim.engines.shared.radix_node import Node
 
 
 @pytest.mark.parametrize(("tokens", "ratio", "page", "slots"), [(64, 2.0, 1, 129), (64, 0.5, 4, 36), (9, 0.0, 4, 4)])

@@ -2,10 +2,10 @@
 
 import pytest
 
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 from cachesim.engines.sglang.rules import reported as r
 from cachesim.engines.sglang.rules.request import Window
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, SWA
 
 
 @pytest.mark.parametrize(("rule", "strips", "published", "own"), [

@@ -3,7 +3,7 @@
 import copy
 import sys
 
-from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 
 
 def test_a_long_chain_is_copied_with_its_links():

@@ -3,9 +3,9 @@
 import pytest
 
 from cachesim.base.errors import ProcessAborted
-from cachesim.engines.shared.page_pool import KvPools, StatePool
-from cachesim.engines.shared.radix_tree import RadixTree
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import RadixTree
 
 
 @pytest.fixture

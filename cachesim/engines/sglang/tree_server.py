@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cachesim.engines.inspection import Key, RowsPart, StatePart, Stored, TreeCell
-from cachesim.engines.shared import tree_events as ev
+from cachesim.engines.sglang.mem_cache import tree_events as ev
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, Slots, StatePool
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.engines.shared.kv_rows import RowTable, read_rows
-from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
 from cachesim.engines.shared.request_queue import RequestQueue
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA, TreePoints
 from cachesim.events import Event
 from cachesim.model import Rows
 

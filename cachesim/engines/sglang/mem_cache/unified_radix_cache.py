@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.sglang.flags import Options
+from cachesim.engines.sglang.mem_cache import tree_events as ev
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, Slots, StatePool
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.tiered_tree import TieredTree
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import LETTERS, Node
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.rules.host import DEMOTE, WRITE
 from cachesim.engines.sglang.rules.tree import Found
-from cachesim.engines.shared import tree_events as ev
-from cachesim.engines.shared.host_tier import HostTier
-from cachesim.engines.shared.page_pool import KvPools, Slots, StatePool
-from cachesim.engines.shared.radix_node import LETTERS, Node
-from cachesim.engines.shared.tiered_tree import TieredTree
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Match(NamedTuple):

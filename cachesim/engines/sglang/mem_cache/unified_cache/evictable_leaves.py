@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Callable, Iterator, Mapping
 
-from cachesim.engines.shared.radix_node import Node
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 
 
 class LeafOrder(dict[Node, None]):

@@ -7,10 +7,10 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.tree import Insertion, Tree
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import Insertion, Tree
 from cachesim.engines.sglang.profiles import PROFILES
-from cachesim.engines.shared.page_pool import KvPools, StatePool
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
 

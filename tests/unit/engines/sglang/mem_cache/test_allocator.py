@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.engines.shared.page_pool import KvPools, PagePool, StatePool
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, PagePool, StatePool
 
 
 def test_a_page_is_filled_before_another_is_taken():

@@ -2,7 +2,7 @@
 
 The tree splits nodes, stores and removes their parts, counts locks and sizes by part, orders the leaves that can be
 evicted, and keeps a recency list of each part but full attention. An engine decides what is matched, inserted and
-evicted. SGLang alone has such a tree; vLLM hashes blocks (`block_keys`).
+evicted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared import tree_events as ev
-from cachesim.engines.shared.leaf_order import LeafOrder
-from cachesim.engines.shared.page_pool import NO_SLOTS, KvPools, Slots, StatePool
-from cachesim.engines.shared.radix_node import LETTERS, Node
-from cachesim.engines.shared.recency_list import Recency
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache import tree_events as ev
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, KvPools, Slots, StatePool
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.evictable_leaves import LeafOrder
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_lru_list import Recency
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import LETTERS, Node
 from cachesim.events import Decided, Event
 
 

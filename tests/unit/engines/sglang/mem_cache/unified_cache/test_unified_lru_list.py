@@ -1,6 +1,6 @@
 """Order of a recency list, and its unlocked members."""
 
-from cachesim.engines.shared.recency_list import Recency
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_lru_list import Recency
 
 
 class Member:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cachesim.engines.sglang.mem_cache.allocator import PagePool, Slots
 from cachesim.engines.shared.kv_rows import RowTable, empty_rows, read_rows, write_rows
-from cachesim.engines.shared.page_pool import PagePool, Slots
 
 
 class HostTier(PagePool):

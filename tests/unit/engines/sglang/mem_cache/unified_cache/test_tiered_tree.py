@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.host_tier import HostTier
+from cachesim.engines.sglang.mem_cache.allocator import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.tree_points import FULL
+from cachesim.engines.sglang.mem_cache.unified_cache.tiered_tree import TieredTree
 from cachesim.engines.shared.kv_rows import empty_rows, write_rows
-from cachesim.engines.shared.page_pool import KvPools, StatePool
-from cachesim.engines.shared.tiered_tree import TieredTree
-from cachesim.engines.shared.tree_points import FULL
 from cachesim.model import Rows
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared import tree_events as ev
-from cachesim.engines.shared.host_tier import HostTier
-from cachesim.engines.shared.leaf_order import LeafOrder
-from cachesim.engines.shared.page_pool import NO_SLOTS, Slots
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.radix_tree import Lock, RadixTree, has_child
-from cachesim.engines.shared.tree_points import FULL, STATE
+from cachesim.engines.sglang.mem_cache import tree_events as ev
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
+from cachesim.engines.sglang.mem_cache.pool_host import HostTier
+from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE
+from cachesim.engines.sglang.mem_cache.unified_cache.evictable_leaves import LeafOrder
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import Lock, RadixTree, has_child
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Node
 
 
 class TieredTree(RadixTree):
