@@ -64,7 +64,6 @@ LONGER_CHAINS: dict[str, tuple[int, str]] = {
     "llama_cpp": (5, _CORE),
     "ik_llama": (5, _CORE),
     "mlx_lm": (3, _CORE),
-    "sglang": (5, "its server gets its parts next"),
 }
 
 # Calls by which a part gets the server or a method of it, with the reason.
@@ -75,7 +74,6 @@ GIVEN_THE_SERVER: dict[str, str] = {
     "engines.ik_llama.server_state: RestorePoints": "the tracker asks its core for the contents of slots",
     "engines.ik_llama.server_state: DecodeRules": "what a batch reads is decided by rules of its core",
     "engines.mlx_lm.snapshot: PromptCache": "one conversation of the core, seen as an object",
-    "engines.sglang.server: CellStep": "its server gets its parts next",
 }
 
 # Folders above the engines that may import an engine, with the reason.

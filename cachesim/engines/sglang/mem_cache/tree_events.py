@@ -1,4 +1,4 @@
-"""Changes of a radix tree, as events."""
+"""Changes of the radix tree, as events."""
 
 from __future__ import annotations
 

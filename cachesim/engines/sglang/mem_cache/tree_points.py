@@ -7,16 +7,16 @@ point: the lower half keeps its key and its usable lengths, the upper half is a 
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Protocol
+from typing import NamedTuple
 
-from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Key, Point, TreeCell
-from cachesim.events import Gained, Log, Lost
+from cachesim.engines.sglang.mem_cache.allocator import ceil_align
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, PARTS, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.events import Gained, Lost
 
-FULL, SWA, STATE = 0, 1, 2
-"""Parts of a node: full attention, window, recurrent state."""
-PARTS = ("rows", "window", "state")
-"""Names of the parts in pictures."""
 HOST = "copy in host memory"
 Lengths = tuple[int, int]
 UNUSABLE: Lengths = 1, 0
@@ -32,115 +32,99 @@ class Reported(NamedTuple):
     gone: bool
 
 
-class PointNode(Protocol):
-    """A node: tokens ``start`` .. ``end`` - 1 of ``text``; ``value``: its parts, None = the node lacks it; ``host``:
-    its copy in host memory."""
-
-    id: int
-    end: int
-    text: Tokens
-    value: list[Any]
-    host: Any
-    parent: Any
-    children: dict[Any, Any]
-
-    @property
-    def start(self) -> int:
-        """Length of the prefix before the node [tokens]."""
-        ...
-
-
-class PointTree(Protocol):
-    """A tree: the ``parts`` of its nodes, page and window [tokens], changed nodes, and removed parts with the deciding
-    rule."""
-
-    parts: tuple[int, ...]
-    page: int
-    window: int
-    touched: dict[Any, None]
-    lost: list[tuple[Any, int, str]]
-
-    def nodes(self) -> Iterator[Any]:
-        """Yield all nodes but the root."""
-        ...
-
-
 class TreePoints:
     """Reports restore points to the log while it has a listener."""
 
-    def __init__(self, tree: PointTree, log: Log) -> None:
-        self.tree, self.log = tree, log
+    def __init__(self, context: RuntimeContext, tree_core: UnifiedTreeCore) -> None:
+        self.log = context.log
+        self.parts = context.tree_components
+        self.page = context.page_size
+        self.window = context.swa_retain_window
+        self.tree_core = tree_core
         self.known: dict[int, Reported] = {}
 
     def kept(self) -> list[Key]:
         """Return the keys of all nodes and states."""
-        return [key_of(node, part) for node in self.tree.nodes() for part in (FULL, STATE)
-                if node.value[part] is not None or (part == FULL and node.host is not None)]  # fmt: skip
+        keys = list[Key]()
+        for node in self.tree_core.nodes():
+            if not node.evicted or node.backuped:
+                keys.append(key_of(node, FULL))
+            if node.value[MAMBA] is not None:
+                keys.append(key_of(node, MAMBA))
+        return keys
 
     def cells(self) -> list[TreeCell]:
         """Return the nodes for a picture."""
-        names = {part: PARTS[part] for part in self.tree.parts}
-        return [TreeCell(node.id, node.parent.id if node.parent else 0, node.start, node.end,
-                         [*(name for part, name in names.items() if node.value[part] is not None),
-                          *([HOST] if node.host is not None else ())],
-                         [name for part, name in names.items() if node.value[part] is None],
-                         node.lock[FULL]) for node in self.tree.nodes()]  # fmt: skip
+        cells = list[TreeCell]()
+        for node in self.tree_core.nodes():
+            held = [PARTS[part] for part in self.parts if node.value[part] is not None]
+            lacks = [PARTS[part] for part in self.parts if node.value[part] is None]
+            if node.backuped:
+                held.append(HOST)
+            parent = node.parent.id if node.parent else 0
+            cells.append(TreeCell(node.id, parent, start=node.start, end=node.end, held=held, lacks=lacks,
+                                  locks=node.lock_ref[FULL]))  # fmt: skip
+        return cells
 
     def update(self) -> None:
         """Report the nodes that have changed, and those behind them whose window has."""
-        tree = self.tree
-        if tree.touched and self.log.listens_to(Gained):
-            rules = {node.id: rule for node, _, rule in tree.lost}
-            for node, part, rule in tree.lost:
-                if part != SWA and node.id in self.known:
-                    self.log.emit(Lost(None, key_of(node, part), "evicted", rule))
-            for node in sorted(tree.touched, key=lambda node: node.start):
-                if node.value[FULL] is not None or node.host is not None:
+        changes = self.tree_core.changes
+        if changes.touched and self.log.listens_to(Gained):
+            rules = {lost.node.id: lost.rule for lost in changes.lost}
+            for lost in changes.lost:
+                if lost.component_type != SWA and lost.node.id in self.known:
+                    self.log.emit(Lost(None, key_of(lost.node, lost.component_type), "evicted", lost.rule))
+            for node in sorted(changes.touched, key=lambda node: node.start):
+                if not node.evicted or node.backuped:
                     self._report(node, rules.get(node.id, ""))
                 else:
                     self.known.pop(node.id, None)
-        tree.touched.clear()
-        tree.lost.clear()
+        changes.touched.clear()
+        changes.lost.clear()
 
-    def _report(self, node: PointNode, rule: str) -> None:
+    def _report(self, node: UnifiedTreeNode, rule: str) -> None:
         todo = [node]
         while todo:
             node = todo.pop()
             before = self.known.get(node.id)
-            now = self.known[node.id] = self._lengths(node)
+            now = self._lengths(node)
+            self.known[node.id] = now
             if before != now:
                 self._emit(node, before, now, rule)
             if before is not None and before.live != now.live:
                 todo += [child for child in node.children.values() if child.id in self.known]
 
-    def _lengths(self, node: PointNode) -> Reported:
+    def _lengths(self, node: UnifiedTreeNode) -> Reported:
         """Return at which lengths the prefix of a node is usable."""
-        tree, page, end, live = self.tree, self.tree.page, node.end, 0
-        if SWA in tree.parts:
+        end = node.end
+        live = 0
+        if SWA in self.parts:
             before = self.known.get(node.parent.id) if node.parent is not None else None
             live = end if node.value[SWA] is None else 0 if before is None else min(before.live, node.start)
-        lo = live + -(-max(tree.window if live else 0, page) // page) * page
+        lo = live + ceil_align(max(self.window if live else 0, self.page), self.page)
         usable = (lo, end) if lo <= end else UNUSABLE
-        if STATE not in tree.parts:
-            return Reported(usable, None, live, node.value[FULL] is None)
-        state = None if node.value[STATE] is None else (end, end) if lo <= end else UNUSABLE
+        if MAMBA not in self.parts:
+            return Reported(usable, None, live, node.evicted)
+        state = None if node.value[MAMBA] is None else (end, end) if lo <= end else UNUSABLE
         return Reported(UNUSABLE, state, live, False)
 
-    def _emit(self, node: PointNode, before: Reported | None, now: Reported, rule: str) -> None:
-        parent, cause = node.parent, "evicted" if rule else "stored"
-        assert parent is not None
+    def _emit(self, node: UnifiedTreeNode, before: Reported | None, now: Reported, rule: str) -> None:
+        assert node.parent is not None
+        cause = "evicted" if rule else "stored"
         key = key_of(node, FULL)
         if before is None or (before.usable, before.gone) != (now.usable, now.gone):
-            tokens, start, after = node.text[node.start : node.end], node.start, key_of(parent, FULL)
-            if before is not None:
-                tokens, start, after = (), node.end, key
-            point = Point(key, node.end, tokens, start, after if start else None, *now.usable, self.tree.page)
-            self.log.emit(Gained(None, point, cause, rule))
+            tokens = node.text[node.start : node.end] if before is None else ()
+            start = node.start if before is None else node.end
+            after = key_of(node.parent, FULL) if before is None else key
+            self.log.emit(Gained(None, Point(
+                key, node.end, tokens, start, after=after if start else None, lo=now.usable[0], hi=now.usable[1],
+                step=self.page,
+            ), cause, rule))  # fmt: skip
         if now.state is not None and (before is None or before.state != now.state):
-            point = Point(key_of(node, STATE), node.end, (), node.end, key, *now.state)
+            point = Point(key_of(node, MAMBA), node.end, (), node.end, after=key, lo=now.state[0], hi=now.state[1])
             self.log.emit(Gained(None, point, cause, rule))
 
 
-def key_of(node: PointNode, part: int) -> Key:
+def key_of(node: UnifiedTreeNode, part: int) -> Key:
     """Return the key of a node's restore point, or of that of its state."""
-    return "state" if part == STATE else "node", node.id, 0
+    return "state" if part == MAMBA else "node", node.id, 0

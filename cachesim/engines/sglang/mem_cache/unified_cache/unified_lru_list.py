@@ -1,6 +1,6 @@
-"""Doubly linked list of members, from the most recent to the least recent, for caches that evict by recency.
+"""Doubly linked list of the nodes with a part, from the most recent to the least recent.
 
-A member may be in several lists: list ``part`` uses its places ``newer[part]``, ``older[part]`` and ``lock[part]``.
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedLRUList (0.5.23).
 """
 
 from __future__ import annotations
@@ -11,59 +11,87 @@ from cachesim.base.errors import Crash
 
 
 class Linked(Protocol):
-    """A member of lists. ``lock``: number of users by list; a locked member is not evicted."""
+    """A member of lists, one for each part: its neighbours in each, and its users. A locked member is not evicted."""
 
-    newer: list[Any]
-    older: list[Any]
-    lock: list[int]
+    lru_prev: list[Any]
+    lru_next: list[Any]
+    lock_ref: list[int]
 
 
 N = TypeVar("N", bound=Linked)
 
 
-class Recency(Generic[N]):
-    """A list of members. ``make`` returns an end of the list, which is never locked."""
+class UnifiedLRUList(Generic[N]):
+    """The list of a part. ``make_end`` returns an end of the list, which is never locked."""
 
-    def __init__(self, part: int, make: Callable[[], N]) -> None:
-        self.part, self.head, self.tail = part, make(), make()
-        self.head.older[part], self.tail.newer[part] = self.tail, self.head
+    def __init__(self, component_type: int, make_end: Callable[[], N]) -> None:
+        self.component_type = component_type
+        self.head = make_end()
+        self.tail = make_end()
+        self.head.lru_next[component_type] = self.tail
+        self.tail.lru_prev[component_type] = self.head
 
     def __contains__(self, node: N) -> bool:
-        return node.older[self.part] is not None
+        return node.lru_next[self.component_type] is not None
 
-    def add(self, node: N, newer: N | None = None) -> N:
-        """Add a node directly behind the ``newer`` node, by default as the most recent; return it."""
-        newer = newer or self.head
-        older = newer.older[self.part]
-        assert older is not None
-        node.newer[self.part], node.older[self.part] = newer, older
-        newer.older[self.part] = older.newer[self.part] = node
-        return node
+    def insert_mru(self, node: N) -> None:
+        """Add a node as the most recent one."""
+        self.insert_after(self.head, node)
 
-    def remove(self, node: N) -> None:
+    def insert_after(self, prev_node: N, node: N) -> None:
+        """Add a node directly behind another one, as the less recent of both."""
+        at = self.component_type
+        next_node = prev_node.lru_next[at]
+        assert next_node is not None
+        node.lru_prev[at] = prev_node
+        node.lru_next[at] = next_node
+        prev_node.lru_next[at] = node
+        next_node.lru_prev[at] = node
+
+    def remove_node(self, node: N) -> None:
         """Remove a node."""
-        newer, older = node.newer[self.part], node.older[self.part]
-        assert newer is not None and older is not None
-        newer.older[self.part], older.newer[self.part] = older, newer
-        node.newer[self.part] = node.older[self.part] = None
+        at = self.component_type
+        prev_node = node.lru_prev[at]
+        next_node = node.lru_next[at]
+        assert prev_node is not None and next_node is not None
+        prev_node.lru_next[at] = next_node
+        next_node.lru_prev[at] = prev_node
+        node.lru_prev[at] = None
+        node.lru_next[at] = None
 
-    def refresh(self, node: N, newer: N | None = None) -> N:
-        """Move a node directly behind the ``newer`` node, by default to the front; return it."""
-        self.remove(node)
-        return self.add(node, newer)
+    def reset_node_mru(self, node: N, prev_node: N | None = None) -> None:
+        """Move a node directly behind another one, by default to the front."""
+        self.remove_node(node)
+        self.insert_after(prev_node or self.head, node)
 
-    def unlocked(self, after: N | None = None) -> N | None:
-        """Return the least recent unlocked node, or the next one more recent than ``after``; None if there is none."""
-        node = (after or self.tail).newer[self.part]
-        while node is not None and node.lock[self.part]:
-            node = node.newer[self.part]
-        return None if node is self.head else node
+    def get_lru_no_lock(self) -> N | None:
+        """Return the least recent unlocked node, None without one."""
+        return self.get_prev_no_lock(self.tail)
+
+    def get_prev_no_lock(self, node: N) -> N | None:
+        """Return the next unlocked node that is more recent than a node; None without one."""
+        at = self.component_type
+        found = node.lru_prev[at]
+        while found is not None and found.lock_ref[at]:
+            found = found.lru_prev[at]
+        return None if found is self.head else found
+
+    def in_order(self) -> Iterator[N]:
+        """Yield unlocked nodes, the least recent first. If an eviction removed the next node, too, begin again."""
+        node = self.get_lru_no_lock()
+        while node is not None:
+            later = self.get_prev_no_lock(node)
+            yield node
+            node = later if later is None or later in self else self.get_lru_no_lock()
 
     def members(self) -> Iterator[N]:
         """Yield the members, the most recent first. Raises Crash if two neighbours are not linked both ways."""
-        newer, node = self.head, self.head.older[self.part]
+        at = self.component_type
+        prev_node = self.head
+        node = self.head.lru_next[at]
         while node is not self.tail:
-            if node is None or node.newer[self.part] is not newer:
-                raise Crash(f"list {self.part} is broken behind a member")
+            if node is None or node.lru_prev[at] is not prev_node:
+                raise Crash(f"list {at} is broken behind a member")
             yield node
-            newer, node = node, node.older[self.part]
+            prev_node = node
+            node = node.lru_next[at]

@@ -1,80 +1,82 @@
-"""Radix tree whose nodes have parts, on pools of slots: the bookkeeping below its rules.
+"""The nodes of the radix tree, their locks, and the leaves that can be evicted.
 
-The tree splits nodes, stores and removes their parts, counts locks and sizes by part, orders the leaves that can be
-evicted, and keeps a recency list of each part but full attention. An engine decides what is matched, inserted and
-evicted.
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeCore (0.5.23).
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import Tokens
-from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.mem_cache import tree_events as ev
-from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, KvPools, Slots, StatePool
-from cachesim.engines.sglang.mem_cache.tree_points import FULL, STATE, SWA
-from cachesim.engines.sglang.mem_cache.unified_cache.evictable_leaves import LeafOrder
-from cachesim.engines.sglang.mem_cache.unified_cache.unified_lru_list import Recency
-from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import LETTERS, Node
-from cachesim.events import Decided, Event
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
+from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.components.base import TreeComponent
+from cachesim.engines.sglang.mem_cache.unified_cache.components.full import FullComponent
+from cachesim.engines.sglang.mem_cache.unified_cache.components.mamba import MambaComponent
+from cachesim.engines.sglang.mem_cache.unified_cache.components.swa import SWAComponent
+from cachesim.engines.sglang.mem_cache.unified_cache.evictable_leaves import EvictableLeaves, Rank
+from cachesim.engines.sglang.mem_cache.unified_cache.tree_changes import TreeChanges
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 
-class Lock(NamedTuple):
-    """A lock on a node and the path before it; ``mark``: boundary of its window, None = the root."""
+class UnifiedTreeCore:
+    """The tree. ``full``, ``swa``, ``mamba``: its parts, None = the nodes lack it. A node without slots of full
+    attention has a copy in host memory; all nodes before a node with slots have slots."""
 
-    node: Node
-    mark: int | None
+    def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
+        self.rules = context.rules
+        self.page_size = context.page_size
+        self.eviction_policy = context.server_args.radix_eviction_policy
+        self.changes = TreeChanges()
+        self.root_node = UnifiedTreeNode(0)
+        self.next_node_id = 1
+        self.time_counter = 2.0
+        self.nodes_by_id: dict[int, UnifiedTreeNode] = {}
+        self.evictable_device_leaves = EvictableLeaves(self.leaf_rank, self.nodes_by_id)
+        self.evictable_host_leaves = EvictableLeaves(self.leaf_rank, self.nodes_by_id)
+        self.full_host_duplicates: dict[UnifiedTreeNode, None] = {}     # in the order in which they got both
+        self.loading: dict[UnifiedTreeNode, UnifiedTreeNode] = {}       # node -> last node of its load
+        self.components: dict[int, TreeComponent] = {}
+        self.swa: SWAComponent | None = None
+        self.mamba: MambaComponent | None = None
+        allocator = pools.token_to_kv_pool_allocator
+        self.full = FullComponent(context, allocator, self.evictable_device_leaves)
+        self.components[FULL] = self.full
+        if SWA in context.tree_components:
+            self.swa = SWAComponent(context, pools.swa_allocator, pools.req_to_token_pool)
+            self.components[SWA] = self.swa
+        if MAMBA in context.tree_components:
+            self.mamba = MambaComponent(context, pools.req_to_token_pool)
+            self.components[MAMBA] = self.mamba
 
-
-class RadixTree:
-    """The nodes, their locks, and the order of eviction. ``evictable``, ``protected``: tokens or states in the tree by
-    part, without and with a lock. ``changes``: events since they were last taken; ``touched``: nodes whose restore
-    points may have changed; ``lost``: removed parts, with the deciding rule."""
-
-    def __init__(self, parts: tuple[int, ...], page: int, window: int, kv: KvPools, states: StatePool) -> None:
-        self.parts, self.page, self.window, self.evictable, self.protected = parts, page, window, [0, 0, 0], [0, 0, 0]
-        self.kv, self.states = kv, states
-        self.changes: list[Event] = []
-        self.touched: dict[Node, None] = {}
-        self.lost: list[tuple[Node, int, str]] = []
-        self.root, self.ticks, self.count, self.marks = Node(0), 2.0, 1, 0
-        self.lists = {part: Recency(part, lambda: Node(-1)) for part in parts if part != FULL}
-        self.arena: dict[int, Node] = {}                # nodes by their number
-        self.leaves = LeafOrder(self.place, self.arena)     # those that can be evicted
-
-    def rank(self, node: Node) -> Any:
-        """Return the place of a leaf in the order of eviction; the smallest is evicted first."""
-        return node.access
-
-    def decide(self, decision: Decision) -> Any:
-        """Log a decision and return its value."""
-        self.changes.append(Decided(None, decision.rule, decision.value, decision.because, decision.case))
-        return decision.value
-
-    def tick(self) -> float:
+    def get_and_increase_time_counter(self) -> float:
         """Return the time of the logical clock and advance it."""
-        self.ticks += 1
-        return self.ticks - 1
+        self.time_counter += 1
+        return self.time_counter - 1
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[UnifiedTreeNode]:
         """Yield all nodes but the root, breadth first."""
-        level = [self.root]
+        level = [self.root_node]
         while level:
             level = [child for node in level for child in node.children.values()]
             yield from level
 
-    def heaviest_first(self, ends: Mapping[Node, Sequence[int]]) -> list[int]:
+    def dfs_weight_order(self, ends: Mapping[UnifiedTreeNode, Sequence[int]]) -> list[int]:
         """Return the numbers that end at nodes in a depth-first order: of the children, the one with most numbers
         behind it first; a node after its children."""
-        weight: dict[Node, int] = {}
+        weight: dict[UnifiedTreeNode, int] = {}
         for node, numbers in ends.items():
-            for one in (*node.path(), self.root):
+            for one in (*node.path(), self.root_node):
                 weight[one] = weight.get(one, 0) + len(numbers)
-        order, todo = list[int](), [(self.root, False)]
+        order = list[int]()
+        todo = [(self.root_node, False)]
         while todo:
             node, done = todo.pop()
             if done:
@@ -84,192 +86,170 @@ class RadixTree:
             todo += [(node, True), *((child, False) for child in reversed(near))]
         return order
 
-    def size(self, node: Node, part: int) -> int:
-        """Return the number of slots that a part of a node has."""
-        return 1 if part == STATE else len(node.key)
-
-    def available(self, part: int) -> int:
-        """Return the number of free slots of a part."""
-        pool = (self.kv.full, self.kv.window, self.states)[part]
-        return 0 if pool is None else pool.available
-
-    def slots(self, node: Node) -> Slots:
+    def collect_full_device_indices(self, node: UnifiedTreeNode) -> Slots:
         """Return the slots of the path to a node."""
         parts = [one.value[FULL] for one in node.path()]
         return np.concatenate(parts[::-1]) if parts else NO_SLOTS
 
     # Nodes and their parts.
 
-    def grow(self, parent: Node, key: Tokens, end: int, space: Any, priority: int, text: Tokens) -> Node:
+    def add_new_node(self, parent: UnifiedTreeNode, key: Tokens, *, extra_key: Any, priority: int,
+                     text: Tokens) -> UnifiedTreeNode:  # fmt: skip
         """Add a node without parts."""
-        node = Node(self.count, self.tick(), self.tick(), priority)
-        self.arena[self.count] = node
-        self.count += 1
-        node.parent, node.key, node.end, node.space, node.text = parent, key, end, space, text
-        parent.children[space, key[: self.page]] = node
-        self.touched[node] = None
+        accessed = self.get_and_increase_time_counter()
+        created = self.get_and_increase_time_counter()
+        node = UnifiedTreeNode(
+            self.next_node_id, last_access_time=accessed, creation_time=created, priority=priority,
+            end=parent.end + len(key), key=key, text=text, extra_key=extra_key, parent=parent,
+        )  # fmt: skip
+        self.nodes_by_id[node.id] = node
+        self.next_node_id += 1
+        parent.children[extra_key, key[: self.page_size]] = node
+        self.changes.touch(node)
         return node
 
-    def split(self, child: Node, n: int) -> Node:
+    def split_node(self, child: UnifiedTreeNode, n: int) -> UnifiedTreeNode:
         """Split a node after its first ``n`` tokens; return the new node that holds them, with their slots and locks.
         The state stays below."""
         assert child.parent is not None
-        upper = self.grow(child.parent, child.key[:n], child.start + n, child.space, child.priority, child.text)
-        upper.hits, upper.created = child.hits, child.created
-        child.key, child.parent = child.key[n:], upper
-        upper.children[child.space, child.key[: self.page]] = child
-        for part in (FULL, SWA):
-            upper.lock[part] = child.lock[part]
-            if (value := child.value[part]) is not None:
-                upper.value[part], child.value[part] = value[:n], value[n:]
-        upper.mark, child.mark = child.mark, None
-        if upper.value[SWA] is not None:
-            self.lists[SWA].add(upper, child)
-        child.access = self.tick()
-        self.update_leaf(child)
-        self.changes.append(ev.Split(child.id, upper.id, n))
-        self.touched[child] = None
+        upper = self.add_new_node(child.parent, child.key[:n], extra_key=child.extra_key, priority=child.priority,
+                                  text=child.text)  # fmt: skip
+        upper.hit_count = child.hit_count
+        upper.creation_time = child.creation_time
+        child.key = child.key[n:]
+        child.parent = upper
+        upper.children[child.extra_key, child.key[: self.page_size]] = child
+        for component in self.components.values():
+            component.redistribute_on_node_split(upper, child)
+        child.last_access_time = self.get_and_increase_time_counter()
+        self.update_evictable_leaf_sets(child)
+        self.changes.record(ev.Split(child.id, upper.id, n))
+        self.changes.touch(child)
+        if child in self.loading:
+            self.loading[upper] = self.loading[child]
+        self.update_duplicate_tracking(upper)
         return upper
 
-    def store(self, node: Node, part: int, value: Any) -> None:
-        """Store the window or the state of a node."""
-        node.value[part] = value
-        self.lists[part].add(node)
-        (self.protected if node.lock[part] else self.evictable)[part] += self.size(node, part)
-        self.touched[node] = None
-
-    def drop(self, node: Node, part: int, rule: str) -> int:
-        """Remove a part of a node and free its slots; return the number of freed tokens or states."""
-        if (value := node.value[part]) is None:
+    def evict_component(self, node: UnifiedTreeNode, component_type: int, rule: str) -> int:
+        """Take a part from a node and free its slots; return the number of freed tokens or states."""
+        if node.value[component_type] is None:
             return 0
-        if node.lock[part]:
-            raise ProcessAborted(f"AssertionError: part {LETTERS[part]} of node {node.id} is locked", "locked-part")
-        if part == FULL:
-            self.kv.free(value)
-        elif part == SWA:
-            self.kv.free_window(node.value[FULL])
-        else:
-            self.states.put_back(value)
-        if part != FULL:
-            node.value[part] = None
-            self.lists[part].remove(node)
-        size = self.size(node, part)
-        self.evictable[part] -= size
-        self.changes.append(ev.Dropped(node.id, LETTERS[part], len(node.key)))
-        self.lost.append((node, part, rule))
-        self.touched[node] = None
+        letter = LETTERS[component_type]
+        if node.lock_ref[component_type]:
+            raise ProcessAborted(f"AssertionError: part {letter} of node {node.id} is locked", "locked-part")
+        size = self.components[component_type].evict_component(node)
+        self.changes.record(ev.Dropped(node.id, letter, len(node.key)))
+        self.changes.lose(node, component_type, rule)
+        self.changes.touch(node)
         return size
 
-    def remove(self, node: Node) -> Node:
-        """Remove a leaf whose parts are dropped; return its parent."""
+    def remove_leaf_from_parent(self, node: UnifiedTreeNode) -> UnifiedTreeNode:
+        """Remove a leaf whose slots are free; return its parent."""
         parent = node.parent
         assert parent is not None
-        del parent.children[node.space, node.key[: self.page]]
+        self.evictable_host_leaves.pop(node, None)
+        self.full_host_duplicates.pop(node, None)
+        del parent.children[node.extra_key, node.key[: self.page_size]]
         node.value[FULL] = None
-        del self.arena[node.id]
-        self.leaves.pop(node, None)
-        self.update_leaf(parent)
-        self.changes.append(ev.Gone(node.id))
+        del self.nodes_by_id[node.id]
+        self.evictable_device_leaves.pop(node, None)
+        self.update_evictable_leaf_sets(parent)
+        self.changes.record(ev.Gone(node.id))
         return parent
 
     # Locks.
 
-    def lock(self, node: Node) -> Lock:
+    def inc_lock_ref(self, node: UnifiedTreeNode) -> TreeLock:
         """Lock the path to a node for full attention, its last window, and its state."""
-        mark, span = None, self.window
+        self.evictable_host_leaves.pop(node, None)
         for one in node.path():
-            self._count(one, FULL, 1)
-            self.leaves.pop(one, None)
-            if span > 0:
-                self._count(one, SWA, 1)
-                span -= len(one.key)
-                if span <= 0:
-                    if one.mark is None:
-                        self.marks += 1
-                        one.mark = self.marks
-                    mark = one.mark
-        if STATE in self.parts and node is not self.root:
-            self._count(node, STATE, 1)
-        return Lock(node, mark)
+            self.full.count_lock(one, 1)
+            self.evictable_device_leaves.pop(one, None)
+        uuid = None if self.swa is None else self.swa.acquire_component_lock(node)
+        if self.mamba is not None and node is not self.root_node:
+            self.mamba.count_lock(node, 1)
+        return TreeLock(node, uuid)
 
-    def unlock(self, lock: Lock | None) -> None:
+    def dec_lock_ref(self, lock: TreeLock | None) -> None:
         """Release a lock; do nothing without one."""
         if lock is None:
             return
-        if STATE in self.parts and lock.node is not self.root:
-            self._count(lock.node, STATE, -1)
-        inside = SWA in self.parts
+        if self.mamba is not None and lock.node is not self.root_node:
+            self.mamba.count_lock(lock.node, -1)
+        if self.swa is not None:
+            self.swa.release_component_lock(lock.node, lock.window_lock_uuid)
         for one in lock.node.path():
-            if inside:
-                self._count(one, SWA, -1)
-                inside = lock.mark is None or one.mark != lock.mark
-            self._count(one, FULL, -1)
-            self.update_leaf(one)
+            self.full.count_lock(one, -1)
+            self.update_evictable_leaf_sets(one)
 
-    def _count(self, node: Node, part: int, step: int) -> None:
-        """Count a lock of a part; its value is protected while the count is above 0."""
-        before = node.lock[part]
-        node.lock[part] = before + step
-        if before + step < 0:
-            raise ProcessAborted(f"AssertionError: lock_ref=0 on node {node.id}", "unlocked-twice")
-        if before == max(0, -step) and node.value[part] is not None:
-            size = self.size(node, part) * step
-            self.evictable[part] -= size
-            self.protected[part] += size
+    # Leaves.
 
-    def update_leaf(self, node: Node) -> None:
-        """Keep the set of leaves that can be evicted: no children with slots, no locks, not the root. A leaf is ranked
-        again."""
-        if node.parent is None or any(node.lock) or (node.children and has_child(node)):
-            self.leaves.pop(node, None)
+    def leaf_rank(self, node: UnifiedTreeNode) -> Rank:
+        """Return the place of a leaf in the order of eviction: by the policy, then by time."""
+        return self.rules.evict_first(self.eviction_policy, node), node.last_access_time, node.id
+
+    def update_evictable_leaf_sets(self, node: UnifiedTreeNode) -> None:
+        """Keep the sets of leaves: of the device, nodes with slots, without locks and without children that have slots;
+        of the host, nodes without slots, locks and children. A leaf is ranked again."""
+        on_device = node.value[FULL] is not None or node.parent is None
+        leaves = self.evictable_device_leaves if on_device else self.evictable_host_leaves
+        has_child = bool(node.children) and (node.has_device_child or not on_device)
+        if node.parent is None or any(node.lock_ref) or has_child:
+            leaves.pop(node, None)
         else:
-            self.leaves.put(node)
+            leaves.put(node)
 
-    def place(self, node: Node) -> tuple[Any, float, int]:
-        """Return the place of a leaf in the order of eviction, distinct from that of any other leaf."""
-        return self.rank(node), node.access, node.id
+    def update_duplicate_tracking(self, node: UnifiedTreeNode) -> None:
+        """Record a node that has slots and a copy, unless it is being loaded."""
+        if not node.evicted and node.backuped and node not in self.loading:
+            self.full_host_duplicates.setdefault(node)
 
-    def least_recent(self, part: int) -> Iterator[Node]:
-        """Yield unlocked nodes, the least recent first. If an eviction removed the next node, too, begin again."""
-        recent = self.lists[part]
-        node = recent.unlocked()
-        while node is not None:
-            later = recent.unlocked(node)
-            yield node
-            node = later if later is None or later in recent else recent.unlocked()
+    def unevict_node(self, node: UnifiedTreeNode, slots: Slots) -> None:
+        """Give a node without slots these."""
+        assert node.parent is not None
+        node.value[FULL] = slots
+        self.full.count_value(node)
+        self.evictable_host_leaves.pop(node, None)
+        self.changes.touch(node)
+        self.update_evictable_leaf_sets(node)
+        self.update_evictable_leaf_sets(node.parent)
+
+    def unevict_node_on_insert(self, node: UnifiedTreeNode, slots: Slots) -> None:
+        """Give a node without slots those of a request, which has evaluated the tokens again."""
+        self.unevict_node(node, slots)
+        self.update_duplicate_tracking(node)
+        self.changes.record(ev.Revived(node.id, len(slots)))
+
+    # Invariants.
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves and recency lists agree with the nodes."""
         nodes = list(self.nodes())
-        for part in self.parts:
-            have = [node for node in nodes if node.value[part] is not None]
-            free = sum(self.size(node, part) for node in have if not node.lock[part])
-            held = sum(self.size(node, part) for node in have if node.lock[part])
-            if [free, held] != [self.evictable[part], self.protected[part]]:
-                raise Crash(f"part {LETTERS[part]}: {free} tokens evictable and {held} protected, counted "
-                            f"{self.evictable[part]} and {self.protected[part]}")  # fmt: skip
-            if part != FULL and set(self.lists[part].members()) != set(have):
-                raise Crash(f"the recency list of part {LETTERS[part]} does not hold its nodes")
-        leaves = {node for node in nodes if node.value[FULL] is not None and not has_child(node) and not any(node.lock)}
-        if leaves != set(self.leaves):
+        for component in self.components.values():
+            component.check(nodes)
+        unlocked = [node for node in nodes if not any(node.lock_ref)]
+        if {node for node in unlocked if not node.evicted and not node.has_device_child} != {
+                *self.evictable_device_leaves}:  # fmt: skip
             raise Crash("the set of evictable leaves is not that of the tree")
         for node in nodes:
             self._check_node(node)
+        if {node for node in unlocked if node.evicted and not node.children} != {*self.evictable_host_leaves}:
+            raise Crash("the set of host leaves is not that of the tree")
+        for node in nodes:
+            if node.evicted and node.has_device_child:
+                raise Crash(f"node {node.id} has no slots, a child has")
 
-    def _check_node(self, node: Node) -> None:
-        page, above = self.page, node.parent
+    def _check_node(self, node: UnifiedTreeNode) -> None:
+        page = self.page_size
+        above = node.parent
         if (len(node.key) % page or above is None or above.end != node.start or not node.key
-                or above.children.get((node.space, node.key[:page])) is not node):  # fmt: skip
+                or above.children.get((node.extra_key, node.key[:page])) is not node):  # fmt: skip
             raise Crash(f"node {node.id} does not continue its parent by whole pages")
-        slots = node.host if node.value[FULL] is None else node.value[FULL]
+        slots = node.host_value if node.evicted else node.value[FULL]
         if slots is None or len(slots) != len(node.key):
             raise Crash(f"node {node.id} has {slots} for {len(node.key)} tokens")
-        if not node.lock[FULL] >= max(node.lock) >= min(node.lock) >= 0:
-            raise Crash(f"node {node.id} has the locks {node.lock}: those of full attention are not the most")
-        if above.parent is not None and above.lock[FULL] < node.lock[FULL]:
+        locks = node.lock_ref
+        if not locks[FULL] >= max(locks) >= min(locks) >= 0:
+            raise Crash(f"node {node.id} has the locks {locks}: those of full attention are not the most")
+        if above.parent is not None and above.lock_ref[FULL] < locks[FULL]:
             raise Crash(f"node {node.id} has more locks than its parent")
-
-
-def has_child(node: Node) -> bool:
-    """Return whether a child has slots of full attention."""
-    return any(child.value[FULL] is not None for child in node.children.values())
