@@ -39,7 +39,8 @@ SIZES = (
     Size("digests", "cachesim.model.hash_mixing", "mix_int", lambda names: 1),
     Size("copied", "cachesim.judging.recompute_ledger", "RecomputeLedger._place", lambda names: names["n"]),
     Size("copied", "cachesim.judging.token_radix", "TokenRadix._walk", lambda names: len(names["tokens"])),
-    Size("copied", "cachesim.engines.sglang.publication", "Publication.key", lambda names: len(names["tokens"])),
+    Size("copied", "cachesim.engines.sglang.mem_cache.unified_radix_cache", "UnifiedRadixCache.radix_key",
+         lambda names: len(names["tokens"])),
 )  # fmt: skip
 
 

@@ -58,42 +58,22 @@ ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_
 RULE_ID = re.compile(r"\b(LC|IK|ML|VL|V|S)-[A-Z]{2,}")
 
 USERS_OF_SHARED = 2
-_SGLANG_TREE = "moves to SGLang when its server gets its parts"
 # Modules of engines/shared with fewer engines as users, with the reason.
-FEWER_USERS: dict[str, str] = {
-    "engines.shared.host_tier": _SGLANG_TREE,
-    "engines.shared.leaf_order": _SGLANG_TREE,
-    "engines.shared.page_pool": _SGLANG_TREE,
-    "engines.shared.radix_node": _SGLANG_TREE,
-    "engines.shared.radix_tree": _SGLANG_TREE,
-    "engines.shared.recency_list": _SGLANG_TREE,
-    "engines.shared.tiered_tree": _SGLANG_TREE,
-    "engines.shared.tree_events": _SGLANG_TREE,
-    "engines.shared.tree_points": _SGLANG_TREE,
-    "engines.shared.tree_server": _SGLANG_TREE,
-}
+FEWER_USERS: dict[str, str] = {}
 
 CHAIN = 2
-_PARTS_NEXT = "its server gets its parts next"
 # Engines whose server inherits from more classes of its engine or of engines/shared: their number, with the reason.
-LONGER_CHAINS: dict[str, tuple[int, str]] = {
-    "sglang": (4, _PARTS_NEXT),
-}
+LONGER_CHAINS: dict[str, tuple[int, str]] = {}
 
 METHOD = (FunctionType, property, cached_property, staticmethod, classmethod)
 METHODS = 30
 # Servers, and objects that they own, with more methods: their number, with the reason.
 MORE_METHODS: dict[str, tuple[int, str]] = {
     "engines.llama_cpp.server_state.Core": (33, "functions take its core, which is a record of the server's state"),
-    "engines.sglang.server.Server": (73, _PARTS_NEXT),
-    "engines.sglang.memory.tree.Tree": (50, "the tree gets the classes of the original when the server gets its parts"),
 }
 
 # Calls by which a part gets the server or a method of it, with the reason.
-GIVEN_THE_SERVER: dict[str, str] = {
-    "engines.sglang.server: CellStep": _PARTS_NEXT,
-    "engines.sglang.publication: TreeInspection": _PARTS_NEXT,
-}
+GIVEN_THE_SERVER: dict[str, str] = {}
 
 # Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {

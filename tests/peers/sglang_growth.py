@@ -14,7 +14,8 @@ import time
 from array import array
 from pathlib import Path
 
-from cachesim.engines.sglang.memory.tree import Insertion
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import Trees
 
@@ -29,16 +30,17 @@ def prompt(number, draw):
 
 def ours(trees, kind, tokens):
     """Perform an operation on our tree."""
-    tree = trees.tree
+    cache = trees.ours
     if kind == "match":
-        tree.match(tokens, None, TOKENS)
+        cache.match_prefix(tokens, None, TOKENS)
     elif kind == "insert":
-        state = trees.pool.take() if 2 in trees.parts else None
-        tree.insert(Insertion(tokens, None, TOKENS, trees.kv.extend(-1, 0, TOKENS), 0, 0, 0, 0, state, tokens))
+        state = trees.pool.alloc() if 2 in trees.parts else None
+        slots = trees.kv.alloc_extend(NO_SLOT, 0, TOKENS)
+        cache.insert(InsertParams(key=tokens, extra_key=None, limit=TOKENS, value=slots, text=tokens,
+                                  mamba_value=state))  # fmt: skip
     else:
-        tree.evict((TOKENS, 0, 0))
-    for changes in (tree.changes, tree.touched, tree.lost):
-        changes.clear()
+        cache.evict(EvictParams(TOKENS))
+    cache.changes.clear()
 
 
 def released(trees, kind, tokens):
@@ -67,7 +69,7 @@ def measure(real, letters, nodes, tried):
     parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * tried)
     trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * tried, "lru", -1, 1)
     number = 0
-    while len(trees.tree.arena) < nodes:
+    while len(trees.tree.nodes_by_id) < nodes:
         fresh = prompt(number, draw)
         ours(trees, "insert", fresh)
         released(trees, "insert", fresh)

@@ -13,9 +13,11 @@ from collections import Counter, deque
 from types import SimpleNamespace
 
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.tree import Tree
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.rules.host import BACK, POLICIES
-from cachesim.engines.shared.host_tier import HostTier
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import LENGTH, Trees
@@ -68,9 +70,12 @@ class HostTrees(Trees):
 
     def __init__(self, real, page, size, host, policy, eviction):
         super().__init__(real, (0,), page, 0, size, 4, eviction, -1, page)
-        opts = options({"page_size": page, "radix_eviction_policy": eviction, "enable_hierarchical_cache": True,
+        opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": 4,
+                        "radix_eviction_policy": eviction, "enable_hierarchical_cache": True,
                         "hicache_write_policy": policy})  # fmt: skip
-        self.tree = Tree(self.rules, opts, (0,), 0, self.kv, self.pool, HostTier(host, page, {}))
+        self.ours = self.our_cache(opts, 0)
+        self.controller = HiCacheController(self.ours.context, self.tree, HostKVCache(host, page, {}))
+        self.ours.cache_controller = self.controller
         self.hosts, self.loads = HostPool(host, page), []
         cache, core = self.cache, self.cache.tree_core
         vars(cache).update(
@@ -86,10 +91,10 @@ class HostTrees(Trees):
     def match(self, tokens, limit, space):
         key = self.real.key(array("q", tokens), space, limit=limit)
         theirs = self.cache.match_prefix(self.real.params.MatchPrefixParams(key=key))
-        ours = self.tree.match(tokens, space, limit)
+        ours = self.ours.match_prefix(tokens, space, limit)
         assert (theirs.device_prefix_len, theirs.full_kv_hit_length) == ours.found[1:]
-        assert theirs.host_hit_length == ours.last.end - ours.node.end
-        return theirs.last_device_node, ours.node, theirs.best_match_node, ours.last
+        assert theirs.host_hit_length == ours.best_match_node.end - ours.last_device_node.end
+        return theirs.last_device_node, ours.last_device_node, theirs.best_match_node, ours.best_match_node
 
     def insert(self, *ask):
         ends = super().insert(*ask)
@@ -98,17 +103,17 @@ class HostTrees(Trees):
 
     def load(self, best, last):
         """Load the matched tokens that are in host memory only; return whether it was done."""
-        n = sum(len(node.key) for node in self.tree.evicted_path(last))
-        if n > self.tree.available(0) + self.tree.evictable[0] - sum(
-                len(node.key) for node in last.path() if node.value[0] is not None and not node.lock[0]):
+        n = sum(len(node.key) for node in self.controller.evicted_path(last))
+        if n > self.ours.schedulable_size(0) - sum(
+                len(node.key) for node in last.path() if node.value[0] is not None and not node.lock_ref[0]):
             return None                     # the scheduler does not admit the request
         done = self.cache.load_back(best)
         assert done == (self.rules.load_back(n).value is not None)
         if done:
-            lock = self.tree.lock(last)
-            if n > self.kv.full.available:
-                self.tree.evict((n - self.kv.full.available, 0, 0))
-            self.tree.load(last, self.kv.extend(-1, 0, n))
+            lock = self.tree.inc_lock_ref(last)
+            if n > self.kv.available_size():
+                self.ours.evict(EvictParams(n - self.kv.available_size()))
+            self.controller.load(last, self.kv.alloc_extend(NO_SLOT, 0, n))
             self.loads.append(lock)
         return done
 
@@ -116,26 +121,26 @@ class HostTrees(Trees):
         """End all loads."""
         self.cache.loading_check(finish_count=len(self.cache.cache_controller.ack_load_queue))
         for lock in self.loads:
-            self.tree.unlock(lock)
+            self.tree.dec_lock_ref(lock)
         self.loads = []
-        self.tree.settle()
+        self.controller.check_loads()
 
     def check(self):
         super().check()
         self.tree.check()
         core, tree = self.cache.tree_core, self.tree
-        assert self.hosts.pages == tree.host.free
-        assert len(core.evictable_host_leaves) == len(tree.host_leaves)
+        assert self.hosts.pages == self.controller.mem_pool_host.free_pages
+        assert len(core.evictable_host_leaves) == len(tree.evictable_host_leaves)
         if core.is_write_back:              # only then they are read
             doubles = [node.key.token_ids for node in core.full_host_duplicates.values()]
-            assert doubles == [array("q", node.key) for node in tree.doubles]
-        tree.touched.clear()
-        tree.lost.clear()
+            assert doubles == [array("q", node.key) for node in tree.full_host_duplicates]
+        tree.changes.clear()
 
     def _check_node(self, theirs, ours):
         super()._check_node(theirs, ours)
         host = theirs.component_data[self.names[0]].host_value
-        assert (None if host is None else host.tolist()) == (None if ours.host is None else ours.host.tolist())
+        assert (None if host is None else host.tolist()) == (
+            None if ours.host_value is None else ours.host_value.tolist())
 
 
 def campaign(real, seed, tried):

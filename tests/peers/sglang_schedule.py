@@ -48,39 +48,45 @@ def draw_server(draw, parts):
 
 def compare(theirs, ours):
     """Compare pools, trees, and what requests have in their rows."""
-    core, tree = theirs.cache.tree_core, ours.tree
+    core, tree = theirs.cache.tree_core, ours.scheduler.tree_cache.tree_core
+    pools = ours.scheduler.pools
+    parts = ours.context.tree_components
     names = [theirs.real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-    assert theirs.slots.full == ours.kv.full.free
-    assert 1 not in ours.parts or theirs.slots.swa == ours.kv.window.free
-    assert 2 not in ours.parts or theirs.states.slots == ours.states.free
-    for part in ours.parts:
+    if 1 in parts:
+        assert theirs.slots.full == pools.swa_allocator.full_attn_allocator.free_pages
+        assert theirs.slots.swa == pools.swa_allocator.swa_attn_allocator.free_pages
+    else:
+        assert theirs.slots.full == pools.token_to_kv_pool_allocator.free_pages
+    assert 2 not in parts or theirs.states.slots == pools.req_to_token_pool.mamba_allocator.free_slots
+    for part, component in tree.components.items():
         assert (core.component_evictable_size_[names[part]], core.component_protected_size_[names[part]]) == (
-            tree.evictable[part], tree.protected[part])  # fmt: skip
-    todo = [(core.root_node, tree.root)]
+            component.evictable_size, component.protected_size)  # fmt: skip
+    todo = [(core.root_node, tree.root_node)]
     while todo:
         one, other = todo.pop()
         pairs = list(zip(one.children.values(), other.children.values(), strict=True))
         for theirs_node, node in pairs:
-            compare_node(names, theirs_node, node, ours.parts)
+            compare_node(names, theirs_node, node, parts)
         todo += pairs
     for row in theirs.batch.reqs:
-        mine = ours.slots[row.number]
+        mine = ours.slots[row.number].kv
         assert (row.kv.kv_committed_len, row.kv.kv_allocated_len, row.kv.cache_protected_len) == (
-            mine.computed, mine.allocated, mine.protected)  # fmt: skip
-        slots = theirs.rows.req_to_token[row.number, : mine.allocated]
-        assert np.array_equal(slots, mine.buffer[: mine.allocated])
-        assert 2 not in ours.parts or (row.kv.mamba_last_track_seqlen, row.kv.mamba_prev_track_seqlen) == (
-            mine.tracked, mine.tracked_before)  # fmt: skip
+            mine.kv_committed_len, mine.kv_allocated_len, mine.cache_protected_len)  # fmt: skip
+        slots = theirs.rows.req_to_token[row.number, : mine.kv_allocated_len]
+        assert np.array_equal(slots, pools.req_to_token_pool.read(row.number, 0, mine.kv_allocated_len))
+        assert 2 not in parts or (row.kv.mamba_last_track_seqlen, row.kv.mamba_prev_track_seqlen) == (
+            mine.mamba_last_track_seqlen, mine.mamba_prev_track_seqlen)  # fmt: skip
 
 
 def compare_node(names, theirs, ours, parts):
     assert (list(theirs.key.token_ids), theirs.hit_count) == (
-        [*ours.key] if not theirs.key.is_bigram else [pair[0] for pair in ours.key] + [ours.key[-1][1]], ours.hits)
+        [*ours.key] if not theirs.key.is_bigram else [pair[0] for pair in ours.key] + [ours.key[-1][1]],
+        ours.hit_count)
     for part in parts:
         data, value = theirs.component_data[names[part]], ours.value[part]
         slots = None if data.value is None else np.asarray(data.value).tolist()
         assert slots == (None if value is None else [value] if part == 2 else value.tolist())
-        assert data.lock_ref == ours.lock[part]
+        assert data.lock_ref == ours.lock_ref[part]
 
 
 def turn_of(event):
@@ -117,7 +123,7 @@ def shortage(real):
     theirs = RealServer(real, (0, 2), 0, opts, len(case.steps))
     for number, step in enumerate(case.steps):
         for _ in range(step.after if step.together else MOST):
-            if ours.waiting or ours.running or ours.chunked:
+            if ours.waiting or ours.running or ours.scheduler.chunked_req:
                 both(theirs, ours, Counter())
         one = step.request
         answer = one.forced or (1,) * one.n_predict
@@ -181,7 +187,7 @@ def campaign(real, seed, tried, seconds):
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
             for turn in turns:
                 judge_answers(judge, [sent[n] for n in turn.get("finished", ())], tried, seconds)
-            if not (ours.waiting or ours.running or ours.chunked):
+            if not (ours.waiting or ours.running or ours.scheduler.chunked_req):
                 break
         tried["requests"] += 1
     ours.check()

@@ -15,12 +15,22 @@ import numpy as np
 
 from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.memory.tree import Insertion, Tree
-from cachesim.engines.shared.page_pool import KvPools, StatePool
+from cachesim.engines.sglang.mem_cache.allocator import (
+    NO_SLOT,
+    PagedTokenToKVPoolAllocator,
+    SWATokenToKVPoolAllocator,
+)
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
+from cachesim.engines.sglang.mem_cache.memory_pool import HybridReqToTokenPool, MemoryPools, MHATokenToKVPool
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
+from cachesim.engines.sglang.runtime_context import get_runtime_context
+from cachesim.events import Log
+from cachesim.model import parse
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
 
 LENGTH = 100                   # operations on a tree
+LAYERS = {(0,): "A", (0, 1): "WA", (0, 2): "GA", (0, 1, 2): "WAG"}
 
 
 SECONDS = Counter()             # CPU time of the released tree and of ours
@@ -72,12 +82,25 @@ class Trees:
                                     policy, cap, grid)  # fmt: skip
         opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
                         "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip
-        self.kv, self.pool = KvPools(page, size, size if 1 in parts else None), StatePool(states)
-        self.tree = Tree(self.rules, opts, parts, window, self.kv, self.pool)
+        self.ours = self.our_cache(opts, window)
+
+    def our_cache(self, opts, window):
+        """Make our tree, with the pools."""
+        spec = parse(" ".join(f"W{window}" if layer == "W" else layer for layer in LAYERS[self.parts]))
+        context = get_runtime_context(self.rules, spec, opts, Log())
+        size = opts.max_total_tokens
+        kind = PagedTokenToKVPoolAllocator if 1 not in self.parts else SWATokenToKVPoolAllocator
+        self.kv = kind(*([size] * (1 + (1 in self.parts))), opts.page_size)
+        rows = HybridReqToTokenPool(opts.max_mamba_cache_size)
+        self.pool = rows.mamba_allocator
+        cache = UnifiedRadixCache(context, MemoryPools(rows, self.kv, MHATokenToKVPool(spec)))
+        self.tree = cache.tree_core
+        return cache
 
     def evict(self, *asked):
         params = self.real.params.EvictParams(num_tokens=asked[0], swa_num_tokens=asked[1], mamba_num=asked[2])
-        theirs, ours = self.both(lambda: self.cache.evict_for_alloc(params), lambda: self.tree.evict(asked))
+        theirs, ours = self.both(lambda: self.cache.evict_for_alloc(params),
+                                 lambda: self.ours.evict(EvictParams(*asked)))  # fmt: skip
         assert [theirs.num_tokens_evicted, theirs.swa_num_tokens_evicted, theirs.mamba_num_evicted] == ours
 
     def both(self, *actions):
@@ -92,24 +115,26 @@ class Trees:
     def match(self, tokens, limit, space):
         key = self.real.key(array("q", tokens), space, limit=limit)
         params = self.real.params.MatchPrefixParams(key=key)
-        theirs, ours = self.both(lambda: self.cache.match_prefix(params), lambda: self.tree.match(tokens, space, limit))
+        theirs, ours = self.both(lambda: self.cache.match_prefix(params),
+                                 lambda: self.ours.match_prefix(tokens, space, limit))  # fmt: skip
         hit = len(theirs.device_indices) if self.rules.build == "0.5.20" else theirs.device_prefix_len
         assert (hit, theirs.full_kv_hit_length) == ours.found[1:]
-        assert 1 not in self.parts or theirs.swa_branching_seqlen == ours.window_branch
-        assert 2 not in self.parts or theirs.mamba_branching_seqlen == ours.state_branch
-        return theirs.last_device_node, ours.node
+        assert 1 not in self.parts or theirs.swa_branching_seqlen == ours.swa_branching_seqlen
+        assert 2 not in self.parts or theirs.mamba_branching_seqlen == ours.mamba_branching_seqlen
+        return theirs.last_device_node, ours.last_device_node
 
     def insert(self, tokens, frontier, space, priority, counted, chunk):
         n = len(tokens) // self.page * self.page
-        short = [max(0, n - self.kv.full.available), max(0, n - self.kv.available)]
-        self.evict(short[0], short[1] if 1 in self.parts else 0, int(2 in self.parts and not self.pool.available))
-        if self.kv.available < n or (2 in self.parts and not self.pool.available):
+        short = [max(0, n - self.kv.full_available_size()), max(0, n - self.kv.available_size())]
+        lacks_state = 2 in self.parts and not self.pool.available_size()
+        self.evict(short[0], short[1] if 1 in self.parts else 0, int(lacks_state))
+        if self.kv.available_size() < n or (2 in self.parts and not self.pool.available_size()):
             return None
-        theirs, ours = self.slots.take(n), self.kv.extend(-1, 0, n)
-        states = (self.states.alloc(1), self.pool.take()) if 2 in self.parts else (None, None)
+        theirs, ours = self.slots.take(n), self.kv.alloc_extend(NO_SLOT, 0, n)
+        states = (self.states.alloc(1), self.pool.alloc()) if 2 in self.parts else (None, None)
         frontier = frontier if 1 in self.parts else 0
         self.slots.free_swa_segment(theirs[:frontier])
-        self.kv.free_window(ours[:frontier])
+        self.kv.free_swa(ours[:frontier])
         old = self.rules.build == "0.5.20"
         more = {"chunked": chunk, "swa_evicted_seqlen": frontier} if old else {"inserted_len": counted}
         params = self.real.params.InsertParams(
@@ -117,13 +142,15 @@ class Trees:
             **more)
         if not old:
             params.set_evicted_seqlen(self.names[1], frontier)
-        ask = Insertion(tokens, space, n, ours, 0, frontier, counted, priority, states[1], tokens, chunk)
-        one, other = self.both(lambda: self.cache.insert(params), lambda: self.tree.insert(ask))
-        assert one.prefix_len == other.known and (2 not in self.parts or bool(one.mamba_exist) == other.exists)
-        if other.exists:
+        ask = InsertParams(key=tokens, extra_key=space, limit=n, value=ours, text=tokens, swa_evicted_seqlen=frontier,
+                           inserted_len=counted, priority=priority, mamba_value=states[1], chunked=chunk)  # fmt: skip
+        one, other = self.both(lambda: self.cache.insert(params), lambda: self.ours.insert(ask))
+        assert one.prefix_len == other.prefix_len
+        assert 2 not in self.parts or bool(one.mamba_exist) == other.mamba_exist
+        if other.mamba_exist:
             self.states.free(states[0])
-            self.pool.put_back(states[1])
-        return one.last_device_node, other.node
+            self.pool.free(states[1])
+        return one.last_device_node, other.last_device_node
 
     def lock(self, theirs, ours):
         """Lock the same node of both trees."""
@@ -131,7 +158,7 @@ class Trees:
             receipt = theirs, self.cache.inc_lock_ref(theirs).to_dec_params()
         else:
             receipt = self.cache.lock(theirs)
-        self.locks.append((receipt, self.tree.lock(ours)))
+        self.locks.append((receipt, self.tree.inc_lock_ref(ours)))
 
     def unlock(self, theirs, ours):
         """Release a lock of both trees."""
@@ -139,33 +166,37 @@ class Trees:
             self.cache.dec_lock_ref(*theirs)
         else:
             self.cache.unlock(theirs)
-        self.tree.unlock(ours)
+        self.tree.dec_lock_ref(ours)
 
     def check(self):
         """Compare all nodes, sizes and free lists."""
         core, tree = self.cache.tree_core, self.tree
         for part in self.parts:
             name = self.names[part]
-            assert core.component_evictable_size_[name] == tree.evictable[part]
-            assert core.component_protected_size_[name] == tree.protected[part]
-        assert self.slots.full == self.kv.full.free and self.states.slots == self.pool.free
-        assert 1 not in self.parts or self.slots.swa == self.kv.window.free
-        assert len(core.evictable_device_leaves) == len(tree.leaves)
-        todo = [(core.root_node, tree.root)]
+            assert core.component_evictable_size_[name] == tree.components[part].evictable_size
+            assert core.component_protected_size_[name] == tree.components[part].protected_size
+        assert self.states.slots == self.pool.free_slots
+        if 1 in self.parts:
+            assert self.slots.full == self.kv.full_attn_allocator.free_pages
+            assert self.slots.swa == self.kv.swa_attn_allocator.free_pages
+        else:
+            assert self.slots.full == self.kv.free_pages
+        assert len(core.evictable_device_leaves) == len(tree.evictable_device_leaves)
+        todo = [(core.root_node, tree.root_node)]
         while todo:
             one, other = todo.pop()
             assert len(one.children) == len(other.children)
             for pair in zip(one.children.values(), other.children.values(), strict=True):
                 self._check_node(*pair)
                 todo.append(pair)
-        tree.changes.clear()
+        tree.changes.events.clear()
 
     def _check_node(self, theirs, ours):
         assert tuple(theirs.key.token_ids) == ours.key
-        assert (theirs.hit_count, theirs.priority) == (ours.hits, ours.priority)
+        assert (theirs.hit_count, theirs.priority) == (ours.hit_count, ours.priority)
         for part in self.parts:
             data, value = theirs.component_data[self.names[part]], ours.value[part]
-            assert data.lock_ref == ours.lock[part]
+            assert data.lock_ref == ours.lock_ref[part]
             slots = None if data.value is None else np.asarray(data.value).tolist()
             assert slots == (None if value is None else [value] if part == 2 else value.tolist())
 

@@ -11,7 +11,7 @@ from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.mlx_lm import events as mlx
 from cachesim.engines.sglang import events as sglang
-from cachesim.engines.shared import tree_events
+from cachesim.engines.sglang.mem_cache import tree_events
 from cachesim.engines.vllm.core import kv_cache_events
 from tests.sentences.witness import RunFacts
 

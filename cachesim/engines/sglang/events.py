@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.shared.tree_events import TreeEvent
+from cachesim.engines.sglang.mem_cache.tree_events import TreeEvent
 from cachesim.events import Event, frozen
 
 

@@ -7,10 +7,10 @@ from typing import Any, Mapping
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import LETTERS, MAMBA
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far
-from cachesim.engines.shared.radix_node import LETTERS
-from cachesim.engines.shared.tree_points import STATE
 from cachesim.model import Hidden
 
 NAMES = ("full", "swa", "mamba")
@@ -43,15 +43,23 @@ class Player(StepPlayer):
         self.turns: list[dict[str, Any]] = []
 
     def _turn(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        server, first = self.server, self.first
+        server: Server = self.server
+        first = self.first
         if not self.turns:
             server.update()
-            for at in [at for at, event in enumerate(server.log.events[first:], first) if isinstance(event, Turn)]:
-                self.turns.append({**server.log.events[at].record(), "ev": self.rows(at)})
-            self.said = [_said(*one) for one in server.said]
-        fields = self.turns.pop(0) if self.turns else {"op": "idle"}
-        more = {"sizes": self._sizes, "tree": self._tree}
-        return {**fields, **{name: make() for name, make in more.items() if name in step}}
+            for at, event in enumerate(server.log.events[first:], first):
+                if isinstance(event, Turn):
+                    self.turns.append({**event.record(), "ev": self.rows(at)})
+            result = server.scheduler.last_result
+            if server.model is not None and result is not None:
+                self.said = [_said(one.req, one.end, hidden)
+                             for one, hidden in zip(result.ranges, result.hidden_states, strict=True)]  # fmt: skip
+        fields: dict[str, Any] = self.turns.pop(0) if self.turns else {"op": "idle"}
+        if "sizes" in step:
+            fields["sizes"] = self._sizes()
+        if "tree" in step:
+            fields["tree"] = self._tree()
+        return fields
 
     _op_prefill = _op_decode = _op_idle = _turn
 
@@ -59,26 +67,30 @@ class Player(StepPlayer):
         return {"tree": self._tree(), "sizes": self._sizes()}
 
     def _sizes(self) -> dict[str, list[int]]:
-        tree = self.server.tree
-        return {NAMES[part]: [tree.available(part), tree.evictable[part], tree.protected[part]]
-                for part in self.server.parts}  # fmt: skip
+        components = self.server.scheduler.tree_cache.tree_core.components
+        return {NAMES[part]: [one.available_size(), one.evictable_size, one.protected_size]
+                for part, one in components.items()}  # fmt: skip
 
     def _tree(self) -> list[list[Any]]:
         rows: list[list[Any]] = []
-        for node in self.server.tree.nodes():
+        core = self.server.scheduler.tree_cache.tree_core
+        for node in core.nodes():
             present = "".join(letter for letter, value in zip(LETTERS, node.value, strict=True) if value is not None)
             above = node.parent.id if node.parent is not None else 0
-            locks = [node.lock[part] for part in self.server.parts]
-            state = [node.end] if node.value[STATE] is not None else []
+            locks = [node.lock_ref[part] for part in core.components]
+            state = [node.end] if node.value[MAMBA] is not None else []
             rows.append([node.id, above, node.start, node.end, present, locks, *state])
         return rows
 
 
-def _said(number: int, held: tuple[int, ...], hidden: Hidden | None) -> tuple[int, Request, Answer]:
-    """Return the outputs of a request in a step as an answer to be judged."""
+def _said(req: Req, end: int, hidden: Hidden | None) -> tuple[int, Request, Answer]:
+    """Return the outputs of a request in a step, which evaluated its tokens up to ``end``, as an answer to be
+    judged."""
+    held = tuple(req.token_identities(0, end))
     digests = [] if hidden is None else [int(digest) for digest in hidden.digest]
-    return answer_so_far(number, held, [Output(len(held) - len(digests) + k, digest, None)
-                                        for k, digest in enumerate(digests)])  # fmt: skip
+    first = end - len(digests)
+    outputs = [Output(first + at, digest, None) for at, digest in enumerate(digests)]
+    return answer_so_far(req.rid, held, outputs)
 
 
 CLASSES = ClassRecording(setup, Player, lambda step: {int(request) for request in step.get("bad", {})})

@@ -11,15 +11,14 @@ from zlib import crc32
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import IDS
 from cachesim.base.tokens import TokenList
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Excess, Key
 from cachesim.engines.server_parts import MemorySizes
-from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
-from cachesim.events import Aborted, Event, Launch, Log, Release
-from cachesim.model import Hidden, Model, Spec
+from cachesim.events import Aborted, Event, Launch, Log
+from cachesim.model import Model, Spec
 
 T = TypeVar("T")
 
@@ -115,50 +114,6 @@ class RequestInspection(SlotInspection):
 def too_many(at_work: int, most: int) -> list[Excess]:
     """Return an excess if more requests run than allowed."""
     return [Excess("requests at work", at_work, most)] if at_work > most else []
-
-
-class RequestRecorder:
-    """Records what happens to the requests of a server: launch, cost, model output, end."""
-
-    def __init__(self, log: Log, model: Model | None, sampler: CountingSampler) -> None:
-        self.log, self.model, self.sampler = log, model, sampler
-
-    def spend(self, parts: Sequence[tuple[int, int]]) -> None:
-        """Count the cost of a step that evaluates tokens start .. stop-1 of requests."""
-        tokens, before = sum(stop - start for start, stop in parts), sum(stop * (stop - start) for start, stop in parts)
-        self.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
-
-    def launch(self, row: RequestRow, reused: Mapping[str, int]) -> None:
-        """Record how many tokens a request reuses from each source when it starts for the first time."""
-        if not row.launched:
-            row.launched = True
-            log_launch(self.log, row.task, row.id, reused)
-
-    def end(self, row: RequestRow, why: str, cancelled: bool, held: int | None = None) -> None:
-        """Record the end of a request while the memory still holds what it computed: ``held`` tokens, None = all that
-        are computed."""
-        n = row.computed if held is None else held
-        record_answer(row.task.answer, why, cancelled, row.all[:n])
-        if row.launched:
-            self.log.emit(Release(row.id, row.task.id, n, 0))
-        row.finish()
-
-    def evaluated(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens."""
-        digest, logits = 0, None
-        if hidden is not None and self.model is not None:
-            digest = int(hidden.digest[-1])
-            logits = self.model.readout(hidden.x[-1:])[0] if hidden.x is not None else None
-        row.task.answer.outputs.append(Output(len(row.all) - 1, digest, logits))
-
-    def output(self, row: RequestRow, hidden: Hidden | None) -> None:
-        """Record the model output after the last of a request's tokens, and append the next token."""
-        self.evaluated(row, hidden)
-        task, tokens, answer = row.task, row.all, row.task.answer
-        token = self.sampler(tokens, task.request, answer.predicted_n)
-        tokens.append(token)
-        answer.tokens.append(token)
-        answer.predicted_n += 1
 
 
 class RequestQueue(Server):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import CACHE, CORE, source
-from cachesim.engines.shared.radix_node import Node
 
 THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
 DEMOTE, WRITE, DELETE = "demote", "write", "delete"
@@ -25,19 +25,19 @@ def counts_uses(policy: str) -> bool:
 
 
 @rule("S-HI-WRITE.HITS", Role.STORE, source(CACHE, "init_hicache"))
-def writes_through(policy: str, node: Node) -> Decision:
+def writes_through(policy: str, node: UnifiedTreeNode) -> Decision:
     """A node is copied to host memory when an insertion uses it: at its first use with write_through, at its second
     with write_through_selective, not at all with write_back."""
     least = {THROUGH: 1, SELECTIVE: 2}.get(policy)
-    because = {"node": node.id, "end": node.end, "hits": node.hits}
-    return Decision(least is not None and node.hits >= least, because)
+    because = {"node": node.id, "end": node.end, "hits": node.hit_count}
+    return Decision(least is not None and node.hit_count >= least, because)
 
 
 @rule("S-HI-EVICT.COPY", Role.MEMORY, source(CORE, "evict_device_leaf"))
-def leave_device(policy: str, node: Node) -> Decision:
+def leave_device(policy: str, node: UnifiedTreeNode) -> Decision:
     """An evicted leaf with a copy stays in the tree, in host memory only. With write_back a leaf without one is copied
     first, if there is room; otherwise it is deleted. Returns what happens."""
-    what = DEMOTE if node.host is not None else WRITE if policy == BACK else DELETE
+    what = DEMOTE if node.host_value is not None else WRITE if policy == BACK else DELETE
     return Decision(what, {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
@@ -49,7 +49,7 @@ def reclaims_doubles(policy: str) -> bool:
 
 
 @rule("S-HI-ROOM.LEAF", Role.DROP, source("mem_cache/unified_cache/components/full.py", "drive_host_eviction"))
-def drop_host_leaf(node: Node) -> Decision:
+def drop_host_leaf(node: UnifiedTreeNode) -> Decision:
     """Full host memory drops nodes that are there only, from the leaves on, in the order of the eviction policy.
     Returns the node's number."""
     return Decision(node.id, {"tokens": len(node.key), "end": node.end})

@@ -2,42 +2,66 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cachesim.engines.rule import Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
 from cachesim.engines.sglang.rules.request import Window
-from cachesim.engines.shared.radix_node import Node
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.shared.tree_points import STATE, SWA
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
 
 
+class Ending(NamedTuple):
+    """A request that ends: ``n`` computed tokens, tokens of its prompt, those up to the end of its answer, those that
+    it has ``published``, and whether --strip-thinking-cache ``strips`` its answer."""
+
+    n: int
+    prompt: int
+    stop: int
+    published: int
+    strips: bool
+
+
+class Tracking(NamedTuple):
+    """A tracked state, that after ``length`` of the ``n`` tokens that a step evaluates of a request. ``flat``,
+    ``chunks``: tokens and whole chunks of the requests before it; ``grid`` of the kernel."""
+
+    length: int
+    n: int
+    flat: int
+    chunks: int
+    grid: int
+
+
 @rule("S-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len"))
-def owned_prompt(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
+def owned_prompt(ask: Ending) -> int:
     """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
     all further tokens, even of those that it has published since a retraction. Without, it leaves the tokens up to the
     end of its answer, no draft tokens behind it. Returns the tokens that it leaves."""
-    return min(n, prompt if strips else stop)
+    return min(ask.n, ask.prompt if ask.strips else ask.stop)
 
 
 @rule("S-OWN.RUN", Role.MEMORY, source(BATCH, "Req.effective_kv_committed_len", MIDDLE), until="0.5.23")
-def owned_run(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
+def owned_run(ask: Ending) -> int:
     """As S-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer, too.
     Returns the tokens that it leaves."""
-    return min(n, prompt) if strips else n
+    return min(ask.n, ask.prompt) if ask.strips else ask.n
 
 
 @rule("S-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD))
-def owned_all(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
+def owned_all(ask: Ending) -> int:
     """A request leaves all of its tokens; the release has no --strip-thinking-cache. Returns their number."""
-    return n
+    return ask.n
 
 
 @rule("S-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
-def owned_published(n: int, prompt: int, stop: int, published: int, strips: bool) -> int:
+def owned_published(ask: Ending) -> int:
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Returns the tokens that it leaves."""
-    return max(owned_prompt(n, prompt, stop, published, strips), published)
+    return max(owned_prompt(ask), ask.published)
 
 
 @rule("S-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget"))
@@ -55,18 +79,18 @@ def reserve_rest(rest: int, answer: int) -> int:
 
 
 @rule("S-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"))
-def taken_at_own(length: int, n: int, flat: int, chunks: int, grid: int) -> int:
-    """A tracked state is the state after ``length`` of the ``n`` tokens that a step evaluates of a request. Returns
-    the tokens."""
-    return length
+def taken_at_own(ask: Tracking) -> int:
+    """A tracked state is the state after the last of its own request's tokens up to it. Returns the number of tokens of
+    the request in the step."""
+    return ask.length
 
 
 @rule("S-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"), until="#37836")
-def taken_on_flat_grid(length: int, n: int, flat: int, chunks: int, grid: int) -> int:
+def taken_on_flat_grid(ask: Tracking) -> int:
     """Mamba-2 kernels keep states at multiples of G tokens of the whole batch, and their index counts whole chunks of
-    each request: of a request that starts off the grid, an earlier state is taken. ``flat``, ``chunks``: tokens and
-    whole chunks of the requests before it. Returns the tokens (0 if the state belongs to another request)."""
-    return length if length == n else max(0, (chunks + length // grid) * grid - flat)
+    each request: of a request that starts off the grid, an earlier state is taken. Returns the tokens (0 if the state
+    belongs to another request)."""
+    return ask.length if ask.length == ask.n else max(0, (ask.chunks + ask.length // ask.grid) * ask.grid - ask.flat)
 
 
 @rule("S-COW.MARK", Role.MEMORY, source(STATES, "finalize_match_result"))
@@ -85,13 +109,13 @@ def unlock_to_root(mark: int | None) -> int | None:
 
 @rule("S-ACCEPT.CARRY", Role.MEMORY, source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7"),
       until="#17061")  # fmt: skip
-def accept_unreset(run: int, node: Node, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
     """A tombstone ends the run of live tokens only if the run has W of them; a shorter run goes on behind it. Returns
     the run, and whether the node is a stop."""
     if node.value[SWA] is None and SWA in parts:
         return run if run < window else 0, False
     run += len(node.key)
-    return run, (SWA not in parts or run >= window) and (STATE not in parts or node.value[STATE] is not None)
+    return run, (SWA not in parts or run >= window) and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
 @rule("S-FRONTIER.BARE", Role.MEMORY, source(WINDOW, "free_out_of_window_slots"), until="#29860")

@@ -6,8 +6,8 @@ from math import lcm
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
-from cachesim.engines.shared.tree_points import STATE
 
 
 class Window(NamedTuple):
@@ -99,7 +99,7 @@ def reserved_ahead(drafted: int) -> int:
 def keeps_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...]) -> bool:
     """Without extra buffer, a request whose answer ends inside a draft leaves nothing in the tree: its state is that
     after the whole draft. Returns whether it leaves its tokens."""
-    return buffered or STATE not in parts or own == computed
+    return buffered or MAMBA not in parts or own == computed
 
 
 @rule("S-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))

@@ -94,9 +94,9 @@ def admission(ask: Candidate) -> Decision:
     if ask.n + ask.loads + answer + ask.page >= ask.total:
         return Decision(None, because)
     if ask.window is not None:
-        need = window_need(needed, answer, ask.chunk, ask.width, ask.page)
+        need = window_need(needed, answer, chunk=ask.chunk, width=ask.width, page=ask.page)
         if need >= ask.window:
-            head = window_need(0, answer, None, ask.width, ask.page)
+            head = window_need(0, answer, chunk=None, width=ask.width, page=ask.page)
             cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
             if limit is None or not cap:
                 return Decision(None, because)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
-from cachesim.engines.shared.radix_node import LETTERS, Node
-from cachesim.engines.shared.tree_points import FULL, STATE, SWA
 
 
 class Found(NamedTuple):
@@ -23,7 +23,7 @@ class Found(NamedTuple):
 def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
     """With EAGLE drafts and without states, prefixes are compared as pairs of adjacent tokens, because the drafter's
     row of a token depends on the next one. A prefix of n tokens has n - 1 pairs, and as many slots."""
-    return algorithm == "EAGLE" and STATE not in parts
+    return algorithm == "EAGLE" and MAMBA not in parts
 
 
 @rule("S-RETAIN.DRAFT", Role.MEMORY, source("mem_cache/cache_init_params.py", "swa_retain_window"))
@@ -46,12 +46,12 @@ def best_hit(found: Found) -> Decision:
 
 
 @rule("S-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator"))
-def accept_node(run: int, node: Node, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
     """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
     all tokens since the root. Returns the live tokens up to its end, and whether it is a stop."""
     run = run + len(node.key) if node.value[SWA] is not None else 0
     live = SWA not in parts or (run >= window and node.value[SWA] is not None)
-    return run, live and (STATE not in parts or node.value[STATE] is not None)
+    return run, live and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
 @rule("S-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core"))
@@ -138,20 +138,20 @@ def capped_leaf(length: int, window: int, page: int) -> int:
     return max(0, length - -(-window // page) * page)
 
 
-PRIORITIES: Mapping[str, Callable[[Node], Any]] = {
-    "lru": lambda node: node.access,
-    "lfu": lambda node: (node.hits, node.access),
-    "fifo": lambda node: node.created,
-    "mru": lambda node: -node.access,
-    "filo": lambda node: -node.created,
-    "priority": lambda node: (node.priority, node.access),
-    "slru": lambda node: (node.hits >= 2, node.access),
+PRIORITIES: Mapping[str, Callable[[UnifiedTreeNode], Any]] = {
+    "lru": lambda node: node.last_access_time,
+    "lfu": lambda node: (node.hit_count, node.last_access_time),
+    "fifo": lambda node: node.creation_time,
+    "mru": lambda node: -node.last_access_time,
+    "filo": lambda node: -node.creation_time,
+    "priority": lambda node: (node.priority, node.last_access_time),
+    "slru": lambda node: (node.hit_count >= 2, node.last_access_time),
 }
 """Sort key of a leaf by eviction policy: the smallest is evicted first."""
 
 
 @rule("S-VICTIM.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority"))
-def evict_first(policy: str, node: Node) -> Any:
+def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
     """Leaves are evicted in the order of the policy; slru spares nodes that two requests inserted. Returns the sort
     key."""
     return PRIORITIES[policy](node)
@@ -173,36 +173,36 @@ def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
 
 
 @rule("S-ABOVE.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors"))
-def keeps_above(node: Node, parts: tuple[int, ...]) -> bool:
+def keeps_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
     """A node that became a leaf stays, whatever parts it has."""
     return True
 
 
 @rule("S-ABOVE.TOMBSTONE", Role.MEMORY, source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD))
-def drops_tombstones_above(node: Node, parts: tuple[int, ...]) -> bool:
+def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
     """A node that became a leaf is removed, too, if it is a tombstone of a part. Returns whether it stays."""
     return all(node.value[part] is not None for part in parts)
 
 
 @rule("S-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
-def drop_leaf(part: int, node: Node) -> Decision:
+def drop_leaf(part: int, node: UnifiedTreeNode) -> Decision:
     """An evicted leaf loses all of its parts, whichever part asked for the eviction. Returns its number."""
     return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
 
 
 @rule("S-TOMB.RANK", Role.DROP, source(CORE, "_cascade_evict"))
-def drop_inside(part: int, node: Node) -> Decision:
+def drop_inside(part: int, node: UnifiedTreeNode) -> Decision:
     """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
     else. Returns the lost parts."""
-    gone = [kind for kind in ((SWA, STATE) if part == SWA else (STATE,)) if node.value[kind] is not None]
+    gone = [kind for kind in ((SWA, MAMBA) if part == SWA else (MAMBA,)) if node.value[kind] is not None]
     return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
 @rule("S-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states"))
-def drop_excess(held: int, cap: int, node: Node) -> Decision:
+def drop_excess(held: int, cap: int, node: UnifiedTreeNode) -> Decision:
     """A path holds at most ``cap`` states (below 0: any number). The states nearest to the root are dropped first, but
     no state at a fork, at a leaf or in use."""
-    spared = node.lock[STATE] > 0 or len(node.children) != 1
+    spared = node.lock_ref[MAMBA] > 0 or len(node.children) != 1
     return Decision(0 <= cap < held and not spared, {"node": node.id, "end": node.end, "held": held, "cap": cap})
 
 

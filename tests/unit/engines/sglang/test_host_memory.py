@@ -6,13 +6,15 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import RowsPart
-from cachesim.engines.shared.host_tier import HostTier
-from cachesim.engines.shared.tree_points import FULL, HOST
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
+from cachesim.engines.sglang.mem_cache.tree_points import HOST
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.events import Decided
 
 A, B, C = (tuple(range(n, n + 40)) for n in (100, 200, 300))
 NEXT = (*A, 7, 8)
-READ, WRITE = HostTier.read, HostTier.write
+LOAD, BACK_UP = HostKVCache.load_to_device, HostKVCache.backup_from_device
 
 
 def start(engine, mode="provenance", **flags):
@@ -20,10 +22,14 @@ def start(engine, mode="provenance", **flags):
     return engine.start("sglang@0.5.23", "AA", flags, mode)
 
 
+def core_of(server):
+    return server.scheduler.tree_cache.tree_core
+
+
 def talk(server, *prompts):
     answers = [server.complete(Request(prompt, 2)) for prompt in prompts]
     server.inspection.check()
-    assert not any(any(node.lock) for node in server.tree.nodes())
+    assert not any(any(node.lock_ref) for node in core_of(server).nodes())
     return answers
 
 
@@ -45,8 +51,8 @@ def test_a_conversation_that_comes_back_from_host_memory_answers_as_a_cold_run(e
 
 
 @pytest.mark.parametrize(("name", "wrong"), [
-    ("read", lambda host, slots, cells: READ(host, slots, cells[::-1])),
-    ("write", lambda host, cells: WRITE(host, cells - 1)),
+    ("load_to_device", lambda host, slots, device_slots: LOAD(host, slots, device_slots[::-1])),
+    ("backup_from_device", lambda host, device_slots: BACK_UP(host, device_slots - 1)),
 ])  # fmt: skip
 def test_rows_copied_to_wrong_places_are_seen(engine, monkeypatch, name, wrong):
     """Attention does not depend on the order of all rows, so a request reads a part of them."""
@@ -54,7 +60,7 @@ def test_rows_copied_to_wrong_places_are_seen(engine, monkeypatch, name, wrong):
     (cold,) = talk(start(engine), part)
     for fault in (False, True):
         if fault:
-            monkeypatch.setattr(HostTier, name, wrong)
+            monkeypatch.setattr(HostKVCache, name, wrong)
         warm = talk(start(engine), A, B, NEXT, part)[-1]
         assert warm.cache_n == 20 and (warm.outputs[0].digest != cold.outputs[0].digest) is fault
 
@@ -97,7 +103,7 @@ def test_few_tokens_are_evaluated_again_and_revive_their_node(engine):
 def test_inspection_reads_the_copy_of_an_evicted_node(engine):
     server = start(engine)
     talk(server, A, B)
-    (node,) = [node for node in server.tree.nodes() if node.value[FULL] is None and node.start == 0]
+    (node,) = [node for node in core_of(server).nodes() if node.value[FULL] is None and node.start == 0]
     cold = start(engine)
     talk(cold, A)
     (mine,), (theirs,) = (one.inspection.stored(("node", number, 0)).rows
@@ -107,21 +113,21 @@ def test_inspection_reads_the_copy_of_an_evicted_node(engine):
 
 
 def damage_free(server):
-    server.tree.host.free.pop()
+    server.scheduler.tree_cache.cache_controller.mem_pool_host.free_pages.pop()
 
 
 def damage_slots(server):
-    node = next(node for node in server.tree.nodes() if node.host is not None)
-    node.host = np.concatenate((node.host[:-1], node.host[:1]))
+    node = next(node for node in core_of(server).nodes() if node.host_value is not None)
+    node.host_value = np.concatenate((node.host_value[:-1], node.host_value[:1]))
 
 
 def damage_leaves(server):
-    server.tree.host_leaves.clear()
+    core_of(server).evictable_host_leaves.clear()
 
 
 def damage_parent(server):
-    node = next(node for node in server.tree.nodes() if node.value[FULL] is None and not node.children)
-    node.value[FULL] = server.kv.extend(-1, 0, len(node.key))
+    node = next(node for node in core_of(server).nodes() if node.value[FULL] is None and not node.children)
+    node.value[FULL] = server.scheduler.pools.token_to_kv_pool_allocator.alloc_extend(NO_SLOT, 0, len(node.key))
 
 
 @pytest.mark.parametrize("damage", [damage_free, damage_slots, damage_leaves, damage_parent])

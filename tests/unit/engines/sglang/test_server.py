@@ -5,13 +5,21 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import Turn
-from cachesim.engines.shared.tree_points import FULL, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 
 
 def start(engine, model="A", mode="none", profile="sglang@0.5.23", **flags):
     return engine.start(profile, model, flags, mode)
+
+
+def core_of(server):
+    return server.scheduler.tree_cache.tree_core
+
+
+def sizes(server, kind):
+    return [getattr(one, f"{kind}_size") for one in core_of(server).components.values()]
 
 
 def turns(server):
@@ -33,7 +41,7 @@ def test_requests_that_do_not_fit_wait_and_are_put_back(engine):
         server.inspection.check()
     assert [turn["retracted"] for turn in turns(server) if "retracted" in turn] == [[1]]
     assert all(answer.done and answer.predicted_n == 20 for answer in answers)
-    assert server.tree.protected == [0, 0, 0]
+    assert sizes(server, "protected") == [0]
 
 
 def test_lof_counts_what_a_retracted_request_has_generated(engine):
@@ -65,7 +73,7 @@ def test_a_request_that_never_fits_is_stuck(engine):
 def test_a_cancelled_request_leaves_what_it_computed(engine, at, kept):
     server = start(engine, chunked_prefill_size=8)
     answer = server.complete(Request(A, 9, cancel_at=at))
-    assert answer.cancelled and sum(len(node.key) for node in server.tree.nodes()) == kept
+    assert answer.cancelled and sum(len(node.key) for node in core_of(server).nodes()) == kept
     server.inspection.check()
 
 
@@ -84,7 +92,7 @@ def test_a_copy_continues_alone(engine):
     twin = server.fork()
     assert twin.complete(Request((*A, 1), 1)).cache_n == server.complete(Request((*A, 1), 1)).cache_n
     twin.complete(Request(B, 1))
-    assert len(list(twin.tree.nodes())) > len(list(server.tree.nodes()))
+    assert len(list(core_of(twin).nodes())) > len(list(core_of(server).nodes()))
     server.inspection.check()
     twin.inspection.check()
 
@@ -95,7 +103,8 @@ def test_drafts_take_slots_and_steps(engine):
     assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 29]]]
     assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 10)
     alone = start(engine, "A", "provenance").complete(Request(A, 9))
-    assert answer.tokens == alone.tokens and server.kv.full.available == 4096 - 28
+    assert answer.tokens == alone.tokens
+    assert server.scheduler.pools.token_to_kv_pool_allocator.available_size() == 4096 - 28
     server.inspection.check()
 
 
@@ -107,7 +116,7 @@ def test_an_answer_that_ends_inside_a_draft(engine, profile, model, strategy, ke
     server = start(engine, model, "provenance", profile=f"sglang@{profile}", speculative_algorithm="NGRAM",
                    state_grid=4, mamba_track_interval=4, mamba_scheduler_strategy=strategy)  # fmt: skip
     answer = server.complete(Request(A, 7, draft_else=3))
-    assert answer.predicted_n == 7 and sum(len(node.key) for node in server.tree.nodes()) == kept
+    assert answer.predicted_n == 7 and sum(len(node.key) for node in core_of(server).nodes()) == kept
     server.inspection.check()
 
 
@@ -117,8 +126,8 @@ def test_drafts_reserve_two_steps(engine):
     server.take_tasks()
     server.update()
     server.update()
-    assert (server.slots[0].computed, server.slots[0].allocated) == (22, 28)
-    assert turns(start_again := start(engine, "A")) == [] and start_again.ahead == 1
+    assert (server.slots[0].kv.kv_committed_len, server.slots[0].kv.kv_allocated_len) == (22, 28)
+    assert turns(start_again := start(engine, "A")) == [] and start_again.context.alloc_reserve_per_decode == 1
 
 
 @pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])
@@ -135,42 +144,44 @@ def test_the_tree_keeps_the_window_of_the_drafter(engine):
         server = start(engine, "W4 A", profile=profile, draft_window=30, speculative_algorithm="NGRAM",
                        chunked_prefill_size=8)  # fmt: skip
         server.complete(Request(A, 1))
-        assert server.retained == (30 if profile.endswith("23") else 4)
-        server.tree.drop(next(iter(server.tree.nodes())), 1, "test")
+        assert server.context.swa_retain_window == (30 if profile.endswith("23") else 4)
+        core_of(server).evict_component(next(core_of(server).nodes()), SWA, "test")
         assert server.complete(Request(A, 1)).cache_n == hit
 
 
 def test_check_finds_lost_slots_and_wrong_sizes(engine):
     server = start(engine)
     server.complete(Request(A, 1))
-    server.kv.full.free.pop()
+    server.scheduler.pools.token_to_kv_pool_allocator.free_pages.pop()
     with pytest.raises(Crash, match="pages are free or in use"):
         server.inspection.check()
-    server.tree.evictable[FULL] += 1
+    core_of(server).full.evictable_size += 1
     with pytest.raises(Crash, match="evictable"):
         server.inspection.check()
 
 
 def lock_window(server, node):
     """Count a lock of a window only."""
-    node.lock[SWA] += 1
-    server.tree.evictable[SWA], server.tree.protected[SWA] = 16, 4
-    del server.tree.leaves[node]
+    swa = core_of(server).swa
+    swa.count_lock(node, 1)
+    assert (swa.evictable_size, swa.protected_size) == (16, 4)
+    del core_of(server).evictable_device_leaves[node]
 
 
 @pytest.mark.parametrize(("damage", "message"), [
     (lambda server, node: setattr(node, "end", node.end + 1), "continue its parent"),
     (lambda server, node: node.value.__setitem__(FULL, node.value[FULL][1:]), "for 4 tokens"),
     (lock_window, "those of full attention are not the most"),
-    (lambda server, node: server.tree.lists[SWA].remove(node), "recency list"),
-    (lambda server, node: node.newer.__setitem__(SWA, node), "broken"),
-    (lambda server, node: server.kv.window.free.pop(), "pages are free or in use"),
+    (lambda server, node: core_of(server).swa.lru_list.remove_node(node), "recency list"),
+    (lambda server, node: node.lru_prev.__setitem__(SWA, node), "broken"),
+    (lambda server, node: server.scheduler.pools.swa_allocator.swa_attn_allocator.free_pages.pop(),
+     "pages are free or in use"),
 ])  # fmt: skip
 def test_check_finds_broken_nodes_and_lists(engine, damage, message):
     server = start(engine, "W4 A")
     server.complete(Request(A, 1))
     server.inspection.check()
-    damage(server, next(node for node in server.tree.nodes() if not node.children))
+    damage(server, next(node for node in core_of(server).nodes() if not node.children))
     with pytest.raises(Crash, match=message):
         server.inspection.check()
 
@@ -199,7 +210,7 @@ def test_a_wrong_row_is_seen(engine):
         server = start(engine, mode="provenance")
         server.complete(Request(A, 1))
         if damage:
-            server.rows[0].digest[3] += 1
+            server.scheduler.pools.token_to_kv_pool.kv_buffer[0].digest[3] += 1
         answers.append(server.complete(Request((*A, 1), 1)).outputs[0].digest)
     assert answers[0] != answers[1]
 

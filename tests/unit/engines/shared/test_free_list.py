@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator
 from cachesim.engines.shared.free_list import MOST, FreeList, pool_size
-from cachesim.engines.shared.page_pool import PagePool
 
 N = 6
 STEPS = st.lists(st.tuples(st.sampled_from(("pop", "remove", "prepend", "append")), st.integers(0, N - 1)), max_size=40)
@@ -35,6 +35,6 @@ def test_it_keeps_the_order_of_a_list(steps):
 
 def test_a_pool_that_memory_cannot_hold_is_refused():
     assert pool_size(MOST) == MOST
-    for make in (pool_size, FreeList, lambda n: PagePool(2 * n, 2)):
+    for make in (pool_size, FreeList, lambda n: PagedTokenToKVPoolAllocator(2 * n, 2)):
         with pytest.raises(BadInput, match="a pool of 8,388,609 entries, at most 8,388,608 are simulated"):
             make(MOST + 1)

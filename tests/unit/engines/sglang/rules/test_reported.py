@@ -2,10 +2,10 @@
 
 import pytest
 
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import reported as r
 from cachesim.engines.sglang.rules.request import Window
-from cachesim.engines.shared.radix_node import Node
-from cachesim.engines.shared.tree_points import FULL, SWA
 
 
 @pytest.mark.parametrize(("rule", "strips", "published", "own"), [
@@ -15,7 +15,7 @@ from cachesim.engines.shared.tree_points import FULL, SWA
     (r.owned_published, False, 41, 47),
 ])  # fmt: skip
 def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
-    assert rule(49, 20, 47, published, strips) == own
+    assert rule(r.Ending(49, prompt=20, stop=47, published=published, strips=strips)) == own
 
 
 def test_a_cut_prompt_reserves_its_rest_and_its_answer():
@@ -27,8 +27,8 @@ def test_a_cut_prompt_reserves_its_rest_and_its_answer():
     (16, 21, 0, 0, 16), (16, 21, 13, 1, 11), (16, 16, 13, 1, 16), (16, 21, 16, 2, 16), (8, 9, 30, 2, 0),
 ])  # fmt: skip
 def test_the_second_request_of_a_batch_gets_a_state_on_the_grid_of_the_batch(length, n, flat, chunks, taken):
-    assert r.taken_on_flat_grid(length, n, flat, chunks, 8) == taken
-    assert r.taken_at_own(length, n, flat, chunks, 8) == length
+    ask = r.Tracking(length, n, flat=flat, chunks=chunks, grid=8)
+    assert (r.taken_on_flat_grid(ask), r.taken_at_own(ask)) == (taken, length)
 
 
 def test_a_copy_unlocks_as_far_as_it_locked():
@@ -36,7 +36,7 @@ def test_a_copy_unlocks_as_far_as_it_locked():
 
 
 def test_a_run_goes_on_behind_a_tombstone_only_if_it_is_short():
-    live, dead = Node(1), Node(2)
+    live, dead = UnifiedTreeNode(1), UnifiedTreeNode(2)
     live.key = dead.key = (1, 2, 3)
     live.value[SWA] = ()
     parts = (FULL, SWA)

@@ -1,0 +1,122 @@
+"""Inspection of the server: contents of requests, nodes and states, and the nodes of the tree."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
+from cachesim.engines.server_parts import CacheCells
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.managers.scheduler import Scheduler
+from cachesim.engines.sglang.mem_cache.allocator import Slots
+from cachesim.engines.sglang.mem_cache.tree_points import TreePoints
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.engines.shared.kv_rows import read_rows
+from cachesim.engines.shared.request_queue import RequestInspection, too_many
+
+
+class Inspection(RequestInspection):
+    """Contents of requests, nodes and states. ``slots``: all requests received so far."""
+
+    slots: Sequence[Req]
+
+    def __init__(self, context: RuntimeContext, slots: Sequence[Req], scheduler: Scheduler) -> None:
+        super().__init__(slots, scheduler.tree_cache.points)
+        self.sliding_window_size = context.sliding_window_size
+        self.supports_mamba = context.supports_mamba
+        self.scheduler = scheduler
+        self.tree_cache = scheduler.tree_cache
+        self.pools = scheduler.pools
+        self.tp_worker = scheduler.tp_worker
+
+    def exceeded_limits(self) -> list[Excess]:
+        """Return an excess if more requests run than allowed."""
+        return too_many(self.scheduler.num_running_reqs, self.scheduler.max_running_requests)
+
+    def stored(self, key: Key, start: int = 0) -> Stored:
+        """Return the content of a node or its state; for a slot, the content of a request's row."""
+        kind, owner, _ = key
+        if kind == "slot":
+            return self._stored_by_request(self.slots[owner])
+        node = self.tree_cache.tree_core.nodes_by_id[owner]
+        if kind == "state":
+            state = self._state(node.value[MAMBA], node.end)
+            return Stored(kind, owner, node.text[: node.end], resume=node.end, rows=(), state=state)
+        text = node.text if node.start else node.text[: node.end]
+        return Stored(kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start)
+
+    def _stored_by_request(self, req: Req) -> Stored:
+        """Return the content of a request's row."""
+        kv = req.kv
+        end = min(kv.kv_committed_len, kv.kv_allocated_len)
+        found = Stored("slot", req.rid, (), resume=end, rows=(), state=self._state(kv.mamba_pool_idx, end))
+        if not end:
+            return found
+        slots = self.pools.req_to_token_pool.read(req.rid, 0, end)
+        parts = [self._rows(slots, 0)]
+        window = self.sliding_window_size
+        if window:
+            first = max(end - window, 0)
+            swa_slots = self.pools.swa_allocator.translate_loc_from_full_to_swa(slots[first:])
+            parts.append(self._window_rows(swa_slots, first, window))
+        return found._replace(rows=tuple(part for part in parts if part.rows))
+
+    def _rows_of_node(self, node: UnifiedTreeNode) -> tuple[RowsPart, ...]:
+        """Return the rows of a node, or of its copy. Its window is compared whole (0): a match may end inside it."""
+        controller = self.tree_cache.cache_controller
+        if node.evicted and controller is not None:
+            copied = {i: read_rows(kept, node.host_value) for i, kept in controller.mem_pool_host.kv_buffer.items()}
+            return (RowsPart(0, np.arange(node.start, node.end), copied),)
+        parts = [self._rows(node.value[FULL], node.start)]
+        if node.value[SWA] is not None:
+            parts.append(self._window_rows(node.value[SWA], node.start, window=0))
+        return tuple(part for part in parts if part.rows)
+
+    def _rows(self, slots: Slots, start: int) -> RowsPart:
+        """Return the rows of full attention in slots of positions from ``start`` on."""
+        rows = self.pools.token_to_kv_pool.read(slots, window=False)
+        return RowsPart(0, np.arange(start, start + len(slots)), rows)
+
+    def _window_rows(self, swa_slots: Slots, start: int, window: int) -> RowsPart:
+        """Return the rows in window slots of positions from ``start`` on."""
+        rows = self.pools.token_to_kv_pool.read(swa_slots, window=True)
+        return RowsPart(window, np.arange(start, start + len(swa_slots)), rows)
+
+    def _state(self, slot: int | None, end: int) -> StatePart | None:
+        """Return the states in a slot, after ``end`` tokens; None for a model without states."""
+        if not self.supports_mamba:
+            return None
+        return StatePart(end - 1, self.tp_worker.read_states(slot))
+
+    def checkpoints(self, slot: int) -> list[int]:
+        """Return the lengths of all states, ascending: requests share them."""
+        nodes = self.tree_cache.tree_core.nodes()
+        return sorted(node.end for node in nodes if node.value[MAMBA] is not None)
+
+    def check(self) -> None:
+        """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes. Every slot is free, in
+        the tree, or in one request's own part of its row."""
+        pool = self.pools.req_to_token_pool
+        own = list[Slots]()
+        states = list[int]()
+        for req in self.slots:
+            kv = req.kv
+            states += kv.mamba_slots
+            if kv.kv_allocated_len:
+                own.append(pool.read(req.rid, kv.cache_protected_len, kv.kv_allocated_len))
+        self.tree_cache.check(own, states)
+
+
+class TreeCells(CacheCells):
+    """The nodes of a tree, for pictures."""
+
+    def __init__(self, points: TreePoints) -> None:
+        self.points = points
+
+    def nodes(self) -> list[TreeCell]:
+        """Return the nodes of the tree."""
+        return self.points.cells()

@@ -1,0 +1,1 @@
+"""Scheduler, its policy, its batches and requests, and the worker."""

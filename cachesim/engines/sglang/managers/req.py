@@ -1,0 +1,144 @@
+"""Requests in progress, and what the memory holds of them.
+
+Source: sgl-project/sglang python/sglang/srt/managers/schedule_batch.py Req, ReqKvInfo (0.5.23).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachesim.base.keyed_tokens import IDS
+from cachesim.base.tokens import TokenList
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.shared.request_queue import ReceivedRequest
+
+
+@dataclass(slots=True, eq=False)
+class ReqKvInfo:
+    """The memory of a request: its slots and its states."""
+
+    kv_committed_len: int = 0                   # computed tokens
+    kv_allocated_len: int = 0                   # tokens that have slots
+    cache_protected_len: int = 0                # tokens whose slots belong to the tree
+    cache_inserted_len: int = 0                 # tokens that the request has inserted
+    swa_evicted_seqlen: int = 0                 # tokens at the beginning without window slots of its own
+    mamba_pool_idx: int | None = None           # slot of its running state
+    mamba_cow_src_index: int | None = None      # slot of the state that its running state is copied from
+    mamba_ping_pong_track_buffer: list[int] | None = None       # slots of tracked states
+    mamba_last_track_idx: int = 1               # place of the last tracked state in the buffer
+    mamba_last_track_seqlen: int | None = None  # length of the last tracked state
+    mamba_prev_track_seqlen: int | None = None  # length of the tracked state before
+
+    @property
+    def mamba_slots(self) -> list[int]:
+        """The slots of all its states."""
+        slots = (self.mamba_pool_idx, *(self.mamba_ping_pong_track_buffer or ()))
+        return [slot for slot in slots if slot is not None]
+
+
+@dataclass(slots=True, eq=False)
+class Req:
+    """A request."""
+
+    rid: int
+    task: ReceivedRequest                       # what the client sent, and its answer
+    fill_ids: TokenList                         # prompt and answer, with right draft tokens behind the answer
+    extra_key: Any = None                       # name space of its prefixes
+    key: int = 0                                # key that the tokens are computed under, 0 = none
+    priority: int = 0
+    kv: ReqKvInfo = field(default_factory=ReqKvInfo)
+    prefix_len: int = 0                         # tokens before its next chunk
+    extend_end: int = 0                         # end of its next chunk
+    last_node: UnifiedTreeNode | None = None            # where its last match ended
+    best_match_node: UnifiedTreeNode | None = None      # where it ended with copies in host memory
+    num_matched_prefix_tokens: int = 0          # tokens of that match, with those that are in host memory only
+    lock: TreeLock | None = None
+    mamba_branching_seqlen: int | None = None   # where a state would have given a longer hit
+    swa_branching_seqlen: int | None = None     # where a window would have given a longer hit
+    mamba_track_seqlen: int | None = None       # length of the state to track in its decode step
+    decode_batch_idx: int = 0                   # decode steps since it started
+    is_chunked: bool = False                    # tokens of its prompt follow in another step
+    is_answered: bool = False                   # its answer is complete
+    launched: bool = False                      # it started once
+    busy: bool = True                           # it is in progress
+
+    child = False                               # several completions are not supported
+
+    @property
+    def seqlen(self) -> int:
+        """Number of known tokens."""
+        return len(self.fill_ids)
+
+    @property
+    def extend_len(self) -> int:
+        """Number of tokens of its next chunk."""
+        return self.extend_end - self.prefix_len
+
+    @property
+    def num_input_tokens(self) -> int:
+        """Number of tokens of the prompt."""
+        return len(self.task.request.prompt)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Number of tokens of the answer so far."""
+        return self.task.answer.predicted_n
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Most tokens of the answer."""
+        return max(1, self.task.request.n_predict)
+
+    @property
+    def num_remaining_tokens(self) -> int:
+        """Most tokens of the answer that are not generated yet."""
+        return self.max_new_tokens - self.num_output_tokens
+
+    @property
+    def host_hit_length(self) -> int:
+        """Number of matched tokens that are in host memory only."""
+        return self.num_matched_prefix_tokens - self.prefix_len
+
+    @property
+    def skip_radix_cache(self) -> bool:
+        """True if the request reuses nothing."""
+        return not self.task.request.cache_prompt
+
+    def token_identities(self, start: int, stop: int) -> list[int]:
+        """Return tokens start .. stop-1 with the key that they are computed under."""
+        tokens = self.fill_ids[start:stop]
+        return [token + self.key * IDS for token in tokens] if self.key else tokens
+
+    def append_output_id(self, token_id: int) -> None:
+        """Append a token of the answer."""
+        self.fill_ids.append(token_id)
+        self.task.answer.tokens.append(token_id)
+        self.task.answer.predicted_n += 1
+
+    def reset_for_retract(self) -> None:
+        """Begin again, with the answer so far as part of the prompt."""
+        self.kv = ReqKvInfo()
+        self.prefix_len = 0
+        self.last_node = None
+        self.lock = None
+        self.mamba_branching_seqlen = None
+        self.swa_branching_seqlen = None
+        self.decode_batch_idx = 0
+
+    # The driver's names, see `shared.server_loop.AnySlot`.
+
+    @property
+    def id(self) -> int:
+        """Number of the request."""
+        return self.rid
+
+    @property
+    def tokens(self) -> list[int]:
+        """The computed tokens, with their key."""
+        return self.token_identities(0, self.kv.kv_committed_len)
+
+    def finish(self) -> None:
+        """End the request."""
+        self.busy = False

@@ -1,0 +1,228 @@
+"""Order of the waiting requests, and admission of requests to a prefill step.
+
+Source: sgl-project/sglang python/sglang/srt/managers/schedule_policy.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from cachesim.base.tokens import common_prefix
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.mem_cache.allocator import ceil_align
+from cachesim.engines.sglang.mem_cache.common import match_kv_cache, match_prefix_of_req, release_mamba
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
+from cachesim.engines.sglang.rules.schedule import (
+    AWARE,
+    CLIP,
+    CONTINUE,
+    NO_TOKEN,
+    OTHER,
+    SHORTEST,
+    Candidate,
+    Waiting,
+    window_need,
+)
+from cachesim.engines.sglang.runtime_context import RuntimeContext
+
+FCFS, LPM, DFS_WEIGHT = "fcfs", "lpm", "dfs-weight"
+
+
+class SchedulePolicy:
+    """Order of the waiting requests."""
+
+    def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache) -> None:
+        self.context = context
+        self.rules = context.rules
+        self.policy = context.server_args.schedule_policy
+        self.tree_cache = tree_cache
+        self.waiting_prefix_refresh_calls = 0
+        self.waiting_facts: list[Waiting] = []      # what the order of the queue was decided by
+
+    def calc_priority(self, waiting_queue: list[Req]) -> None:
+        """Sort the waiting requests."""
+        policy = self._determine_active_policy(waiting_queue)
+        is_aware = policy in AWARE
+        late = self._compute_prefix_matches(waiting_queue) if is_aware else set()
+        places = self._dfs_weight_places(waiting_queue) if policy == DFS_WEIGHT else {}
+        facts = [Waiting(
+            req.seqlen, hit=min(req.num_matched_prefix_tokens, req.seqlen - 1) if is_aware else 0,
+            answer=req.task.request.n_predict, late=req.rid in late, place=places.get(req.rid, 0),
+        ) for req in waiting_queue]  # fmt: skip
+        order = self.context.decide(self.rules.queue_order(policy, facts), None)
+        waiting_queue[:] = [waiting_queue[at] for at in order]
+        self.waiting_facts = [facts[at] for at in order]
+        if not is_aware and waiting_queue:
+            self._touch_waiting_prefixes(waiting_queue)
+
+    def _determine_active_policy(self, waiting_queue: Sequence[Req]) -> str:
+        """Return the policy; many waiting requests are not matched for the longest hit."""
+        if self.policy == LPM and len(waiting_queue) > self.rules.many_waiting:
+            return FCFS
+        return self.policy
+
+    def _compute_prefix_matches(self, waiting_queue: Sequence[Req]) -> set[int]:
+        """Match all waiting requests; return those that should wait for another request of the queue."""
+        threshold = self.context.server_args.in_batch_threshold
+        late = set[int]()
+        twins = list[Req]()
+        for req in waiting_queue:
+            match_kv_cache(req, self.tree_cache, req.seqlen)
+            if req.prefix_len > threshold:
+                continue
+            common = max((common_prefix(req.fill_ids, twin.fill_ids) for twin in twins
+                          if twin.extra_key == req.extra_key), default=0)  # fmt: skip
+            if self.rules.waits_for_twin(common, threshold):
+                late.add(req.rid)
+            else:
+                twins.append(req)
+        return late
+
+    def _dfs_weight_places(self, waiting_queue: Sequence[Req]) -> dict[int, int]:
+        """Return the place of each waiting request in a depth-first walk of the tree."""
+        ends: dict[UnifiedTreeNode, list[int]] = {}
+        for req in waiting_queue:
+            if req.last_node is not None:
+                ends.setdefault(req.last_node, []).append(req.rid)
+        return {rid: place for place, rid in enumerate(self.tree_cache.tree_core.dfs_weight_order(ends))}
+
+    def _touch_waiting_prefixes(self, waiting_queue: Sequence[Req]) -> None:
+        """Make the prefixes of waiting requests recent, once in a number of passes."""
+        is_refreshed = self.context.server_args.radix_eviction_policy in self.rules.refreshed
+        is_due = is_refreshed and self.waiting_prefix_refresh_calls % self.rules.refresh == 0
+        self.waiting_prefix_refresh_calls += 1
+        if is_due:
+            for req in reversed(waiting_queue):
+                match_prefix_of_req(req, self.tree_cache, req.seqlen)
+
+    def shortest_prefill_chunk_limit(self, chunked_req: Req, rem_chunk_tokens: int) -> int | None:
+        """Return the most tokens of the next chunk of a prompt; None = the policy sets no limit."""
+        if self.policy != SHORTEST:
+            return None
+        left = chunked_req.seqlen - chunked_req.prefix_len
+        limit: int = self.rules.chunk_share(left, self.waiting_facts, rem_chunk_tokens, self.context.page_size)
+        return limit
+
+
+class Verdict(NamedTuple):
+    """Result of an admission."""
+
+    rid: int
+    result: str
+
+
+class PrefillAdder:
+    """The requests of a prefill step, and the rest of its budgets. ``rem_chunk_tokens``: None = unlimited."""
+
+    def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, running: Sequence[Req]) -> None:
+        args = context.server_args
+        self.context = context
+        self.rules = context.rules
+        self.page_size = context.page_size
+        self.tree_cache = tree_cache
+        self.rem_input_tokens = args.max_prefill_tokens
+        self.rem_chunk_tokens = args.chunked_prefill_size if args.chunked_prefill_size > 0 else None
+        self.rem_total_token_offset: float = sum(
+            min(req.num_remaining_tokens, CLIP) * args.new_token_ratio for req in running)
+        self.cur_rem_token_offset = 0
+        self.rem_swa_token_offset = 0
+        self.can_run_list: list[Req] = []
+        self.verdicts: list[Verdict] = []
+
+    @property
+    def rem_total_tokens(self) -> float:
+        """Slots that are free or evictable, and not promised to admitted and running requests."""
+        return self.tree_cache.schedulable_size(FULL) - self.rem_total_token_offset
+
+    @property
+    def cur_rem_tokens(self) -> int:
+        """Slots that are free or evictable, and not taken by the step."""
+        return self.tree_cache.schedulable_size(FULL) - self.cur_rem_token_offset
+
+    @property
+    def rem_swa_tokens(self) -> int | None:
+        """Window slots that are free or evictable, and not promised to admitted requests; None = no windows."""
+        if self.tree_cache.swa is None:
+            return None
+        return self.tree_cache.schedulable_size(SWA) - self.rem_swa_token_offset
+
+    def budget_state(self) -> str:
+        """Return whether further requests can be admitted."""
+        swa = self.rem_swa_tokens
+        if min(self.rem_total_tokens, self.cur_rem_tokens) <= 0 or (swa is not None and swa <= 0):
+            return NO_TOKEN
+        is_chunk_spent = self.rem_chunk_tokens is not None and self.rem_chunk_tokens <= 0
+        return OTHER if self.rem_input_tokens <= 0 or is_chunk_spent else CONTINUE
+
+    def add_chunked_req(self, req: Req, limit: int | None) -> None:
+        """Add the next chunk of the request whose prompt is being evaluated. ``limit``: most tokens, None = any."""
+        assert self.rem_chunk_tokens is not None
+        fits = self.rules.next_chunk(self.rem_chunk_tokens, self.rem_total_tokens, self.rem_swa_tokens, self.page_size)
+        if not fits:
+            return
+        if limit is not None:
+            fits = min(fits, limit)
+        self._add(req, min(req.seqlen - req.prefix_len, fits))
+
+    def add_one_req(self, req: Req, has_chunked_req: bool) -> str:
+        """Admit a matched request if there is room; return the verdict."""
+        verdict = self._admit(req, has_chunked_req)
+        self.verdicts.append(Verdict(req.rid, verdict))
+        return verdict
+
+    def _admit(self, req: Req, has_chunked_req: bool) -> str:
+        core = self.tree_cache.tree_core
+        last_node = req.last_node
+        assert last_node is not None
+        pin = core.inc_lock_ref(last_node)
+        host_hit_length = req.host_hit_length
+        ask = self._candidate(req, has_chunked_req)
+        n = self.context.decide(self.rules.admission(ask), req)
+        if n and host_hit_length and not self.tree_cache.load_back(req, host_hit_length):
+            ask = ask._replace(n=ask.n + host_hit_length, hit=req.prefix_len, loads=0)
+            n = self.context.decide(self.rules.admission(ask), req)
+        if n:
+            if req.lock is None:
+                req.lock = core.inc_lock_ref(last_node)
+            self._add(req, n)
+        core.dec_lock_ref(pin)
+        if n:
+            return self.budget_state()
+        req.kv.mamba_cow_src_index = None
+        release_mamba(req, self.tree_cache)
+        return NO_TOKEN if n is None else OTHER
+
+    def _candidate(self, req: Req, has_chunked_req: bool) -> Candidate:
+        """Return what admission needs to know of a request."""
+        context = self.context
+        swa = self.tree_cache.swa
+        return Candidate(
+            n=req.seqlen - req.num_matched_prefix_tokens, hit=req.num_matched_prefix_tokens,
+            answer=max(req.num_remaining_tokens, 0), first=not self.can_run_list, input=self.rem_input_tokens,
+            chunk=self.rem_chunk_tokens, total=self.rem_total_tokens, window=self.rem_swa_tokens,
+            size=0 if swa is None else swa.allocator.size_swa, width=context.swa_retain_window, page=self.page_size,
+            chunked=has_chunked_req and context.server_args.schedule_policy == SHORTEST, loads=req.host_hit_length,
+        )  # fmt: skip
+
+    def _add(self, req: Req, extend_len: int) -> None:
+        """Add a chunk of a request to the step, and charge it to the budgets."""
+        self.can_run_list.append(req)
+        rest = req.seqlen - req.prefix_len - extend_len
+        req.extend_end = req.prefix_len + extend_len
+        req.is_chunked = rest > 0
+        self._update_prefill_budget(req, ceil_align(extend_len, self.page_size), rest)
+
+    def _update_prefill_budget(self, req: Req, extend_len: int, rest: int) -> None:
+        """Charge whole pages of a chunk to the budgets. ``rest``: tokens of the prompt behind the chunk."""
+        max_new_tokens = self.rules.reserve_later(rest, min(req.task.request.n_predict, CLIP))
+        self.rem_total_token_offset += extend_len + self.page_size + max_new_tokens
+        self.cur_rem_token_offset += extend_len + self.page_size
+        if self.tree_cache.swa is not None:
+            self.rem_swa_token_offset += window_need(
+                extend_len, max_new_tokens, chunk=self.rem_chunk_tokens, width=self.context.swa_retain_window,
+                page=self.page_size)
+        self.rem_input_tokens -= extend_len
+        if self.rem_chunk_tokens is not None:
+            self.rem_chunk_tokens -= extend_len

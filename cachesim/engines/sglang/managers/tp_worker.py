@@ -1,0 +1,162 @@
+"""The worker: rows and states in their slots, and the evaluation of a step with a toy model.
+
+Source: sgl-project/sglang python/sglang/srt/managers/tp_worker.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping, NamedTuple, Sequence
+
+from cachesim.engines.base import Output
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
+from cachesim.engines.sglang.mem_cache.allocator import Slots
+from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
+from cachesim.engines.sglang.rules.reported import Tracking
+from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.engines.shared.cell_step import CellRun, CellStep
+from cachesim.engines.shared.evaluation_cost import cost_of
+from cachesim.engines.shared.kv_rows import RowTable
+from cachesim.engines.shared.vocab import CountingSampler
+from cachesim.model import Hidden, LayerState, Model, Spec
+
+
+class GenerationBatchResult(NamedTuple):
+    """What a pass of the model evaluated, with the output of each range; None without a model."""
+
+    ranges: Sequence[ForwardRange]
+    hidden_states: Sequence[Hidden | None]
+
+
+class KVCacheView:
+    """The rows of requests, for a pass of the model."""
+
+    def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
+        self.kind: Spec = context.spec
+        self.rows: RowTable = pools.token_to_kv_pool.kv_buffer
+        self.sliding_window_size = context.sliding_window_size
+        self.pools = pools
+
+    def cells(self, layer: int, request: int, start: int, stop: int) -> Slots:
+        """Return the slots of a layer for positions start .. stop-1 of a request."""
+        slots = self.pools.req_to_token_pool.read(request, start, stop)
+        if self.kind.layers[layer].window:
+            return self.pools.swa_allocator.translate_loc_from_full_to_swa(slots)
+        return slots
+
+    def first_read(self, part: str, start: int) -> int:
+        """Return the first position that a token at ``start`` reads in this part of the memory."""
+        return max(0, start - self.sliding_window_size + 1) if part == "swa" else 0
+
+
+class TpModelWorker:
+    """The worker."""
+
+    def __init__(self, context: RuntimeContext, pools: MemoryPools, model: Model | None,
+                 sampler: CountingSampler) -> None:  # fmt: skip
+        self.context = context
+        self.model = model
+        self.sampler = sampler
+        self.kv_cache = KVCacheView(context, pools)
+        self.mamba_pool = pools.req_to_token_pool.mamba_pool
+        self.packs_states = any(layer.kind in "SH" for layer in context.spec.layers)     # Mamba-2: of the whole batch
+
+    def forward_batch_generation(self, ranges: Sequence[ForwardRange]) -> GenerationBatchResult:
+        """Evaluate ranges; one with a tracked state inside is evaluated in two pieces."""
+        self._spend(ranges)
+        for one in ranges:
+            self._prepare_mamba_state(one.req)
+        hidden: list[Hidden | None] = [None] * len(ranges)
+        taken_after = self._taken_after(ranges)
+        first = dict[int, ForwardRange]()
+        rest = dict[int, ForwardRange]()
+        for at, (one, taken) in enumerate(zip(ranges, taken_after, strict=True)):
+            if taken is None:
+                first[at] = one
+                continue
+            if taken != one.start:
+                first[at] = replace(one, end=taken)
+            if taken < one.end:
+                rest[at] = replace(one, start=taken)
+        self._forward(first, hidden)
+        for one in ranges:
+            self._track_mamba_state(one)
+        self._forward(rest, hidden)
+        return GenerationBatchResult(ranges, hidden)
+
+    def _spend(self, ranges: Sequence[ForwardRange]) -> None:
+        """Count the cost of a pass."""
+        tokens = 0
+        before = 0
+        for one in ranges:
+            tokens += one.end - one.start
+            before += one.end * (one.end - one.start)
+        self.context.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
+
+    def _prepare_mamba_state(self, req: Req) -> None:
+        """Copy or clear the running state of a request that starts."""
+        kv = req.kv
+        if kv.mamba_pool_idx is None:
+            return
+        if kv.mamba_cow_src_index is not None:
+            self.mamba_pool.copy_from(kv.mamba_cow_src_index, kv.mamba_pool_idx)
+        elif not kv.kv_committed_len:
+            self.mamba_pool.clear_slot(kv.mamba_pool_idx)
+        kv.mamba_cow_src_index = None
+
+    def _taken_after(self, ranges: Sequence[ForwardRange]) -> list[int | None]:
+        """Return for each range the length after which its tracked state is taken."""
+        grid = self.context.server_args.state_grid
+        flat = 0
+        chunks = 0
+        lengths = list[int | None]()
+        for one in ranges:
+            n = one.end - one.start
+            length = one.mamba_track_seqlen
+            if self.packs_states and length is not None and n > 1:
+                tracking = Tracking(length - one.start, n, flat=flat, chunks=chunks, grid=grid)
+                length = one.start + self.context.rules.taken_after(tracking)
+            lengths.append(length)
+            flat += n
+            chunks += n // grid
+        return lengths
+
+    def _track_mamba_state(self, chunk: ForwardRange) -> None:
+        """Copy the running state of a request to the slot of its tracked state."""
+        kv = chunk.req.kv
+        if chunk.mamba_track_seqlen is not None and kv.mamba_ping_pong_track_buffer is not None:
+            self.mamba_pool.copy_from(kv.mamba_pool_idx, kv.mamba_ping_pong_track_buffer[kv.mamba_last_track_idx])
+
+    def _forward(self, ranges: Mapping[int, ForwardRange], hidden: list[Hidden | None]) -> None:
+        """Evaluate ranges, by their places, and write the outputs to ``hidden``."""
+        if self.model is None or not ranges:
+            return
+        runs = [CellRun(one.req.rid, one.start, one.req.token_identities(one.start, one.end),
+                        self.mamba_pool.read(one.req.kv.mamba_pool_idx)) for one in ranges.values()]  # fmt: skip
+        step = CellStep(self.kv_cache, runs)
+        outputs = self.model.forward(step.runs(), step)
+        for (at, one), states, output in zip(ranges.items(), step.after, outputs, strict=True):
+            hidden[at] = output
+            slot = one.req.kv.mamba_pool_idx
+            if slot is not None:
+                self.mamba_pool.write(slot, states)
+
+    def output_of(self, req: Req, hidden: Hidden | None) -> Output:
+        """Return the output of the model after the last token of a request."""
+        digest = 0
+        logits = None
+        if hidden is not None and self.model is not None:
+            digest = int(hidden.digest[-1])
+            if hidden.x is not None:
+                logits = self.model.readout(hidden.x[-1:])[0]
+        return Output(req.seqlen - 1, digest, logits)
+
+    def sample(self, req: Req) -> int:
+        """Return the next token of a request."""
+        return self.sampler(req.fill_ids, req.task.request, req.seqlen - req.num_input_tokens)
+
+    def read_states(self, slot: int | None) -> dict[int, LayerState | None]:
+        """Return the states in a slot, by layer; None = the layer has none."""
+        states = self.mamba_pool.read(slot)
+        return {i: states.get(i) for i, layer in enumerate(self.context.spec.layers) if layer.recurrence}

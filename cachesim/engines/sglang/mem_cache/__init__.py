@@ -1,0 +1,1 @@
+"""Memory of the server: pools of slots, and the radix tree over them."""

@@ -1,0 +1,115 @@
+"""Exchange between a request and the prefix cache: match when it starts, release when it ends.
+
+Source: sgl-project/sglang python/sglang/srt/mem_cache/common.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.sglang.events import Matched
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.mem_cache.allocator import ceil_align
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import MatchResult
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
+from cachesim.engines.sglang.rules.reported import Ending
+
+
+def match_prefix_of_req(req: Req, tree_cache: UnifiedRadixCache, limit: int) -> MatchResult:
+    """Match the first ``limit`` tokens of a request, and report how the tree changed."""
+    key = tree_cache.radix_key(req.fill_ids)
+    found = tree_cache.match_prefix(key, req.extra_key, max(0, limit - tree_cache.context.is_eagle))
+    tree_cache.report()
+    return found
+
+
+def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamba: bool = False) -> None:
+    """Match the first ``limit`` tokens of a request. ``cow_mamba``: it starts now, and gets a copy of the state."""
+    context = tree_cache.context
+    if context.server_args.disable_radix_cache or req.skip_radix_cache:
+        limit = 0
+    result = match_prefix_of_req(req, tree_cache, limit)
+    req.last_node = result.last_device_node
+    req.best_match_node = result.best_match_node
+    req.prefix_len = result.last_device_node.end
+    req.num_matched_prefix_tokens = result.best_match_node.end
+    req.swa_branching_seqlen = result.swa_branching_seqlen
+    if result.mamba_branching_seqlen is not None or cow_mamba:
+        req.mamba_branching_seqlen = result.mamba_branching_seqlen
+    if cow_mamba:
+        decision = context.rules.best_hit(result.found)
+        context.decide(decision, req)
+        req.task.answer.deciding = req.task.answer.deciding or decision.rule
+        if context.supports_mamba and result.last_device_node.value[MAMBA] is not None:
+            _copy_mamba_on_write(req, tree_cache, result)
+    context.log.emit(Matched(
+        req.rid, limit, hit=result.found.hit, full=result.found.full, state_branch=result.mamba_branching_seqlen,
+        window_branch=result.swa_branching_seqlen, cow=int(cow_mamba and context.supports_mamba),
+    ))  # fmt: skip
+
+
+def _copy_mamba_on_write(req: Req, tree_cache: UnifiedRadixCache, result: MatchResult) -> None:
+    """Give a request a slot for its running state, to be copied from the state of the matched node."""
+    node = result.last_device_node
+    if req.kv.mamba_pool_idx is None:
+        req.kv.mamba_pool_idx = tree_cache.req_to_token_pool.mamba_allocator.alloc()
+    if req.kv.mamba_pool_idx is None:
+        lock = tree_cache.tree_core.inc_lock_ref(node)
+        req.kv.mamba_pool_idx = tree_cache.alloc_mamba_slot()
+        uuid = tree_cache.rules.copy_unlock(lock.window_lock_uuid)
+        tree_cache.tree_core.dec_lock_ref(lock._replace(window_lock_uuid=uuid))
+    req.kv.mamba_cow_src_index = node.value[MAMBA]
+
+
+def release_mamba(req: Req, tree_cache: UnifiedRadixCache) -> None:
+    """Free the states of a request."""
+    if tree_cache.mamba is not None:
+        tree_cache.mamba.cleanup_after_caching_req(req, None, is_finished=True)
+
+
+def release_kv_cache(req: Req, tree_cache: UnifiedRadixCache, checkpoint: bool) -> None:
+    """Free the memory of a request. ``checkpoint``: the tree takes over what it computed."""
+    kv = req.kv
+    if not kv.kv_allocated_len:
+        release_mamba(req, tree_cache)
+        return
+    owned_kv_len = kv.kv_committed_len
+    if checkpoint:
+        owned_kv_len = _owned_kv_len(req, tree_cache)
+        checkpoint = _can_cache_finished_req(req, tree_cache, owned_kv_len)
+    if checkpoint:
+        tree_cache.checkpoint_into_tree(req, owned_kv_len, is_finished=True)
+    _free_kv_row(req, tree_cache, kv.cache_protected_len, owned_kv_len)
+    _free_kv_row(req, tree_cache, ceil_align(owned_kv_len, tree_cache.page_size), kv.kv_allocated_len)
+    tree_cache.tree_core.dec_lock_ref(req.lock)
+    req.lock = None
+    if not checkpoint:
+        release_mamba(req, tree_cache)
+    tree_cache.req_to_token_pool.free(req.rid)
+    kv.kv_allocated_len = 0
+
+
+def _owned_kv_len(req: Req, tree_cache: UnifiedRadixCache) -> int:
+    """Return the number of tokens that a request leaves in the tree."""
+    computed = req.kv.kv_committed_len
+    prompt = req.num_input_tokens
+    stop = prompt + req.num_output_tokens if req.is_answered else computed
+    owned: int = tree_cache.rules.owned_tokens(Ending(
+        computed, prompt=prompt, stop=stop, published=req.kv.cache_protected_len,
+        strips=tree_cache.context.server_args.strip_thinking_cache,
+    ))  # fmt: skip
+    return owned
+
+
+def _can_cache_finished_req(req: Req, tree_cache: UnifiedRadixCache, owned_kv_len: int) -> bool:
+    """Return whether a request can leave its tokens in the tree although its answer may end inside a draft."""
+    context = tree_cache.context
+    return not context.num_draft_tokens or context.rules.keeps_stopped(
+        owned_kv_len, req.kv.kv_committed_len, context.enable_mamba_extra_buffer, context.tree_components)
+
+
+def _free_kv_row(req: Req, tree_cache: UnifiedRadixCache, start: int, stop: int) -> None:
+    """Free the slots of positions start .. stop-1; those before its window have no window slots."""
+    live = min(max(start, req.kv.swa_evicted_seqlen), stop)
+    pool = tree_cache.req_to_token_pool
+    tree_cache.token_to_kv_pool_allocator.free_full(pool.read(req.rid, start, live))
+    tree_cache.token_to_kv_pool_allocator.free(pool.read(req.rid, live, stop))

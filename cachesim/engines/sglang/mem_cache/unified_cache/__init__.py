@@ -1,0 +1,1 @@
+"""The radix tree: its nodes, locks, lists and parts."""

@@ -1,0 +1,15 @@
+"""Parts of the memory that a node of the tree can have.
+
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/component_type.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+FULL = 0
+SWA = 1
+MAMBA = 2
+"""Slots of full attention, slots of the window pool, and the slot of a recurrent state."""
+LETTERS = "FSM"
+"""Letters of the parts in events and recordings."""
+PARTS = ("rows", "window", "state")
+"""Names of the parts in pictures."""

@@ -1,0 +1,1 @@
+"""Parts of the radix tree: full attention, window, recurrent state."""

@@ -1,0 +1,86 @@
+"""Nodes of the radix tree.
+
+A node holds up to three parts: slots of full attention, slots of the window pool for the same tokens, and one recurrent
+state after its last token. A node without the value of a part is a tombstone of that part.
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeNode
+(0.5.23).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any, Iterator
+
+from cachesim.base.tokens import Tokens
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class UnifiedTreeNode:
+    """A node. Lists have an entry for each part, whether the tree has the part or not."""
+
+    id: int
+    last_access_time: float = 0.0
+    creation_time: float = 0.0
+    priority: int = 0
+    hit_count: int = 0
+    end: int = 0                                # tokens up to the end of its key
+    key: Tokens = ()                            # its tokens
+    text: Tokens = ()                           # tokens of a conversation that contains the node
+    extra_key: Any = None                       # name space of its conversation
+    window_lock_uuid: int | None = None         # it is the boundary of a window lock
+    parent: UnifiedTreeNode | None = None
+    children: dict[Any, UnifiedTreeNode] = field(default_factory=dict)
+    value: list[Any] = field(default_factory=lambda: [None] * 3)
+    host_value: Any = None                      # slots of its copy in host memory
+    lock_ref: list[int] = field(default_factory=lambda: [0] * 3)
+    lru_next: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 3)     # the less recent ones
+    lru_prev: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 3)     # the more recent ones
+
+    @property
+    def start(self) -> int:
+        """Length of the prefix before the node [tokens]."""
+        return self.end - len(self.key)
+
+    @property
+    def evicted(self) -> bool:
+        """True if the node has no slots of full attention."""
+        return self.value[FULL] is None
+
+    @property
+    def backuped(self) -> bool:
+        """True if the node has a copy in host memory."""
+        return self.host_value is not None
+
+    @property
+    def has_device_child(self) -> bool:
+        """True if a child has slots of full attention."""
+        return any(child.value[FULL] is not None for child in self.children.values())
+
+    def path(self) -> Iterator[UnifiedTreeNode]:
+        """Yield the node and its ancestors, without the root."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UnifiedTreeNode:
+        """Copy the whole tree without recursion: its nodes refer to each other in long chains."""
+        todo = [self]
+        twins = dict[int, tuple[UnifiedTreeNode, UnifiedTreeNode]]()
+        while todo:
+            node = todo.pop()
+            if id(node) not in twins:
+                twins[id(node)] = node, copy.copy(node)
+                near = (node.parent, *node.children.values(), *node.lru_next, *node.lru_prev)
+                todo += [other for other in near if other is not None]
+        for node, twin in twins.values():
+            memo[id(node)] = twin
+            twin.parent = twins[id(node.parent)][1] if node.parent is not None else None
+            twin.children = {key: twins[id(child)][1] for key, child in node.children.items()}
+            twin.lru_next = [other and twins[id(other)][1] for other in node.lru_next]
+            twin.lru_prev = [other and twins[id(other)][1] for other in node.lru_prev]
+            twin.value = list(node.value)
+            twin.lock_ref = list(node.lock_ref)
+        return twins[id(self)][1]

@@ -1,0 +1,452 @@
+"""The radix tree over prefixes: match, insertion, eviction, and what requests leave in it.
+
+Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_radix_cache.py UnifiedRadixCache (0.5.23).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Sequence
+
+import numpy as np
+
+from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.tokens import Tokens, common_prefix
+from cachesim.engines.rule import Decision
+from cachesim.engines.sglang import events as req_events
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.mem_cache import tree_events as ev
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT, NO_SLOTS, Slots
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import (
+    EvictParams,
+    InsertParams,
+    InsertResult,
+    MatchResult,
+)
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
+from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
+from cachesim.engines.sglang.mem_cache.tree_points import TreePoints
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.events import Event
+
+REFRESH_STEP = 0.00001          # time between a node and its parent after a match
+
+
+class UnifiedRadixCache:
+    """The prefix cache of a server. ``cache_controller``: host memory, None = there is none."""
+
+    def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
+        self.context = context
+        self.rules = context.rules
+        self.log = context.log
+        self.page_size = context.page_size
+        self.req_to_token_pool = pools.req_to_token_pool
+        self.token_to_kv_pool_allocator = pools.token_to_kv_pool_allocator
+        self.tree_core = UnifiedTreeCore(context, pools)
+        self.changes = self.tree_core.changes
+        self.swa = self.tree_core.swa
+        self.mamba = self.tree_core.mamba
+        self.points = TreePoints(context, self.tree_core)
+        self.cache_controller: HiCacheController | None = None
+        if context.server_args.enable_hierarchical_cache:
+            self.cache_controller = HiCacheController(context, self.tree_core, self._host_pool(pools))
+
+    def _host_pool(self, pools: MemoryPools) -> HostKVCache:
+        """Return the pool of host memory. Raises BadInput for windows and states."""
+        context = self.context
+        if context.tree_components != (FULL,):
+            raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
+        args = context.server_args
+        slots = self.rules.host_slots(args.max_total_tokens, args.hicache_ratio, self.page_size)
+        return HostKVCache(slots, self.page_size, pools.token_to_kv_pool.kv_buffer)
+
+    def report(self, head: Event | None = None) -> None:
+        """Log an event, then the changes of the tree that it caused."""
+        if head is not None:
+            self.log.emit(head)
+        for event in self.changes.events:
+            self.log.emit(event)
+        self.changes.events.clear()
+        self.points.update()
+
+    def radix_key(self, tokens: Sequence[int]) -> Any:
+        """Return tokens as the tree compares them."""
+        return tuple(pairwise(tokens)) if self.context.is_eagle else tuple(tokens)
+
+    def schedulable_size(self, component_type: int) -> int:
+        """Return the slots of a part that are free or can be evicted."""
+        return self.tree_core.components[component_type].schedulable_size()
+
+    # Match.
+
+    def match_prefix(self, key: Tokens, extra_key: Any, limit: int) -> MatchResult:
+        """Return the longest usable prefix among the first ``limit`` tokens. It splits a node that the tokens leave,
+        and makes the used nodes recent."""
+        core = self.tree_core
+        page = self.page_size
+        components = self.context.tree_components
+        window = self.context.swa_retain_window
+        most = limit // page * page
+        node = best = core.root_node
+        at = 0
+        run = window
+        while at < most and (child := node.children.get((extra_key, key[at : at + page]))):
+            same = self._match_len(child, key, at, most)
+            is_whole = same == len(child.key)
+            node = child if is_whole else core.split_node(child, same)
+            at += same
+            run, fits = self.rules.accept_node(run, node, components, window)
+            if fits:
+                best = node
+            if not is_whole:
+                break
+        if most:
+            self._touch_path(best)
+        last_device_node = next((one for one in best.path() if not one.evicted), core.root_node)
+        if last_device_node is not best:
+            core.update_evictable_leaf_sets(last_device_node)
+        found = Found(limit, last_device_node.end, at)
+        mamba_branch = None
+        swa_branch = None
+        if self.mamba is not None and most:
+            mamba_branch = self.rules.branch_point(found, self.context.server_args.state_grid)
+        if self.swa is not None and most:
+            swa_branch = self.rules.branch_point(found, page)
+        return MatchResult(found, last_device_node, best, mamba_branch, swa_branch)
+
+    def _match_len(self, child: UnifiedTreeNode, key: Tokens, at: int, most: int) -> int:
+        part = key[at : min(most, at + len(child.key))]
+        if part == child.key:
+            return len(part)
+        return common_prefix(child.key, part) // self.page_size * self.page_size
+
+    def _touch_path(self, best: UnifiedTreeNode) -> None:
+        """Make the node of a match recent, and the path to it."""
+        core = self.tree_core
+        self._refresh_lru(best, is_insert=False)
+        time = core.get_and_increase_time_counter()
+        for node in (*best.path(), core.root_node):
+            node.last_access_time = time
+            time -= REFRESH_STEP
+        core.update_evictable_leaf_sets(best)
+
+    def _refresh_lru(self, node: UnifiedTreeNode, is_insert: bool) -> None:
+        """Make windows and states at the end of a path most recent."""
+        for component in self.tree_core.components.values():
+            component.refresh_lru(node, is_insert)
+
+    # Insertion.
+
+    def insert(self, params: InsertParams) -> InsertResult:
+        """Insert the tokens of a request. Slots of tokens that the tree had before are freed."""
+        core = self.tree_core
+        page = self.page_size
+        node = core.root_node
+        node.last_access_time = core.get_and_increase_time_counter()
+        node.priority = max(node.priority, params.priority)
+        if not params.limit:
+            return InsertResult(node, 0, None if self.mamba is None else True)
+        at = 0
+        while at < params.limit and (child := node.children.get((params.extra_key, params.key[at : at + page]))):
+            child.last_access_time = core.get_and_increase_time_counter()
+            same = self._match_len(child, params.key, at, params.limit)
+            node = child if same == len(child.key) else core.split_node(child, same)
+            node.priority = max(node.priority, params.priority)
+            if node.evicted:
+                core.unevict_node_on_insert(node, params.value[at : at + same])
+            else:
+                self._free_overlap(node, at, same, params)
+            at += same
+            if self.rules.counts_hit(at, params.inserted_len, params.chunked):
+                self._inc_hit_count(node)
+        prefix_len = at
+        is_new = at < params.limit
+        if is_new:
+            node = self._add_leaf(node, at, params)
+        exists = self._commit_mamba(node, params.mamba_value, is_new) if self.mamba is not None else None
+        self._refresh_lru(node, is_insert=True)
+        if is_new and self.rules.counts_hit(at + len(node.key), params.inserted_len, params.chunked):
+            self._inc_hit_count(node)
+        core.update_evictable_leaf_sets(node)
+        return InsertResult(node, prefix_len, exists)
+
+    def _free_overlap(self, node: UnifiedTreeNode, at: int, n: int, params: InsertParams) -> None:
+        """Free the request's own slots of tokens that a node has, except those that revive its window."""
+        taken = n
+        evicted = params.swa_evicted_seqlen
+        if self.swa is not None and params.prev_prefix_len < at + n and node.value[SWA] is None:
+            live = self.rules.live_from(evicted, at, at + n)
+            if live is not None:
+                if live > at:
+                    self.tree_core.split_node(node, live - at)
+                self.swa.recover_from_incoming(node, params.value[live : at + n])
+                self.changes.touch(node)
+                taken = live - at
+        first = max(0, params.prev_prefix_len - at)
+        if first < taken:
+            dead = min(max(evicted - at - first, 0), taken - first)
+            self.token_to_kv_pool_allocator.free_full(params.value[at + first : at + first + dead])
+            self.token_to_kv_pool_allocator.free(params.value[at + first + dead : at + taken])
+
+    def _add_leaf(self, parent: UnifiedTreeNode, at: int, params: InsertParams) -> UnifiedTreeNode:
+        """Add a leaf for the rest of the tokens; the tokens without window slots become a node of their own."""
+        core = self.tree_core
+        leaf = core.add_new_node(parent, params.key[at : params.limit], extra_key=params.extra_key,
+                                 priority=params.priority, text=params.text)  # fmt: skip
+        leaf.value[FULL] = params.value[at : params.limit]
+        core.full.count_value(leaf)
+        self.changes.record(ev.Grown(leaf.id, parent.id, len(leaf.key)))
+        core.update_evictable_leaf_sets(leaf)
+        core.update_evictable_leaf_sets(parent)
+        if self.swa is None:
+            return leaf
+        live = self.rules.live_from(params.swa_evicted_seqlen, at, params.limit)
+        if live is not None:
+            if live > at:
+                core.split_node(leaf, live - at)
+            older = self.rules.capped_leaf(len(leaf.key), self.context.swa_retain_window, self.page_size)
+            with_window = [core.split_node(leaf, older), leaf] if older else [leaf]
+            for node in with_window:
+                self.swa.commit_insert_component_data(node)
+                self.changes.touch(node)
+        return leaf
+
+    def _commit_mamba(self, node: UnifiedTreeNode, state: int | None, is_new: bool) -> bool:
+        """Store the request's state in a node without one; return whether it had one."""
+        assert self.mamba is not None
+        core = self.tree_core
+        is_kept = self.changes.decide(self.rules.keep_state(node.value[MAMBA] is not None, node.end))
+        if is_kept:
+            self.mamba.store(node, state)
+            self.changes.touch(node)
+        else:
+            self.mamba.lru_list.reset_node_mru(node)
+        if not is_new:
+            node.last_access_time = core.get_and_increase_time_counter()
+        if is_kept:
+            self._evict_excess_path_states(node)
+        return not is_kept
+
+    def _evict_excess_path_states(self, tail: UnifiedTreeNode) -> None:
+        """Drop the states of a path beyond the limit, the shallowest first."""
+        most = self.context.server_args.mamba_max_states_per_path
+        holders = [node for node in tail.path() if node.value[MAMBA] is not None]
+        held = len(holders)
+        for node in holders[:0:-1]:
+            if held <= most or most < 0:
+                break
+            decision = self.rules.drop_excess(held, most, node)
+            if self.changes.decide(decision):
+                self.tree_core.evict_component(node, MAMBA, decision.rule)
+                held -= 1
+
+    def _inc_hit_count(self, node: UnifiedTreeNode) -> None:
+        """Count a use of a node, which may be due for a copy in host memory."""
+        controller = self.cache_controller
+        if controller is None or self.rules.counts_uses(controller.write_policy):
+            node.hit_count += 1
+        if controller is not None:
+            controller.backup_after_hit(node)
+
+    # Eviction.
+
+    def evict(self, params: EvictParams) -> list[int]:
+        """Evict until so many further slots of each part are available; return the numbers of freed slots."""
+        components = self.tree_core.components
+        wanted = {part: component.available_size() + params[part] for part, component in components.items()}
+        freed = [0, 0, 0]
+        for part, component in components.items():
+            quota = self.rules.evict_quota(part, params[part], freed[part], component.evictable_size)
+            if not params[part] or not quota or component.available_size() >= wanted[part]:
+                continue
+            for node in component.victims():
+                if node not in self.tree_core.evictable_device_leaves:
+                    self._evict_inside(node, part, freed)
+                elif self.cache_controller is not None and self.cache_controller.keeps_evicted_leaf(node):
+                    freed[FULL] += self.cache_controller.demote(node)
+                else:
+                    self._evict_leaf(node, part, freed)
+                if freed[part] >= quota or component.available_size() >= wanted[part]:
+                    break
+        return freed
+
+    def _evict_leaf(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
+        """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it."""
+        core = self.tree_core
+        decision = self.rules.drop_leaf(part, node)
+        self.changes.decide(decision)
+        for kind in core.components:
+            freed[kind] += core.evict_component(node, kind, decision.rule)
+        parent = core.remove_leaf_from_parent(node)
+        if parent in core.evictable_device_leaves and not self.rules.stays_above(parent, self.context.tree_components):
+            self._evict_leaf(parent, part, freed)
+
+    def _evict_inside(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
+        """Make an inner node a tombstone of a part, and of the parts that go with it."""
+        decision: Decision = self.rules.drop_inside(part, node)
+        for letter in self.changes.decide(decision):
+            kind = LETTERS.index(letter)
+            freed[kind] += self.tree_core.evict_component(node, kind, decision.rule)
+
+    def evict_for_alloc(self, params: EvictParams) -> None:
+        """Evict for an allocation that lacks so many slots of each part."""
+        if any(params):
+            freed = self.evict(params)
+            self.report(ev.MadeRoom(list(params), freed))
+
+    # Requests.
+
+    def alloc_mamba_slot(self) -> int:
+        """Take a slot for a state; evict one if necessary."""
+        allocator = self.req_to_token_pool.mamba_allocator
+        if not allocator.available_size():
+            self.evict_for_alloc(EvictParams(mamba_num=1))
+        slot = allocator.alloc()
+        if slot is None:
+            raise ProcessAborted("Can not alloc mamba cache", "no-state-slot")
+        return slot
+
+    def load_back(self, req: Req, tokens: int) -> bool:
+        """Copy the matched tokens of a request that are in host memory only to the device; return whether it was done.
+        ``tokens``: their number."""
+        last_node = req.best_match_node
+        assert self.cache_controller is not None and last_node is not None
+        decision = self.rules.load_back(tokens)
+        req.task.answer.deciding = decision.rule
+        if self.context.decide(decision, req) is None:
+            return False
+        req.lock = self.tree_core.inc_lock_ref(last_node)
+        self.evict_from_tree_cache(tokens)
+        self.cache_controller.load(last_node, self.token_to_kv_pool_allocator.alloc_extend(NO_SLOT, 0, tokens))
+        self.report()
+        req.last_node = last_node
+        req.prefix_len = last_node.end
+        req.kv.cache_protected_len = last_node.end
+        return True
+
+    def evict_from_tree_cache(self, num_tokens: int) -> None:
+        """Evict until so many slots are free, of full attention and of the window."""
+        allocator = self.token_to_kv_pool_allocator
+        lacking = 0 if self.swa is None else max(0, num_tokens - self.swa.available_size())
+        self.evict_for_alloc(EvictParams(max(0, num_tokens - allocator.full_available_size()), lacking))
+
+    def check_hicache_events(self) -> None:
+        """End the copies from host memory."""
+        if self.cache_controller is not None:
+            self.cache_controller.check_loads()
+
+    def checkpoint_into_tree(self, req: Req, up_to: int, is_finished: bool = False) -> None:
+        """Insert the first ``up_to`` tokens of a request into the tree, and move its lock to where they end."""
+        up_to, state = self._prepare_for_caching_req(req, max(0, up_to - self.context.is_eagle), is_finished)
+        ends_at_branch = (up_to == req.swa_branching_seqlen and up_to > req.kv.cache_protected_len
+                          and self.mamba is None)  # fmt: skip
+        if self.swa is not None and not is_finished:
+            self.swa.free_out_of_window_slots(req, self.rules.chunk_frontier, up_to - 1)
+        result = self._publish(req, up_to, state, is_finished) if up_to else None
+        if ends_at_branch:
+            req.swa_branching_seqlen = None
+            if self.swa is not None and not is_finished:
+                pre_len = req.extend_end - self.context.is_eagle - 1
+                self.swa.free_out_of_window_slots(req, self.rules.chunk_frontier, pre_len)
+        if self.mamba is not None:
+            is_taken = result is not None and not result.mamba_exist
+            if is_taken and is_finished:
+                self.mamba.forget_slot(req, state)
+            self.mamba.cleanup_after_caching_req(req, None if is_taken else state, is_finished)
+
+    def _prepare_for_caching_req(self, req: Req, up_to: int, is_finished: bool) -> tuple[int, int | None]:
+        """Return the number of tokens to insert, and the slot of the state for the tree."""
+        kv = req.kv
+        if self.mamba is None:
+            return self.rules.insert_to_branch(up_to, req.swa_branching_seqlen, kv.cache_protected_len), None
+        if is_finished:
+            return self.mamba.select_finished_checkpoint(req, up_to)
+        is_buffered = self.context.enable_mamba_extra_buffer
+        up_to = self.rules.give_at_chunk(up_to, kv.mamba_last_track_seqlen, is_buffered)
+        if is_buffered and kv.mamba_last_track_seqlen is None:
+            return 0, None
+        return up_to, self.mamba.hand_over_chunk_state(req, self.alloc_mamba_slot())
+
+    def _publish(self, req: Req, up_to: int, state: int | None, is_finished: bool) -> InsertResult:
+        """Insert whole pages of a request; its row then has the slots of the tree."""
+        context = self.context
+        kv = req.kv
+        page_aligned_len = context.decide(self.rules.publish_pages(up_to, self.page_size), req)
+        if self.page_size > 1:
+            for end in {kv.cache_protected_len, page_aligned_len}:
+                context.decline(req, end, self.rules.publish_pages)
+        if kv.cache_protected_len > page_aligned_len:
+            raise ProcessAborted(f"AssertionError: cache_protected_len={kv.cache_protected_len}, {page_aligned_len=}",
+                                 "published-more")  # fmt: skip
+        result = self._insert_req(req, page_aligned_len, state)
+        if result.prefix_len < kv.swa_evicted_seqlen:
+            context.decline(req, result.prefix_len, self.rules.live_from)
+        kv.cache_inserted_len = max(kv.cache_inserted_len, page_aligned_len)
+        node = self._held_node(req, result.last_device_node, is_finished)
+        slots = self.tree_core.collect_full_device_indices(node)
+        self.req_to_token_pool.write(req.rid, kv.cache_protected_len, slots[kv.cache_protected_len :])
+        self.tree_core.dec_lock_ref(req.lock)
+        req.lock = self.tree_core.inc_lock_ref(node)
+        req.last_node = node
+        kv.cache_protected_len = node.end
+        return result
+
+    def _held_node(self, req: Req, inserted: UnifiedTreeNode, is_finished: bool) -> UnifiedTreeNode:
+        """Return the node that a request holds after an insertion."""
+        if is_finished or not self.rules.rematches:
+            return inserted
+        found = self.match_prefix(self.radix_key(req.fill_ids), req.extra_key, inserted.end)
+        self.report()
+        return found.last_device_node
+
+    def _insert_req(self, req: Req, up_to: int, state: int | None) -> InsertResult:
+        """Insert tokens of a request; in a tree of full attention only, end a node where the prompt ends."""
+        kv = req.kv
+        is_eagle = self.context.is_eagle
+        key = self.radix_key(req.fill_ids)
+        params = InsertParams(
+            key=key, extra_key=req.extra_key, limit=up_to, value=self.req_to_token_pool.read(req.rid, 0, up_to).copy(),
+            text=tuple(req.token_identities(0, req.seqlen)) if req.key or is_eagle else key,
+            prev_prefix_len=kv.cache_protected_len, swa_evicted_seqlen=kv.swa_evicted_seqlen,
+            inserted_len=kv.cache_inserted_len, priority=req.priority, mamba_value=state, chunked=req.is_chunked,
+        )  # fmt: skip
+        result = self._insert_and_report(params)
+        prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
+        boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
+        if boundary:
+            params.limit = boundary
+            params.prev_prefix_len = boundary
+            params.inserted_len = boundary
+            params.chunked = True
+            params.priority += 1
+            self._insert_and_report(params)
+        return result
+
+    def _insert_and_report(self, params: InsertParams) -> InsertResult:
+        result = self.insert(params)
+        exists = None if result.mamba_exist is None else int(result.mamba_exist)
+        self.report(req_events.Inserted(params.limit, protected=params.prev_prefix_len,
+                                        frontier=params.swa_evicted_seqlen, known=result.prefix_len,
+                                        exists=exists))  # fmt: skip
+        return result
+
+    # Invariants.
+
+    def check(self, own: Sequence[Slots], states: Sequence[int]) -> None:
+        """Raise Crash unless the tree is consistent, and every slot is free, in the tree, or in one of these of
+        requests, and every state."""
+        self.tree_core.check()
+        nodes = list(self.tree_core.nodes())
+        slots = [node.value[FULL] for node in nodes if not node.evicted]
+        self.token_to_kv_pool_allocator.check(np.concatenate([NO_SLOTS, *own, *slots]))
+        if self.cache_controller is not None:
+            copies = [node.host_value for node in nodes if node.backuped]
+            self.cache_controller.mem_pool_host.check(np.concatenate([NO_SLOTS, *copies]))
+        if self.mamba is not None:
+            held = [node.value[MAMBA] for node in nodes if node.value[MAMBA] is not None]
+            self.req_to_token_pool.mamba_allocator.check([*states, *held])

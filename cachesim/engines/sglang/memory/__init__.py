@@ -1,1 +1,0 @@
-"""Memory of the server: slot pools and the radix tree over them."""

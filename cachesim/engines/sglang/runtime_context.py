@@ -1,0 +1,76 @@
+"""Facts that every part of a server knows: rules, options, layers, the log, and what follows from them.
+
+Source: sgl-project/sglang python/sglang/srt/runtime_context.py, mem_cache/cache_init_params.py (0.5.23).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from cachesim.engines.rule import Decision, rule_id
+from cachesim.engines.sglang.flags import Options
+from cachesim.engines.sglang.managers.req import Req
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.shared.server_loop import log_decision
+from cachesim.events import Declined, Log
+from cachesim.model import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeContext:
+    """What every part of a server knows."""
+
+    rules: Rules
+    server_args: Options
+    spec: Spec                          # layers of the model
+    log: Log
+    tree_components: tuple[int, ...]    # parts that a node of the tree can have
+    sliding_window_size: int            # window of the model [tokens], 0 = none
+    swa_retain_window: int              # window that the tree keeps [tokens]
+    is_eagle: bool                      # prefixes are compared as pairs of tokens
+    num_draft_tokens: int               # tokens of a draft, 0 = no drafts
+    alloc_reserve_per_decode: int       # slots behind the computed tokens that a decode step needs
+
+    @property
+    def page_size(self) -> int:
+        """Tokens of a page."""
+        return self.server_args.page_size
+
+    @property
+    def enable_mamba_extra_buffer(self) -> bool:
+        """True if requests keep states of their own while they run."""
+        return self.server_args.mamba_scheduler_strategy == "extra_buffer"
+
+    @property
+    def supports_mamba(self) -> bool:
+        """True if the tree keeps states."""
+        return MAMBA in self.tree_components
+
+    def decide(self, decision: Decision, req: Req | None) -> Any:
+        """Log a decision and return its value."""
+        return log_decision(self.log, decision, req)
+
+    def decline(self, req: Req, n: int, rule: Callable[..., Any]) -> None:
+        """Log that a rule made no restore point after the first ``n`` tokens of a request and one more."""
+        if n < req.kv.kv_committed_len:
+            self.log.emit(Declined(req.rid, n + 1, rule_id(rule)))
+
+
+def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log) -> RuntimeContext:
+    """Return the facts of a server."""
+    window = max((layer.window for layer in spec.layers), default=0)
+    components = [FULL]
+    if window:
+        components.append(SWA)
+    if any(layer.recurrence for layer in spec.layers):
+        components.append(MAMBA)
+    parts = tuple(components)
+    num_draft_tokens = server_args.speculative_num_steps if server_args.speculative_algorithm else 0
+    return RuntimeContext(
+        rules, server_args, spec, log, tree_components=parts, sliding_window_size=window,
+        swa_retain_window=rules.retained_window(window, server_args.draft_window) if window else 0,
+        is_eagle=rules.keys_are_pairs(server_args.speculative_algorithm, parts), num_draft_tokens=num_draft_tokens,
+        alloc_reserve_per_decode=rules.reserved_ahead(num_draft_tokens),
+    )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Slots are taken from the front and freed to the end, in pages; window slots follow their slots."""
+
+import numpy as np
+import pytest
+
+from cachesim.base.errors import Crash
+from cachesim.engines.sglang.mem_cache.allocator import (
+    MambaSlotAllocator,
+    PagedTokenToKVPoolAllocator,
+    SWATokenToKVPoolAllocator,
+)
+
+
+def test_a_page_is_filled_before_another_is_taken():
+    pool = PagedTokenToKVPoolAllocator(16, 4)
+    first = pool.alloc_extend(-1, 0, 6)
+    assert first.tolist() == [4, 5, 6, 7, 8, 9] and pool.available_size() == 8
+    assert pool.alloc_extend(int(first[-1]), 6, 7).tolist() == [10] and pool.available_size() == 8
+    assert pool.alloc_extend(10, 7, 9).tolist() == [11, 12] and pool.available_size() == 4
+
+
+def test_freed_pages_join_the_end():
+    pool = PagedTokenToKVPoolAllocator(12, 4)
+    pool.free(pool.alloc_extend(-1, 0, 6))
+    assert list(pool.free_pages) == [3, 1, 2]
+
+
+def test_window_slots_are_freed_once():
+    kv = SWATokenToKVPoolAllocator(8, 6, 1)
+    slots = kv.alloc_extend(-1, 0, 4)
+    kv.free_swa(slots[:2])
+    assert (kv.full_available_size(), kv.swa_available_size()) == (4, 4)
+    kv.free(slots)
+    assert (kv.full_available_size(), kv.swa_available_size()) == (8, 6)
+    assert not kv.full_to_swa_index_mapping[slots].any()
+
+
+def test_window_slots_move_to_kept_slots():
+    kv = SWATokenToKVPoolAllocator(8, 8, 1)
+    old, fresh = kv.alloc_extend(-1, 0, 2), kv.alloc_extend(-1, 0, 2)
+    kv.free_swa(old)
+    window = kv.full_to_swa_index_mapping[fresh].tolist()
+    assert kv.set_full_to_swa_mapping(old, fresh).tolist() == window == kv.full_to_swa_index_mapping[old].tolist()
+    assert not np.any(kv.full_to_swa_index_mapping[fresh])
+
+
+def test_a_freed_state_slot_is_taken_last():
+    states = MambaSlotAllocator(2)
+    states.free(states.alloc())
+    assert [states.alloc(), states.alloc(), states.alloc()] == [2, 1, None] and states.available_size() == 0
+
+
+def test_a_state_slot_is_free_or_in_use():
+    states = MambaSlotAllocator(3)
+    slot = states.alloc()
+    states.check([slot])
+    with pytest.raises(Crash, match="2 slots of states are free or in use, of 3"):
+        states.check([])
+    for used in ([slot, slot], [slot, 2]):
+        with pytest.raises(Crash, match="slots of states are"):
+            states.check(used)
+
+
+def test_a_page_is_free_or_in_use():
+    pool = PagedTokenToKVPoolAllocator(12, 4)
+    slots = pool.alloc_extend(-1, 0, 6)
+    pool.check(np.append(slots, 0))
+    for used in (slots[:4], np.append(slots, 12)):
+        with pytest.raises(Crash, match="pages are free or in use, of 3"):
+            pool.check(used)

@@ -1,0 +1,122 @@
+"""Host memory behind the tree: what is copied, demoted, loaded, reclaimed and dropped."""
+
+import numpy as np
+import pytest
+
+from cachesim.engines.rule import Decision
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
+from cachesim.engines.sglang.profiles import PROFILES
+from cachesim.engines.sglang.rules.host import BACK, THROUGH
+from cachesim.engines.shared.kv_rows import empty_rows, write_rows
+from cachesim.model import Rows
+from tests.unit.engines.sglang.trees import make_cache, take
+
+RULES = PROFILES["sglang@0.5.23"].changed({"drop_host_leaf": lambda node: Decision(node.id, {}, rule="test")})
+
+
+@pytest.fixture
+def rows():
+    """Rows of a layer: slot n holds n."""
+    made = empty_rows([0])
+    write_rows(made, 0, np.arange(20), Rows(np.arange(20, dtype=np.uint64), None, None))
+    return made
+
+
+class Host:
+    """A tree whose host memory holds ten tokens, with the nodes 1 (four tokens), 2 and 3 behind it (three each)."""
+
+    def __init__(self, rows, policy=THROUGH):
+        cache, self.pools = make_cache(rules=RULES, size=20, hicache_write_policy=policy)
+        self.tree = cache.tree_core
+        self.controller = HiCacheController(cache.context, self.tree, HostKVCache(10, 1, rows))
+        self.add(self.tree.root_node, (1, 2, 3, 4))
+        self.add(self.tree.nodes_by_id[1], (5, 6, 7))
+        self.add(self.tree.nodes_by_id[1], (8, 9, 10))
+        self.tree.check()
+
+    def add(self, parent, key):
+        tree = self.tree
+        node = tree.add_new_node(parent, key, extra_key="", priority=0, text=key)
+        node.value[FULL] = take(self.pools, len(key))
+        tree.full.count_value(node)
+        tree.update_evictable_leaf_sets(node)
+        tree.update_evictable_leaf_sets(parent)
+        return node
+
+    def nodes(self):
+        return list(self.tree.nodes())
+
+
+def test_a_demoted_node_comes_back_with_its_rows(rows):
+    host = Host(rows)
+    tree = host.tree
+    one, two, _ = host.nodes()
+    slots = tree.collect_full_device_indices(two).tolist()
+    assert all(host.controller.write_backup(node) for node in (one, two))
+    assert list(tree.full_host_duplicates) == [one, two]
+    assert host.controller.demote(two) == 3 and tree.full.evictable_size == 7
+    assert list(tree.evictable_host_leaves) == [two] and host.controller.evicted_path(two) == [two]
+    fresh = np.array([17, 18, 19])
+    host.controller.load(two, fresh)
+    assert rows[0].digest[fresh].tolist() == slots[4:] and tree.loading == {two: two}
+    assert not tree.evictable_host_leaves
+    host.controller.check_loads()
+    assert list(tree.full_host_duplicates) == [one, two] and not tree.loading
+    tree.check()
+
+
+def test_a_split_divides_the_copy(rows):
+    host = Host(rows)
+    two = host.nodes()[1]
+    host.controller.write_backup(two)
+    held = two.host_value.tolist()
+    upper = host.tree.split_node(two, 2)
+    assert (upper.host_value.tolist(), two.host_value.tolist()) == (held[:2], held[2:])
+    assert list(host.tree.full_host_duplicates) == [two, upper]
+
+
+def test_a_node_that_is_split_while_it_loads_is_loaded_in_both_parts(rows):
+    host = Host(rows)
+    two = host.nodes()[1]
+    for node in host.nodes()[:2]:
+        host.controller.write_backup(node)
+    host.controller.demote(two)
+    host.controller.load(two, np.array([17, 18, 19]))
+    upper = host.tree.split_node(two, 2)
+    assert host.tree.loading == {two: two, upper: two}
+
+
+def test_host_leaves_make_room_the_oldest_first(rows):
+    host = Host(rows)
+    one, two, three = host.nodes()
+    for node in (one, two, three):
+        assert host.controller.write_backup(node)
+    for node in (two, three):
+        host.controller.demote(node)
+    four = host.add(host.tree.root_node, (20, 21))
+    assert host.controller.write_backup(four) and host.nodes() == [one, four, three]
+    assert [(lost.node, lost.rule) for lost in host.tree.changes.lost] == [(two, "test")]
+    host.tree.check()
+
+
+def test_duplicates_make_room_first_those_of_evictable_leaves_last(rows):
+    host = Host(rows, policy=BACK)
+    one, two, three = host.nodes()
+    root = host.tree.root_node
+    for node in (two, one, three):
+        host.controller.write_backup(node)
+    four = host.add(root, (20, 21, 22, 23))
+    assert host.controller.write_backup(four)
+    assert [node.backuped for node in (one, two, three)] == [False, True, True]
+    five = host.add(root, (30,))
+    assert host.controller.write_backup(five) and not two.backuped
+    assert list(host.tree.full_host_duplicates) == [three, four, five]
+
+
+def test_a_copy_without_room_is_not_written(rows):
+    host = Host(rows)
+    for node in host.nodes():
+        host.controller.write_backup(node)
+    assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))

@@ -1,0 +1,229 @@
+"""Match, insertion, splits, locks and evictions of the radix tree."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.profiles import PROFILES
+from tests.unit.engines.sglang.trees import make_cache, take
+
+NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
+FULL_ONLY, WITH_WINDOW, WITH_STATES = "A", "W{} A", "GA"
+
+
+class Cache:
+    """A prefix cache, its tree and its pools."""
+
+    def __init__(self, model=FULL_ONLY, window=0, rules=NEW, **flags):
+        self.cache, self.pools = make_cache(model.format(window), rules, **flags)
+        self.tree = self.cache.tree_core
+        self.allocator = self.pools.token_to_kv_pool_allocator
+
+    def nodes(self):
+        return list(self.tree.nodes())
+
+    def insert(self, text, frontier=0, state=False, space="", priority=0, counted=0, chunked=False):
+        key = tuple(map(ord, text))
+        slots = take(self.pools, len(key))
+        self.allocator.free_swa(slots[:frontier])
+        slot = self.pools.req_to_token_pool.mamba_allocator.alloc() if state else None
+        return self.cache.insert(InsertParams(
+            key=key, extra_key=space, limit=len(key), value=slots, text=key, swa_evicted_seqlen=frontier,
+            inserted_len=counted, priority=priority, mamba_value=slot, chunked=chunked,
+        ))  # fmt: skip
+
+    def match(self, text, space=""):
+        return self.cache.match_prefix(tuple(map(ord, text)), space, len(text))
+
+    def evict(self, *asked):
+        return self.cache.evict(EvictParams(*asked))
+
+    def slots(self, node):
+        return self.tree.collect_full_device_indices(node)
+
+    def changes(self):
+        """Return the changes of the tree, and forget them."""
+        rows = [row for event in self.cache.changes.events if hasattr(event, "rows") for row in event.rows()]
+        self.cache.changes.clear()
+        return rows
+
+
+def test_a_match_splits_where_the_prompt_leaves():
+    one = Cache()
+    one.insert("abcdef")
+    found = one.match("abcx")
+    assert found.found.hit == 3 and found.last_device_node.end == 3
+    assert one.changes() == [["new", 1, 0, 6], ["split", 1, 2, 3]]
+    assert one.slots(found.last_device_node).tolist() == [1, 2, 3]
+
+
+def test_prefixes_end_at_pages():
+    one = Cache(page_size=4)
+    one.insert("abcdefgh")
+    assert one.match("abcdef").found.hit == 4 and one.match("abc").found.hit == 0
+
+
+def test_name_spaces_are_disjoint():
+    one = Cache()
+    one.insert("abc", space="x")
+    assert one.match("abc").found.hit == 0 and one.match("abc", "x").found.hit == 3
+
+
+def test_duplicate_slots_are_freed():
+    one = Cache()
+    one.insert("abcd")
+    assert one.insert("abcdef").prefix_len == 4 and one.allocator.full_available_size() == 64 - 6
+
+
+def test_the_window_must_be_live_before_a_stop():
+    one = Cache(WITH_WINDOW, 3)
+    one.insert("abcdefgh", frontier=4)
+    assert [(node.end, node.value[SWA] is not None) for node in one.nodes()] == [(4, False), (5, True), (8, True)]
+    assert one.match("abcdefg").found == (7, 7, 7) and one.match("abcdef").found == (6, 0, 6)
+    assert one.match("abcdefx").swa_branching_seqlen == 6
+
+
+def test_a_new_leaf_holds_one_window():
+    for rules, ends in ((NEW, [5, 8]), (OLD, [8])):
+        one = Cache(WITH_WINDOW, 3, rules)
+        one.insert("abcdefgh")
+        assert [node.end for node in one.nodes()] == ends
+
+
+def test_a_state_is_usable_at_its_length_only():
+    one = Cache(WITH_STATES, state_grid=2)
+    one.insert("abcdef", state=True)
+    found = one.match("abcde")
+    assert found.found == (5, 0, 5) and found.mamba_branching_seqlen == 4
+    assert one.match("abcdef").found.hit == 6
+    assert [(node.end, node.value[MAMBA]) for node in one.nodes()] == [(5, None), (6, 1)], "the state stays below"
+
+
+def test_a_second_state_is_not_kept():
+    one = Cache(WITH_STATES)
+    one.insert("abc", state=True)
+    assert one.insert("abc", state=True).mamba_exist is True and one.nodes()[0].value[MAMBA] == 1
+
+
+def test_a_path_holds_no_more_states_than_allowed():
+    one = Cache(WITH_STATES, mamba_max_states_per_path=2)
+    for text in ("ab", "abcd", "abcdef"):
+        one.insert(text, state=True)
+    assert [node.value[MAMBA] is not None for node in one.nodes()] == [False, True, True]
+
+
+def test_a_tombstone_takes_over_the_slots_of_a_request():
+    one = Cache(WITH_WINDOW, 2)
+    one.insert("abcd", frontier=4)
+    assert one.match("abcd").found.hit == 0
+    one.insert("abcd", frontier=2)
+    assert one.match("abcd").found.hit == 4 and one.allocator.full_available_size() == 60
+
+
+@pytest.mark.parametrize(("rules", "kept"), [(NEW, True), (OLD, False)])
+def test_a_locked_tombstone_keeps_its_slots(rules, kept):
+    """0.5.9 frees the slots that a running request reads."""
+    one = Cache(WITH_WINDOW, 2, rules)
+    node = one.insert("abcd").last_device_node
+    one.tree.inc_lock_ref(one.insert("abcdefgh").last_device_node)
+    before = node.value[FULL].tolist()
+    for inner in node.path():
+        one.tree.evict_component(inner, SWA, "")
+    one.insert("abcd")
+    assert (one.slots(node).tolist() == before or node.value[FULL].tolist() == before) is kept
+    assert set(before).isdisjoint(one.tree.swa.allocator.full_attn_allocator.free_pages) is kept
+
+
+def test_a_lock_pins_a_window_and_survives_splits():
+    one = Cache(WITH_WINDOW, 2)
+    leaf = one.insert("abcdefgh").last_device_node
+    lock = one.tree.inc_lock_ref(leaf)
+    one.match("abcdefg")
+    assert [node.lock_ref[SWA] for node in leaf.path()] == [1, 1, 0]
+    one.tree.dec_lock_ref(lock)
+    assert not any(any(node.lock_ref) for node in one.nodes())
+    assert (one.tree.full.protected_size, one.tree.swa.protected_size) == (0, 0)
+    with pytest.raises(ProcessAborted, match="lock_ref=0"):
+        one.tree.dec_lock_ref(lock)
+
+
+@pytest.mark.parametrize(("policy", "gone"), [("lru", "b"), ("fifo", "a"), ("mru", "a"), ("priority", "b")])
+def test_the_policy_chooses_the_leaf(policy, gone):
+    one = Cache(radix_eviction_policy=policy)
+    for text, priority in (("aa", 1), ("bb", 0)):
+        one.insert(text, priority=priority)
+    one.match("aa")
+    assert one.evict(1, 0, 0) == [2, 0, 0]
+    first = next(event.node for event in one.cache.changes.events if event.ev == "gone")
+    assert first == {"a": 1, "b": 2}[gone]
+
+
+def test_eviction_goes_on_until_the_allocator_has_enough():
+    one = Cache()
+    for text in ("aaaa", "bbbb"):
+        one.insert(text)
+    assert one.evict(2, 0, 0) == [4, 0, 0] and one.allocator.full_available_size() == 60
+
+
+def test_an_inner_node_loses_only_the_part():
+    one = Cache(WITH_STATES)
+    inner = one.insert("ab", state=True).last_device_node
+    one.insert("abcd", state=True)
+    one.match("abcd")
+    assert one.evict(0, 0, 1) == [0, 0, 1] and inner.value[MAMBA] is None and inner.value[FULL] is not None
+    assert one.match("abc").found.hit == 0
+
+
+@pytest.mark.parametrize(("rules", "left"), [(NEW, 1), (OLD, 0)])
+def test_a_tombstone_that_became_a_leaf(rules, left):
+    one = Cache(WITH_STATES, rules=rules)
+    inner = one.insert("ab", state=True).last_device_node
+    leaf = one.insert("abcd", state=True).last_device_node
+    one.tree.evict_component(inner, MAMBA, "")
+    assert one.evict(0, 0, 1)[MAMBA] == 1 and leaf.id not in one.tree.nodes_by_id
+    assert len(one.nodes()) == left
+
+
+def test_a_copy_of_a_long_path_is_independent():
+    one = Cache(WITH_STATES)
+    node = one.tree.root_node
+    for k in range(2000):
+        node = one.tree.add_new_node(node, (k,), extra_key="", priority=0, text=())
+    twin = copy.deepcopy(one)
+    assert len(twin.nodes()) == 2000 and twin.tree.root_node is not one.tree.root_node
+    twin.nodes()[0].key = ()
+    assert one.nodes()[0].key == (0,)
+
+
+def test_slots_of_a_path_are_in_order():
+    one = Cache()
+    one.insert("abc")
+    node = one.insert("abcde").last_device_node
+    assert np.array_equal(one.slots(node)[:3], [1, 2, 3]) and len(one.slots(node)) == 5
+
+
+def test_only_other_requests_make_a_node_used_since_0_5_23():
+    for rules, hits in ((NEW, 1), (MIDDLE, 2)):
+        one = Cache(rules=rules)
+        for counted in (0, 3):
+            one.insert("abc", counted=counted)
+        assert one.nodes()[0].hit_count == hits
+    one = Cache(rules=MIDDLE)
+    one.insert("ab", chunked=True)
+    assert one.nodes()[0].hit_count == 0
+
+
+def test_leaves_stay_in_order_after_many_uses():
+    one = Cache()
+    for text in ("abc", "xyz", "mno"):
+        one.insert(text)
+    for _ in range(200):
+        one.match("abc")
+        one.match("xyz")
+    assert len(one.tree.evictable_device_leaves.heap) < 100
+    gone = [one.evict(1, 0, 0) and [node.key for node in one.nodes()] for _ in range(3)]
+    assert [len(keys) for keys in gone] == [2, 1, 0] and gone[1] == [tuple(map(ord, "xyz"))]

@@ -1,0 +1,86 @@
+"""Splits, parts and locks of the tree, and its walk by weight."""
+
+import pytest
+
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from tests.unit.engines.sglang.trees import make_cache, take
+
+KEY = (1, 2, 3, 4, 5, 6)
+
+
+@pytest.fixture
+def cache():
+    """A cache whose tree has a node of six tokens with all parts."""
+    made, pools = make_cache("W3 A G", size=20, states=4)
+    core = made.tree_core
+    node = core.add_new_node(core.root_node, KEY, extra_key="", priority=0, text=KEY)
+    node.value[FULL] = take(pools, 6)
+    core.full.count_value(node)
+    core.swa.commit_insert_component_data(node)
+    core.mamba.store(node, pools.req_to_token_pool.mamba_allocator.alloc())
+    core.update_evictable_leaf_sets(node)
+    core.check()
+    return made
+
+
+@pytest.fixture
+def core(cache):
+    return cache.tree_core
+
+
+def available(core):
+    return [component.available_size() for component in core.components.values()]
+
+
+def test_a_split_divides_slots_and_leaves_the_state_below(core):
+    node = next(core.nodes())
+    slots = core.collect_full_device_indices(node).tolist()
+    lock = core.inc_lock_ref(node)
+    upper = core.split_node(node, 4)
+    assert core.collect_full_device_indices(node).tolist() == slots
+    assert [len(one.key) for one in core.nodes()] == [4, 2]
+    assert (upper.value[MAMBA], node.value[MAMBA]) == (None, 1)
+    assert (upper.lock_ref, node.lock_ref) == ([1, 1, 0], [1, 1, 1])
+    core.check()
+    core.dec_lock_ref(lock)
+    assert [component.protected_size for component in core.components.values()] == [0, 0, 0]
+    assert upper.lock_ref == node.lock_ref == [0, 0, 0]
+    core.check()
+
+
+def test_an_evicted_part_frees_its_slots(core):
+    node = next(core.nodes())
+    assert available(core) == [14, 14, 3]
+    assert [core.evict_component(node, part, "test") for part in (SWA, SWA, MAMBA)] == [6, 0, 1]
+    core.check()
+    assert core.evict_component(node, FULL, "test") == 6
+    assert core.remove_leaf_from_parent(node) is core.root_node and not core.nodes_by_id
+    assert available(core) == [20, 20, 4]
+    assert [(lost.component_type, lost.rule) for lost in core.changes.lost] == [
+        (SWA, "test"), (MAMBA, "test"), (FULL, "test")]  # fmt: skip
+
+
+def test_a_locked_part_is_not_evicted(core):
+    node = next(core.nodes())
+    core.inc_lock_ref(node)
+    with pytest.raises(ProcessAborted, match="part S of node 1 is locked"):
+        core.evict_component(node, SWA, "test")
+
+
+def test_a_state_that_is_handed_over_leaves_the_request(core, cache):
+    from cachesim.base.tokens import TokenList
+    from cachesim.engines.sglang.managers.req import Req
+
+    req = Req(0, None, TokenList((1, 2)))
+    req.kv.mamba_ping_pong_track_buffer = [2, 3]
+    req.kv.mamba_last_track_seqlen = 4
+    assert core.mamba.hand_over_chunk_state(req, 4) == 3 and req.kv.mamba_ping_pong_track_buffer == [2, 4]
+    core.mamba.forget_slot(req, 2)
+    assert req.kv.mamba_slots == [4]
+
+
+def test_the_walk_visits_the_heavier_child_first(core):
+    a, b = (core.add_new_node(core.root_node, (n,), extra_key="", priority=0, text=(n,)) for n in (7, 8))
+    below = core.add_new_node(b, (9,), extra_key="", priority=0, text=(8, 9))
+    assert core.dfs_weight_order({a: [1], b: [2], below: [3, 4], core.root_node: [5]}) == [3, 4, 2, 1, 5]
