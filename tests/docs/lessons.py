@@ -52,7 +52,7 @@ def span(line: str, model: str, **server: Any) -> tuple[int, int]:
     """Return pos_min and pos_max of slot 0 of llama-server after the requests of a line."""
     watcher = _Server()
     play(from_line(line, model=model, server={"parallel": 1, **server}), DEFAULT_PROFILE, "provenance", watcher)
-    memory = watcher.server.memory
+    memory = watcher.server.core.memory
     return memory.pos_min(0), memory.pos_max(0)
 
 

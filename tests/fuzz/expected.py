@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.tree import Asked, map_step_texts
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_conversation
+from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, small_models
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import crashed
@@ -52,7 +53,7 @@ class Hold(NamedTuple):
 
     @property
     def models(self) -> tuple[str, ...]:
-        return tuple(model for model in MODELS[self.profile.partition("@")[0]]
+        return tuple(model for model in small_models(ENGINES[self.profile.partition("@")[0]].manual)
                      if any(model in KINDS[kind] for kind in self.kinds))  # fmt: skip
 
 

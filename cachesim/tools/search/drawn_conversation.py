@@ -22,11 +22,6 @@ from cachesim.tools.search.client_model import Clients, Exchange
 
 # Servers of drawn conversations: a model and options that the engine draws, and classes of models.
 
-MODELS: Mapping[str, tuple[str, ...]] = {
-    name: (*engine.manual.drawn, *engine.manual.drawn_with_images) for name, engine in ENGINES.items()
-}
-"""Small models of every kind of memory, by engine."""
-
 KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W6 A", "W8 W8", "W8", "K8 A"), "R": ("S", "SS"),
     "H": ("GA", "GGGA", "CA", "H", "HH"),
@@ -37,12 +32,17 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 positions of images."""
 
 
+def small_models(manual: Manual) -> tuple[str, ...]:
+    """Return small models of every kind of memory that an engine has."""
+    return (*manual.drawn, *manual.drawn_with_images)
+
+
 def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
     """Draw a server of this engine. ``models`` narrows the choice of models and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
     given = parse_settings(settings_in(models), engine)
     images = manual.image_sizes(given)
-    every = (*manual.drawn, *manual.drawn_with_images)
+    every = small_models(manual)
     known = [one for one in every if one in models] or list(every if images else manual.drawn)
     rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))

@@ -185,12 +185,14 @@ def check_property_names(asked: list[str], known: Collection[str]) -> tuple[str,
 
 def drawn_models(args: Namespace, profile: str) -> tuple[str, ...]:
     """Return the models to draw and the options of every server, from the arguments. Raise BadInput if invalid."""
+    from cachesim.engines.registry import ENGINES
     from cachesim.judging.reproduce_command import settings
     from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.search.drawn_conversation import KINDS, MODELS
+    from cachesim.tools.search.drawn_conversation import KINDS, small_models
 
     engine = profile.partition("@")[0]
-    known, found = MODELS[engine], list[str]()
+    known = small_models(ENGINES[engine].manual)
+    found = list[str]()
     for name in args.models:
         fitting = [one for one in known if one == name or one in KINDS.get(name, ())]
         if not fitting:

@@ -45,14 +45,14 @@ class Simulated(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
-        settings = self.sim.settings
+        settings = self.sim.core.settings
         said = {
             "/props": {"total_slots": settings.n_slots,
                        "model_path": f"/models/tiny-{self.model.replace(' ', '')}.gguf",
                        "build_info": "b11549-abc", "default_generation_settings": {"n_ctx": settings.n_ctx_slot},
                        **self.props},
             "/slots": [{"id": 0, "id_task": self.tasks}] * settings.n_slots,
-            "/lora-adapters": [{"id": number, "scale": scale} for number, scale in enumerate(self.sim.served)],
+            "/lora-adapters": [{"id": number, "scale": scale} for number, scale in enumerate(self.sim.core.served)],
             "/v1/models": {"data": [{"meta": {"n_vocab": 320}}]},
         }  # fmt: skip
         self.reply(self.props.get("status", 200), said.get(self.path, {"status": "ok"}))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import BUILTIN
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_conversation, longest
+from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, longest, small_models
 from cachesim.tools.search.property_failure import PropertyFailure
 
 PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2",
@@ -24,14 +25,14 @@ def made(engine, words, *prompts, server=(), model="A"):
     return DrawnConversation(engine, model, dict(server), words, asked, 0)
 
 
-@pytest.mark.parametrize("engine", MODELS)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_a_seed_is_one_conversation(engine):
     assert [draw_conversation(seed, engine) for seed in SEEDS] == [draw_conversation(seed, engine) for seed in SEEDS]
     assert len({repr(draw_conversation(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", MODELS)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
     """A few may fail: a template may refuse a chat, and a server a pair of options."""
     refused = 0
@@ -57,7 +58,7 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
 
 def test_models_narrow_the_choice():
     for kind in KINDS.values():
-        models = tuple(name for name in kind if name in MODELS["llama_cpp"])
+        models = tuple(name for name in kind if name in small_models(BUILTIN["llama_cpp"].manual))
         if models:
             assert {draw_conversation(seed, "llama_cpp", models).model for seed in range(40)} == set(models)
 

@@ -70,8 +70,9 @@ def noting(held=(), **server):
     one = CheckedRun(from_line("A1"), HEAD, Log())
     notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
-    looked_at = {"occupied_slots": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}
-    notes.server = SimpleNamespace(**{**looked_at, **server})
+    inspection = SimpleNamespace(occupied_slots=lambda: range(len(held)), check=lambda: None)
+    parts = {"inspection": inspection, "sequences": SimpleNamespace(held=sequences.__getitem__)}
+    notes.server = SimpleNamespace(**{**parts, **server})
     return one, notes
 
 

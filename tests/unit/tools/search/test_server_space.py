@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.option_checks import check_model, check_option
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, draw_conversation, draw_server
+from cachesim.tools.search.drawn_conversation import KINDS, draw_conversation, draw_server, small_models
 
 
-@pytest.mark.parametrize("engine", MODELS)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_options_are_options_of_the_engine(engine):
     seen = set()
     for seed in range(300):
@@ -26,20 +26,22 @@ def test_options_are_options_of_the_engine(engine):
     assert len(steps) >= 3 and steps >= {"vllm": {2, 4, 64}, "sglang": set()}.get(engine, {1, 4, 64})
 
 
-@pytest.mark.parametrize("engine", MODELS)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_every_model_is_drawn(engine):
     with_images = set(ENGINES[engine].manual.drawn_with_images)
-    assert {draw_server(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine]) - with_images
+    drawn = {draw_server(Rng(seed), engine).model for seed in range(300)}
+    assert drawn == set(small_models(ENGINES[engine].manual)) - with_images
 
 
 def test_models_with_positions_of_images_are_drawn_for_a_server_that_takes_images():
     drawn = {draw_server(Rng(seed), "llama_cpp", ("mmproj=causal",)).model for seed in range(300)}
-    assert drawn == set(MODELS["llama_cpp"])
+    assert drawn == set(small_models(BUILTIN["llama_cpp"].manual))
     assert draw_server(Rng(0), "llama_cpp", ("qwen2vl", "mmproj=gemma3")).model == "qwen2vl"
 
 
 def test_every_model_has_a_kind():
-    assert {model for models in MODELS.values() for model in models} == {m for kind in KINDS.values() for m in kind}
+    models = {model for engine in BUILTIN.values() for model in small_models(engine.manual)}
+    assert models == {model for kind in KINDS.values() for model in kind}
 
 
 def test_options_can_be_set_for_every_drawn_server():

@@ -285,12 +285,12 @@ def test_created_checkpoints_show_the_size_of_the_micro_batch():
     assert grammars()["llama_cpp"].hints(prompts)["ubatch_size"][0] == 16
 
 
-def test_advise_warns_of_a_simulation_that_contradicts_its_log(tmp_path, capsys):
+def test_the_case_of_a_log_states_whether_the_simulation_contradicts_it(tmp_path):
     text = (Path(__file__).parent / "excerpt.log").read_text("utf-8")
     for name, said in (("a.log", text), ("b.log", text.replace("against 1499", "against 1400"))):
         (tmp_path / name).write_text(said)
-        log_case(tmp_path / name, (), "", ())
-        assert ("contradicts numbers of the log" in capsys.readouterr().err) is (name == "b.log")
+        facts = log_case(tmp_path / name, (), "", ()).facts
+        assert facts.is_refuted is (name == "b.log")
 
 
 def test_a_build_that_does_not_load_the_model_is_skipped_or_named():
