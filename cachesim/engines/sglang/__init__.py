@@ -20,7 +20,9 @@ def unfit(spec: Spec) -> str:
     return "has windows only, which are not modelled for this engine" if windows == {True} else ""
 
 
-ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, unfit), say_of(__name__),
-                RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
-                newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__),
-                memory=memory_of(__name__), words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool")  # fmt: skip
+ENGINE = Engine(
+    "sglang", PROFILES, MANUAL, serve=serve_of(Rules, options, Server, unfit), say=say_of(__name__),
+    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), line=LINE, beside=BESIDE,
+    newest="sglang@0.5.23", renamed=RENAMED, keeps="state", log=log_of(__name__), memory=memory_of(__name__),
+    words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
+)  # fmt: skip

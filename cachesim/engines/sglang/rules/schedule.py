@@ -90,7 +90,9 @@ def admission(ask: Candidate) -> Decision:
     pages, or waits if another one is cut and the policy is shortest-prefill-first. Returns the tokens of its first
     chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
-    needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
+    needed = ceil(ask.n, ask.page)
+    limit = ask.chunk
+    answer = min(ask.answer, CLIP)
     if ask.n + ask.loads + answer + ask.page >= ask.total:
         return Decision(None, because)
     if ask.window is not None:
