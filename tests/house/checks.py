@@ -55,7 +55,7 @@ REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every
 ENGINE_FOLDERS = tuple(BUILTIN)
 ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)
 """Names of the engines of the registry, however their words are joined."""
-RULE_ID = re.compile(r"\b(LC|IK|ML|VL|V|S)-[A-Z]{2,}")
+RULE_ID = re.compile(r"\b(LC|IK|ML|VL|SG)-[A-Z]{2,}")
 
 USERS_OF_SHARED = 2
 # Modules of engines/shared with fewer engines as users, with the reason.

@@ -190,7 +190,7 @@ def campaign(real, seed, tried, seconds):
             if not (ours.waiting or ours.running or ours.scheduler.chunked_req):
                 break
         tried["requests"] += 1
-    ours.check()
+    ours.inspection.check()
 
 
 def main():

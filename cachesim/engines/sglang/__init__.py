@@ -21,7 +21,9 @@ def layout(model: str, rules: Rules) -> Layout:
     return found
 
 
-ENGINE = Engine("sglang", PROFILES, MANUAL, serve_of(Rules, options, Server, layout), say_of(__name__),
-                RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), LINE, BESIDE,
-                newest=LINE[-1], keeps="state", log=log_of(__name__),
-                memory=memory_of(__name__), words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool")  # fmt: skip
+ENGINE = Engine(
+    "sglang", PROFILES, MANUAL, serve=serve_of(Rules, options, Server, layout), say=say_of(__name__),
+    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), line=LINE, beside=BESIDE,
+    newest=LINE[-1], keeps="state", log=log_of(__name__), memory=memory_of(__name__),
+    words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
+)  # fmt: skip

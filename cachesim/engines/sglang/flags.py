@@ -20,60 +20,64 @@ class Options:
     """Options by the long names of their flags. ``max_total_tokens`` is derived from free memory in the real server,
     ``state_grid`` from the model."""
 
-    page_size: int = flag(1, "--page-size", least=1, tokens=True, governs="S-PAGES",
+    page_size: int = flag(1, "--page-size", least=1, tokens=True, governs="SG-INSERT-PAGES",
         help="Tokens of a page: prefixes end at its multiples.")
-    max_total_tokens: int = flag(4096, "--max-total-tokens", least=4, tokens=True, affects="S-LEAF S-ADMIT",
+    max_total_tokens: int = flag(4096, "--max-total-tokens", least=4, tokens=True,
+        affects="SG-EVICT-LEAF SG-SCHED-ADMIT",
         help="Slots of full attention.")
-    swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="S-TOMB S-ADMIT",
+    swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="SG-EVICT-INSIDE SG-SCHED-ADMIT",
         help="Simulator setting: slots of the window pool; 0 = --swa-full-tokens-ratio times --max-total-tokens.")
     swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio", tries=(1.0,),
         help="Slots of the window pool per slot of full attention.")
-    max_mamba_cache_size: int = flag(64, "--max-mamba-cache-size", least=4, affects="S-TOMB S-PATH",
+    max_mamba_cache_size: int = flag(64, "--max-mamba-cache-size", least=4, affects="SG-EVICT-INSIDE SG-STATE-PATH",
         help="Slots of recurrent states.")
     max_running_requests: int = flag(8, "--max-running-requests", least=1, help="Requests that run at a time.")
-    chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="S-CHUNK",
+    chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
         help="Most tokens of prompts that one step evaluates.")
-    schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="S-QUEUE",
+    schedule_policy: str = flag("fcfs", "--schedule-policy", choices=tuple(ORDERS), governs="SG-QUEUE-ORDER",
         help="Order of the waiting requests.")
     radix_eviction_policy: str = flag("lru", "--radix-eviction-policy", choices=tuple(PRIORITIES),
-        governs="S-VICTIM", tries=("lru", "slru"), help="Order in which leaves are evicted.")
+        governs="SG-EVICT-ORDER", tries=("lru", "slru"), help="Order in which leaves are evicted.")
     new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
     mamba_scheduler_strategy: str = flag("no_buffer", "--mamba-scheduler-strategy",
-        choices=("no_buffer", "extra_buffer"), governs="S-GIVE S-TRACK", tries=("no_buffer", "extra_buffer"),
+        choices=("no_buffer", "extra_buffer"), governs="SG-STATE-GIVE SG-STATE-TRACK",
+        tries=("no_buffer", "extra_buffer"),
         help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
-    mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="S-TRACK",
+    mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="SG-STATE-TRACK",
         tries=(64, 256), help="Distance of the states that a generating request tracks, with extra_buffer.")
-    mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="S-PATH",
+    mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="SG-STATE-PATH",
         help="Most states on a path of the tree; -1 = any number.")
-    state_grid: int = flag(64, least=1, tokens=True, affects="S-BRANCH",
+    state_grid: int = flag(64, least=1, tokens=True, affects="SG-MATCH-BRANCH",
         help="Simulator setting: chunk of the model's recurrent kernel, the grid of tracked states.")
-    swa_eviction_interval: int = flag(128, least=1, tokens=True, governs="S-FRONTIER",
+    swa_eviction_interval: int = flag(128, least=1, tokens=True, governs="SG-WINDOW-FRONTIER",
         help="Tokens that leave the window before a generating request gives their slots back "
              "(SGLANG_SWA_EVICTION_INTERVAL).")
-    in_batch_threshold: int = flag(32, least=0, tokens=True, governs="S-LATE",
+    in_batch_threshold: int = flag(32, least=0, tokens=True, governs="SG-QUEUE-LATE",
         help="Tokens in common with a waiting request for which a later one waits "
              "(IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD).")
-    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"), governs="S-PAIRS",
+    speculative_algorithm: str = flag("", "--speculative-algorithm", choices=("", "EAGLE", "NGRAM"),
+        governs="SG-KEY-PAIRS",
         help="Source of drafts, none by default. With EAGLE, prefixes are compared as pairs of tokens.")
-    speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="S-PAIRS",
+    speculative_num_steps: int = flag(3, "--speculative-num-steps", least=1, affects="SG-KEY-PAIRS",
         help="Number of tokens of a draft.")
-    draft_window: int = flag(0, least=0, tokens=True, governs="S-RETAIN",
+    draft_window: int = flag(0, least=0, tokens=True, governs="SG-WINDOW-RETAIN",
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
-    strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="S-OWN",
+    strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="SG-FINISH-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
-    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", governs="S-HI-EVICT S-HI-LOAD",
+    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache",
+        governs="SG-HOST-DEMOTE SG-HOST-LOAD-BACK",
         tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
-    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="S-HI-SIZE", affects="S-HI-ROOM",
+    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="SG-HOST-SIZE", affects="SG-HOST-EVICT",
         tries=(2.0, 4.0), help="Slots of host memory per slot of full attention.")
     hicache_size: int = flag(0, "--hicache-size", least=0,
         help="Host memory [GB], which takes the place of the ratio; only 0 is modelled.")
     hicache_storage_backend: str = flag("", "--hicache-storage-backend",
         help="Storage behind host memory; not modelled.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
-        governs="S-HI-WRITE S-HI-COUNT S-HI-DOUBLE", affects="S-HI-EVICT", tries=POLICIES,
+        governs="SG-HOST-BACK-UP SG-HOST-COUNT-USE SG-HOST-DROP-DUPLICATES", affects="SG-HOST-DEMOTE", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 

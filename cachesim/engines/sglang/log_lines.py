@@ -53,11 +53,11 @@ MEANINGS: Mapping[str, Meaning] = {
         "evaluated (a chunk of a long prompt has no cached tokens). usage: tokens that requests use now",
         causes=("prompts that differ near their beginning", "nodes of the tree were evicted",
                 "a state or a window is missing at the end of the common prefix"),
-        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("S-HIT", "S-ADMIT"),
+        flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("SG-MATCH-HIT", "SG-SCHED-ADMIT"),
     ),
     "decode_batch": Meaning("state of the running batch; usage: tokens that requests use now, cached ones left out"),
     "retracted": Meaning("the pool is full: requests lost their tokens and wait; their prompts are matched again",
-                         flags=("--schedule-conservativeness", *_MEMORY), rules=("S-RETRACT",)),
+                         flags=("--schedule-conservativeness", *_MEMORY), rules=("SG-RETRACT-ORDER",)),
     "flushed": Meaning("the radix tree was cleared; the next prompts are evaluated completely"),
     "not_flushed": Meaning("the tree was not cleared: requests are in progress"),
     "pool_leak": Meaning("the idle server counted its pool of K/V rows: free + evictable + protected slots are not all "
@@ -96,6 +96,6 @@ GRAMMAR = LogGrammar(
     LINES, MEANINGS, signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch"),
     starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals,
     nameless=made.nameless("tokens", "--enable-cache-report"),
-    unlogged={"S-": "not logged: in the number of cached tokens of a batch"},
+    unlogged={"SG-": "not logged: in the number of cached tokens of a batch"},
     warnings=frozenset({"retracted", "not_flushed"}),
 )  # fmt: skip

@@ -11,10 +11,13 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.shared import advice
 from cachesim.model.hash_mixing import Rng
 
+TOKENS = 8192, 32768, 131072
+STATES = 64, 256, 1024
+"""Sizes of pools that advice tries."""
 TRIES = advice.tries_of(
-    FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, 8192, 32768, 131072),
+    FLAGS, lambda now, load: advice.larger_values("max_total_tokens", now, *TOKENS),
     lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
-    lambda now, load: advice.larger_values("max_mamba_cache_size", now, 64, 256, 1024),
+    lambda now, load: advice.larger_values("max_mamba_cache_size", now, *STATES),
 )  # fmt: skip
 
 
@@ -43,7 +46,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     if set(model) <= {"A"} and rng.chance(40):
         server |= {"enable_hierarchical_cache": True, "hicache_ratio": rng.one((2.0, 1.0, 0.5)),
                    "hicache_write_policy": rng.one(POLICIES)}  # fmt: skip
-    drawn = DrawnServer("sglang", model, server, (1, page, 2 * page, chunk, chunk + 1), min(most, tokens // 2))
+    drawn = DrawnServer("sglang", model, server, edges=(1, page, 2 * page, chunk, chunk + 1),
+                        most=min(most, tokens // 2))  # fmt: skip
     return drawn._replace(answers=(8, 16, 24, 36)) if tight else drawn
 
 

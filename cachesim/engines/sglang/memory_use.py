@@ -30,8 +30,10 @@ WINDOW_RATIOS = (0.8, 0.2)
 def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, int]:
     """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
     layers of its kind. Raises BadInput."""
-    room, options = ask.room, ask.options
-    ratio, states = options["mamba_full_memory_ratio"], 0
+    room = ask.room
+    options = ask.options
+    ratio = options["mamba_full_memory_ratio"]
+    states = 0
     if state:
         if ratio <= 0:
             raise BadInput("--mamba-full-memory-ratio must be above 0")
@@ -47,7 +49,8 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, in
 def use(ask: Ask) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
     host memory, for which the room is not meant. Raises BadInput."""
-    model, options = ask.model, ask.options
+    model = ask.model
+    options = ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
     state = sum(one.conv * F16 + one.matrix * F32 for one in model.states)
@@ -61,7 +64,7 @@ def use(ask: Ask) -> MemoryUse:
     if options["enable_hierarchical_cache"] and not ask.room:
         copies = ask.rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
         parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
-    return MemoryUse(full, window, state, 0, parts, pool, True)
+    return MemoryUse(full, window, state, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:

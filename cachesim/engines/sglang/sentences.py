@@ -28,23 +28,24 @@ def _inside(value: Any, b: Because) -> str:
 
 
 SENTENCES = Sentences({
-    **described("S-"),
-    "S-HIT": _hit,
-    "S-QUEUE": lambda v, b: NoEffect("no new order") if v == sorted(v) else f"sorts {b['waiting']} waiting requests",
-    "S-ADMIT": _admit,
-    "S-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
-    "S-TOMB": _inside,
-    "S-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
-              else NoEffect(f"the state after {b['end']} tokens stays"),
-    "S-HI-WRITE": lambda v, b: f"the {b['end']} tokens up to node {b['node']} are due for a copy in host memory" if v
-                  else NoEffect(f"node {b['node']} is not copied yet"),
-    "S-HI-EVICT": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {LEAVES[v]}",
-    "S-HI-ROOM": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
-    "S-HI-LOAD": lambda v, b: f"{v} tokens are loaded from host memory" if v
-                 else f"{counted(b['tokens'], 'token')} in host memory are too few to load",
-    "S-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
-              else NoEffect(f"the tree has a state after {b['start']} tokens"),
-    "S-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
-    "S-TRACK": lambda v, b: f"keeps the state after {v} tokens" if v else NoEffect("keeps no state here"),
-    "S-RETRACT": lambda v, b: f"one of {b['running']} running requests is put back",
+    **described("SG-"),
+    "SG-MATCH-HIT": _hit,
+    "SG-QUEUE-ORDER": lambda v, b: NoEffect("no new order") if v == sorted(v)
+                      else f"sorts {b['waiting']} waiting requests",
+    "SG-SCHED-ADMIT": _admit,
+    "SG-EVICT-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
+    "SG-EVICT-INSIDE": _inside,
+    "SG-STATE-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
+                     else NoEffect(f"the state after {b['end']} tokens stays"),
+    "SG-HOST-BACK-UP": lambda v, b: f"the {b['end']} tokens up to node {b['node']} are due for a copy in host memory"
+                       if v else NoEffect(f"node {b['node']} is not copied yet"),
+    "SG-HOST-DEMOTE": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {LEAVES[v]}",
+    "SG-HOST-EVICT": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
+    "SG-HOST-LOAD-BACK": lambda v, b: f"{v} tokens are loaded from host memory" if v
+                         else f"{counted(b['tokens'], 'token')} in host memory are too few to load",
+    "SG-STATE-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
+                     else NoEffect(f"the tree has a state after {b['start']} tokens"),
+    "SG-INSERT-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
+    "SG-STATE-TRACK": lambda v, b: f"keeps the state after {v} tokens" if v else NoEffect("keeps no state here"),
+    "SG-RETRACT-ORDER": lambda v, b: f"one of {b['running']} running requests is put back",
 })  # fmt: skip

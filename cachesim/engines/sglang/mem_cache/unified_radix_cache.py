@@ -92,7 +92,8 @@ class UnifiedRadixCache:
         components = self.context.tree_components
         window = self.context.swa_retain_window
         most = limit // page * page
-        node = best = core.root_node
+        node = core.root_node
+        best = node
         at = 0
         run = window
         while at < most and (child := node.children.get((extra_key, key[at : at + page]))):
@@ -117,7 +118,8 @@ class UnifiedRadixCache:
             mamba_branch = self.rules.branch_point(found, self.context.server_args.state_grid)
         if self.swa is not None and most:
             swa_branch = self.rules.branch_point(found, page)
-        return MatchResult(found, last_device_node, best, mamba_branch, swa_branch)
+        return MatchResult(found, last_device_node, best, mamba_branching_seqlen=mamba_branch,
+                           swa_branching_seqlen=swa_branch)  # fmt: skip
 
     def _match_len(self, child: UnifiedTreeNode, key: Tokens, at: int, most: int) -> int:
         part = key[at : min(most, at + len(child.key))]

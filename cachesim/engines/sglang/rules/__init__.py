@@ -17,6 +17,8 @@ MIDDLE, OLD = "0.5.20", "0.5.9"
 OLD_WINDOW, OLD_STATES = "mem_cache/swa_radix_cache.py", "mem_cache/mamba_radix_cache.py"
 
 
-def source(path: str, where: str, release: str = "0.5.23") -> Source:
-    """Return a source in SGLang: file below python/sglang/srt/, function, release."""
-    return Source("sgl-project/sglang", f"python/sglang/srt/{path}", where, release)
+def source(path: str, where: str, release: str = "0.5.23", *, spec: str) -> Source:
+    """Return a source in SGLang: file below python/sglang/srt/, function, release. ``spec``: number of the decision in
+    the specification of the engine."""
+    note = f"specification {spec}"
+    return Source("sgl-project/sglang", f"python/sglang/srt/{path}", where, release, note=note)

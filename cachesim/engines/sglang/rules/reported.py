@@ -36,7 +36,7 @@ class Tracking(NamedTuple):
     grid: int
 
 
-@rule("S-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len"))
+@rule("SG-FINISH-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len", spec="section 7"))
 def owned_prompt(ask: Ending) -> int:
     """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
     all further tokens, even of those that it has published since a retraction. Without, it leaves the tokens up to the
@@ -44,48 +44,49 @@ def owned_prompt(ask: Ending) -> int:
     return min(ask.n, ask.prompt if ask.strips else ask.stop)
 
 
-@rule("S-OWN.RUN", Role.MEMORY, source(BATCH, "Req.effective_kv_committed_len", MIDDLE), until="0.5.23")
+@rule("SG-FINISH-OWN.RUN", Role.MEMORY,
+      source(BATCH, "Req.effective_kv_committed_len", MIDDLE, spec="section 7"), until="0.5.23")
 def owned_run(ask: Ending) -> int:
-    """As S-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer, too.
-    Returns the tokens that it leaves."""
+    """As SG-FINISH-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer,
+    too. Returns the tokens that it leaves."""
     return min(ask.n, ask.prompt) if ask.strips else ask.n
 
 
-@rule("S-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD))
+@rule("SG-FINISH-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD, spec="section 7"))
 def owned_all(ask: Ending) -> int:
     """A request leaves all of its tokens; the release has no --strip-thinking-cache. Returns their number."""
     return ask.n
 
 
-@rule("S-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
+@rule("SG-FINISH-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
 def owned_published(ask: Ending) -> int:
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Returns the tokens that it leaves."""
     return max(owned_prompt(ask), ask.published)
 
 
-@rule("S-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget"))
+@rule("SG-SCHED-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget", spec="section 9"))
 def reserve_chunk(rest: int, answer: int) -> int:
     """A prompt with ``rest`` tokens behind its chunk reserves slots for that chunk only, its last chunk those of the
     answer, too. Returns the tokens that it reserves beyond its chunk."""
     return 0 if rest else answer
 
 
-@rule("S-RESERVE.REST", Role.ADMIT, instead_of(reserve_chunk))
+@rule("SG-SCHED-RESERVE.REST", Role.ADMIT, instead_of(reserve_chunk))
 def reserve_rest(rest: int, answer: int) -> int:
     """Each chunk of a prompt reserves slots for the rest of the prompt and for the answer. Returns the tokens that it
     reserves beyond its chunk."""
     return rest + answer
 
 
-@rule("S-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"))
+@rule("SG-STATE-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"))
 def taken_at_own(ask: Tracking) -> int:
     """A tracked state is the state after the last of its own request's tokens up to it. Returns the number of tokens of
     the request in the step."""
     return ask.length
 
 
-@rule("S-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices"), until="#37836")
+@rule("SG-STATE-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"), until="#37836")
 def taken_on_flat_grid(ask: Tracking) -> int:
     """Mamba-2 kernels keep states at multiples of G tokens of the whole batch, and their index counts whole chunks of
     each request: of a request that starts off the grid, an earlier state is taken. Returns the tokens (0 if the state
@@ -93,21 +94,22 @@ def taken_on_flat_grid(ask: Tracking) -> int:
     return ask.length if ask.length == ask.n else max(0, (ask.chunks + ask.length // ask.grid) * ask.grid - ask.flat)
 
 
-@rule("S-COW.MARK", Role.MEMORY, source(STATES, "finalize_match_result"))
+@rule("SG-MATCH-COPY-UNLOCK.MARK", Role.MEMORY, source(STATES, "finalize_match_result", spec="S-MAM-1"))
 def unlock_to_mark(mark: int | None) -> int | None:
     """After a state is evicted for a copy, the matched path is unlocked as far as it was locked. Returns the boundary
     of its window."""
     return mark
 
 
-@rule("S-COW.ROOT", Role.MEMORY, source(STATES, "finalize_match_result"), until="#27038")
+@rule("SG-MATCH-COPY-UNLOCK.ROOT", Role.MEMORY, source(STATES, "finalize_match_result", spec="S-MAM-1"), until="#27038")
 def unlock_to_root(mark: int | None) -> int | None:
     """After a state is evicted for a copy, the windows of the matched path are unlocked to the root, those that other
     requests locked, too. Returns None for no boundary."""
     return None
 
 
-@rule("S-ACCEPT.CARRY", Role.MEMORY, source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7"),
+@rule("SG-MATCH-ACCEPT.CARRY", Role.MEMORY,
+      source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7", spec="S-SWA-1"),
       until="#17061")  # fmt: skip
 def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
     """A tombstone ends the run of live tokens only if the run has W of them; a shorter run goes on behind it. Returns
@@ -118,7 +120,8 @@ def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], wind
     return run, (SWA not in parts or run >= window) and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
-@rule("S-FRONTIER.BARE", Role.MEMORY, source(WINDOW, "free_out_of_window_slots"), until="#29860")
+@rule("SG-WINDOW-FRONTIER.BARE", Role.MEMORY,
+      source(WINDOW, "free_out_of_window_slots", spec="S-SWA-6"), until="#29860")
 def frontier_without_page(ask: Window) -> tuple[int, int]:
     """With SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN a request gives back whole pages before its window, even if a page is
     larger than the window. Returns first and last position."""

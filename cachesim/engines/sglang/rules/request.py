@@ -33,40 +33,44 @@ def _frontier(ask: Window, kept: int) -> tuple[int, int]:
     return start, max(start, stop) // ask.page * ask.page
 
 
-@rule("S-FRONTIER.WINDOW", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots"))
+@rule("SG-WINDOW-FRONTIER.WINDOW", Role.MEMORY,
+      source("mem_cache/common.py", "free_swa_out_of_window_slots", spec="S-SWA-6"))
 def window_frontier(ask: Window) -> tuple[int, int]:
     """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
     not those of the tree, and not the window before a tracked state. Returns first and last position."""
     return _frontier(ask, -(-max(ask.window, ask.page) // ask.page) * ask.page)
 
 
-@rule("S-FRONTIER.TOKENS", Role.MEMORY, source("mem_cache/common.py", "free_swa_out_of_window_slots", MIDDLE),
+@rule("SG-WINDOW-FRONTIER.TOKENS", Role.MEMORY,
+      source("mem_cache/common.py", "free_swa_out_of_window_slots", MIDDLE, spec="S-SWA-6"),
       until="0.5.23")
 def unrounded_frontier(ask: Window) -> tuple[int, int]:
-    """A request gives back window slots as in S-FRONTIER.WINDOW, but keeps max(W, P) tokens, not whole pages: if P does
-    not divide W, less than a window can be left before the end of an insertion, which no prompt can use then."""
+    """A request gives back window slots as in SG-WINDOW-FRONTIER.WINDOW, but keeps max(W, P) tokens, not whole pages:
+    if P does not divide W, less than a window can be left before the end of an insertion, which no prompt can
+    use then."""
     return _frontier(ask, max(ask.window, ask.page))
 
 
-@rule("S-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+@rule("SG-WINDOW-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-SWA-6"))
 def no_frontier(ask: Window) -> tuple[int, int]:
     """At the end of a chunk a request gives back no window slots."""
     return ask.evicted, ask.evicted
 
 
-@rule("S-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa"))
+@rule("SG-WINDOW-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa", spec="S-SWA-6"))
 def slides_each_step(steps: int, window: int) -> bool:
     """A request frees window slots from its second generated token on."""
     return steps >= 1
 
 
-@rule("S-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD))
+@rule("SG-WINDOW-SLIDE.WINDOW", Role.MEMORY, source(BATCH, "maybe_evict_swa", OLD, spec="S-SWA-6"))
 def slides_each_window(steps: int, window: int) -> bool:
     """A request frees window slots once per W generated tokens."""
     return steps % window == 1 % window
 
 
-@rule("S-TRACK.PREFILL", Role.CREATE, source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend"))
+@rule("SG-STATE-TRACK.PREFILL", Role.CREATE,
+      source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend", spec="section 8"))
 def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decision:
     """A chunk of at least G tokens keeps the state after its last multiple of G tokens, counted from its start. A
     branching point inside, on the same grid, takes its place. Returns the length of the state, None for no state."""
@@ -78,7 +82,7 @@ def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decis
     return Decision(end, {"start": end, "grid": grid})
 
 
-@rule("S-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode"))
+@rule("SG-STATE-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode", spec="section 8"))
 def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
     """While a request generates, it keeps the state at multiples of the grid and the tracking interval; of a step with
     drafts, that at the last one, even if it lies behind the end of the answer. Returns the length of the state, None
@@ -87,29 +91,30 @@ def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
     return Decision(n // step * step if n // step > before // step else None, {"start": n, "grid": step})
 
 
-@rule("S-RESERVE.DOUBLE", Role.MEMORY, source("mem_cache/allocation_sizing.py", "get_alloc_reserve_per_decode"))
+@rule("SG-DECODE-RESERVE.DOUBLE", Role.MEMORY,
+      source("mem_cache/allocation_sizing.py", "get_alloc_reserve_per_decode", spec="section 10"))
 def reserved_ahead(drafted: int) -> int:
     """A decode step needs a slot for a token. With drafts it reserves two steps, each a draft and one token more.
     Returns the slots behind the evaluated tokens."""
     return 2 * (drafted + 1) if drafted else 1
 
 
-@rule("S-STOP.SKIP", Role.PUBLISH, source("managers/scheduler_components/batch_result_processor.py",
-                                          "_mamba_can_cache_finished_req"))  # fmt: skip
+@rule("SG-FINISH-DRAFT.SKIP", Role.PUBLISH, source("managers/scheduler_components/batch_result_processor.py",
+                                          "_mamba_can_cache_finished_req", spec="section 8"))  # fmt: skip
 def keeps_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...]) -> bool:
     """Without extra buffer, a request whose answer ends inside a draft leaves nothing in the tree: its state is that
     after the whole draft. Returns whether it leaves its tokens."""
     return buffered or MAMBA not in parts or own == computed
 
 
-@rule("S-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req"))
+@rule("SG-STATE-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req", spec="section 8"))
 def give_at_chunk(n: int, tracked: int | None, buffered: bool) -> int:
     """At the end of a chunk the tree gets a state: with extra buffer the tracked one, and only the tokens up to it;
     without, a copy of the running state. Returns the number of inserted tokens."""
     return min(n, tracked or 0) if buffered else n
 
 
-@rule("S-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint"))
+@rule("SG-STATE-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint", spec="section 8"))
 def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: bool) -> int:
     """At its end a request hands its state to the tree: with extra buffer the tracked one, or the one before it if that
     lies beyond the tokens to keep. Returns the number of inserted tokens."""
@@ -120,26 +125,27 @@ def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: boo
     return previous if previous is not None and previous <= n else 0
 
 
-@rule("S-INSERT.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req"))
+@rule("SG-INSERT-END.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req", spec="S-MATCH-6"))
 def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     """Without states, an insertion ends at the point where a window would have given a longer hit, if that lies beyond
     the request's part of the tree. Returns the number of inserted tokens."""
     return branch if branch is not None and protected < branch <= n else n
 
 
-@rule("S-INSERT.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD))
+@rule("SG-INSERT-END.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-MATCH-6"))
 def insert_all(n: int, branch: int | None, protected: int) -> int:
     """Without states, all tokens are inserted. Returns their number."""
     return n
 
 
-@rule("S-PAGES.WHOLE", Role.PUBLISH, source("mem_cache/radix_cache.py", "RadixKey.page_aligned"))
+@rule("SG-INSERT-PAGES.WHOLE", Role.PUBLISH,
+      source("mem_cache/radix_cache.py", "RadixKey.page_aligned", spec="S-KEY-3"))
 def publish_pages(n: int, page: int) -> Decision:
     """The tree takes over whole pages. Returns the number of tokens."""
     return Decision(n // page * page, {"n": n, "page": page})
 
 
-@rule("S-RETRACT.ORDER", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order"))
+@rule("SG-RETRACT-ORDER.LENGTH", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order", spec="section 10"))
 def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     """Requests with more generated tokens are kept longer, then those with shorter prompts; ``running`` holds both
     numbers. Returns the places of the requests, the first to retract at the end."""
@@ -147,26 +153,26 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     return Decision(order, {"running": len(running)})
 
 
-@rule("S-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+@rule("SG-SCHED-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="section 7"))
 def settle_chunk_last(chunked: Sequence[bool]) -> Sequence[int]:
     """The chunk of a request whose prompt goes on enters the tree after all other requests of its step, when the next
     step begins. Returns the order of the requests."""
     return sorted(range(len(chunked)), key=lambda k: chunked[k])
 
 
-@rule("S-SETTLE.BATCH", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run"))
+@rule("SG-SCHED-SETTLE.BATCH", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="section 7"))
 def settle_in_place(chunked: Sequence[bool]) -> Sequence[int]:
     """The recorder's loop goes through the requests of a step in the order of the batch."""
     return range(len(chunked))
 
 
-@rule("S-KEPT.SORTED", Role.MEMORY, source(BATCH, "filter_batch"))
+@rule("SG-RETRACT-BATCH-ORDER.SORTED", Role.MEMORY, source(BATCH, "filter_batch", spec="section 10"))
 def kept_in_order(order: Sequence[int]) -> Sequence[int]:
     """After a retraction the batch has the order in which its requests are kept."""
     return order
 
 
-@rule("S-KEPT.SAME", Role.MEMORY, source(BATCH, "filter_batch"))
+@rule("SG-RETRACT-BATCH-ORDER.SAME", Role.MEMORY, source(BATCH, "filter_batch", spec="section 10"))
 def kept_in_place(order: Sequence[int]) -> Sequence[int]:
     """The recorder's loop does not change the order of the batch."""
     return sorted(order)

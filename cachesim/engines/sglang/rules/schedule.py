@@ -57,14 +57,14 @@ AWARE = frozenset({"lpm", "dfs-weight", SHORTEST})
 """Policies that match all waiting requests first."""
 
 
-@rule("S-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches"))
+@rule("SG-QUEUE-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches", spec="section 9"))
 def waits_for_twin(common: int, threshold: int) -> bool:
     """A request that shares ``threshold`` tokens with an earlier one of the queue, and has no better hit, waits for its
     result."""
     return common >= threshold
 
 
-@rule("S-QUEUE.POLICY", Role.CONSULT, source(POLICY, "calc_priority"))
+@rule("SG-QUEUE-ORDER.POLICY", Role.CONSULT, source(POLICY, "calc_priority", spec="section 9"))
 def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
     """Sorts the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
     longest answer first, shortest prefill first, or in the order of arrival. Returns their places."""
@@ -83,14 +83,16 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
     return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page
 
 
-@rule("S-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission"))
+@rule("SG-SCHED-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
 def admission(ask: Candidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
     pages, or waits if another one is cut and the policy is shortest-prefill-first. Returns the tokens of its first
     chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
-    needed, limit, answer = ceil(ask.n, ask.page), ask.chunk, min(ask.answer, CLIP)
+    needed = ceil(ask.n, ask.page)
+    limit = ask.chunk
+    answer = min(ask.answer, CLIP)
     if ask.n + ask.loads + answer + ask.page >= ask.total:
         return Decision(None, because)
     if ask.window is not None:
@@ -109,7 +111,7 @@ def admission(ask: Candidate) -> Decision:
     return Decision(max(0, end - ask.hit), because)
 
 
-@rule("S-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit"))
+@rule("SG-SCHED-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit", spec="section 9"))
 def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
     """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
     request has left, and at least a page for itself. Returns the most tokens."""
@@ -122,26 +124,29 @@ def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) ->
     return (chunk - shared) // page * page if shared else chunk
 
 
-@rule("S-FULL.STAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+@rule("SG-SCHED-FULL.STAYS", Role.MEMORY,
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
 def stays_full(windows: bool) -> bool:
     """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
     with windows is tried in each step. Returns whether the server stays full."""
     return not windows
 
 
-@rule("S-FULL.ALWAYS", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD))
+@rule("SG-SCHED-FULL.ALWAYS", Role.MEMORY,
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"))
 def stays_always(windows: bool) -> bool:
-    """As S-FULL.STAYS, with windows, too."""
+    """As SG-SCHED-FULL.STAYS, with windows, too."""
     return True
 
 
-@rule("S-FULL.TRIES", Role.MEMORY, source("managers/scheduler.py", "_get_new_batch_prefill_raw"))
+@rule("SG-SCHED-FULL.TRIES", Role.MEMORY,
+      source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
 def tries_each_step(windows: bool) -> bool:
     """The recorder's loop tries waiting requests in each step."""
     return False
 
 
-@rule("S-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req"))
+@rule("SG-SCHED-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req", spec="section 9"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
     """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
     only its end frees slots; with windows it waits. Returns the tokens, 0 if it waits."""

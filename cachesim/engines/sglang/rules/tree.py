@@ -19,33 +19,35 @@ class Found(NamedTuple):
     full: int
 
 
-@rule("S-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__"))
+@rule("SG-KEY-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__", spec="S-KEY-4"))
 def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
     """With EAGLE drafts and without states, prefixes are compared as pairs of adjacent tokens, because the drafter's
     row of a token depends on the next one. A prefix of n tokens has n - 1 pairs, and as many slots."""
     return algorithm == "EAGLE" and MAMBA not in parts
 
 
-@rule("S-RETAIN.DRAFT", Role.MEMORY, source("mem_cache/cache_init_params.py", "swa_retain_window"))
+@rule("SG-WINDOW-RETAIN.DRAFT", Role.MEMORY,
+      source("mem_cache/cache_init_params.py", "swa_retain_window", spec="S-SWA-2"))
 def retained_window(window: int, draft: int) -> int:
     """The tree keeps, asks for and locks the larger window of model and drafter. Returns its tokens."""
     return max(window, draft)
 
 
-@rule("S-RETAIN.MODEL", Role.MEMORY, source(WINDOW, "SWAComponent.__init__", MIDDLE), until="0.5.23")
+@rule("SG-WINDOW-RETAIN.MODEL", Role.MEMORY,
+      source(WINDOW, "SWAComponent.__init__", MIDDLE, spec="S-SWA-2"), until="0.5.23")
 def model_window(window: int, draft: int) -> int:
     """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Returns its
     tokens."""
     return window
 
 
-@rule("S-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper"))
+@rule("SG-MATCH-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper", spec="S-MATCH-1"))
 def best_hit(found: Found) -> Decision:
     """Reuses the tokens up to the deepest matched node that all parts of the memory accept."""
     return Decision(found.hit, found._asdict())
 
 
-@rule("S-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator"))
+@rule("SG-MATCH-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-SWA-1"))
 def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
     """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
     all tokens since the root. Returns the live tokens up to its end, and whether it is a stop."""
@@ -54,7 +56,7 @@ def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
     return run, live and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
-@rule("S-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core"))
+@rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
 def branch_point(found: Found, grid: int) -> int | None:
     """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
     hit. Returns that length, None if the hit reaches it."""
@@ -62,48 +64,51 @@ def branch_point(found: Found, grid: int) -> int | None:
     return aligned if aligned > found.hit else None
 
 
-@rule("S-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru"))
+@rule("SG-MATCH-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru", spec="S-SWA-5"))
 def recent_span(part: int, insertion: bool, window: int, page: int) -> int:
     """A match or an insertion makes the window slots of its last W + P tokens most recent; a match also its state. It
     refreshes nothing else on its path. Returns the number of tokens before the end."""
     return window + page if part == SWA else int(not insertion)
 
 
-@rule("S-RECENT.PATH", Role.MEMORY, source(OLD_STATES, "_match_post_processor", OLD), until="#31643")
+@rule("SG-MATCH-RECENT.PATH", Role.MEMORY,
+      source(OLD_STATES, "_match_post_processor", OLD, spec="S-SWA-5"), until="#31643")
 def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
     """A match or an insertion makes all windows and states on its path most recent. Returns a span beyond every
     path."""
     return 1 << 62
 
 
-@rule("S-HITS.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node"))
+@rule("SG-INSERT-COUNT-HIT.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node", spec="section 3"))
 def counts_others(end: int, counted: int, chunk: bool) -> bool:
     """An insertion counts as a use of a node that ends after ``end`` tokens, unless the same request inserted the first
     ``counted`` tokens before. Returns whether it counts."""
     return end > counted
 
 
-@rule("S-HITS.EACH", Role.MEMORY, source(CORE, "_inc_hit_count_and_check", MIDDLE), until="0.5.23")
+@rule("SG-INSERT-COUNT-HIT.EACH", Role.MEMORY,
+      source(CORE, "_inc_hit_count_and_check", MIDDLE, spec="section 3"), until="0.5.23")
 def counts_each(end: int, counted: int, chunk: bool) -> bool:
     """Every insertion but that of a chunk counts as a use of its nodes: a request alone uses its prompt twice, and slru
     spares it. Returns whether it counts."""
     return not chunk
 
 
-@rule("S-PROMPT.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree"))
+@rule("SG-INSERT-PROMPT-END.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree", spec="section 3"))
 def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
     """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
     Returns the prompt's length, 0 for no such boundary."""
     return prompt if parts == 1 and prompt < inserted else 0
 
 
-@rule("S-PROMPT.WHOLE", Role.MEMORY, source("mem_cache/radix_cache.py", "cache_finished_req", OLD))
+@rule("SG-INSERT-PROMPT-END.WHOLE", Role.MEMORY,
+      source("mem_cache/radix_cache.py", "cache_finished_req", OLD, spec="section 3"))
 def no_boundary(prompt: int, inserted: int, parts: int) -> int:
     """Prompt and answer form one node. Returns 0 for no boundary."""
     return 0
 
 
-@rule("S-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window"))
+@rule("SG-WINDOW-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window", spec="S-SWA-4"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
     """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
     tombstone. Returns the first live position, None if there is none."""
@@ -111,27 +116,27 @@ def live_from(frontier: int, start: int, end: int) -> int | None:
     return live if live < end else None
 
 
-@rule("S-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming"))
+@rule("SG-WINDOW-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming", spec="S-SWA-3"))
 def revive_repointed(locked: bool) -> bool:
     """A tombstone that becomes live takes over the request's slots, unless a running request reads its own: then only
     its window slots are replaced. Returns whether it takes over all slots."""
     return not locked
 
 
-@rule("S-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD), until="#29352")
+@rule("SG-WINDOW-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-3"), until="#29352")
 def revive_adopted(locked: bool) -> bool:
     """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
     them."""
     return True
 
 
-@rule("S-CAP.NONE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD))
+@rule("SG-INSERT-LEAF.WHOLE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-4"))
 def uncapped_leaf(length: int, window: int, page: int) -> int:
     """A new leaf has any length. Returns 0: nothing is split off."""
     return 0
 
 
-@rule("S-CAP.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock"))
+@rule("SG-INSERT-LEAF.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock", spec="S-SWA-4"))
 def capped_leaf(length: int, window: int, page: int) -> int:
     """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Returns the tokens that are split
     off before it."""
@@ -150,14 +155,14 @@ PRIORITIES: Mapping[str, Callable[[UnifiedTreeNode], Any]] = {
 """Sort key of a leaf by eviction policy: the smallest is evicted first."""
 
 
-@rule("S-VICTIM.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority"))
+@rule("SG-EVICT-ORDER.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority", spec="S-EV-2"))
 def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
     """Leaves are evicted in the order of the policy; slru spares nodes that two requests inserted. Returns the sort
     key."""
     return PRIORITIES[policy](node)
 
 
-@rule("S-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components"))
+@rule("SG-EVICT-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components", spec="S-EV-6"))
 def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Full attention is evicted until the allocator has what it needs, even beyond the requested number of tokens;
     other parts up to that number. Returns the most tokens to evict."""
@@ -166,31 +171,32 @@ def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     return asked if freed < asked else 0
 
 
-@rule("S-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD))
+@rule("SG-EVICT-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD, spec="S-EV-6"))
 def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Every part is evicted up to the requested number of tokens. Returns that number."""
     return asked if freed < asked else 0
 
 
-@rule("S-ABOVE.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors"))
+@rule("SG-EVICT-ANCESTORS.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors", spec="S-EV-3"))
 def keeps_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
     """A node that became a leaf stays, whatever parts it has."""
     return True
 
 
-@rule("S-ABOVE.TOMBSTONE", Role.MEMORY, source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD))
+@rule("SG-EVICT-ANCESTORS.TOMBSTONE", Role.MEMORY,
+      source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD, spec="S-EV-3"))
 def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
     """A node that became a leaf is removed, too, if it is a tombstone of a part. Returns whether it stays."""
     return all(node.value[part] is not None for part in parts)
 
 
-@rule("S-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf"))
+@rule("SG-EVICT-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf", spec="S-EV-3"))
 def drop_leaf(part: int, node: UnifiedTreeNode) -> Decision:
     """An evicted leaf loses all of its parts, whichever part asked for the eviction. Returns its number."""
     return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
 
 
-@rule("S-TOMB.RANK", Role.DROP, source(CORE, "_cascade_evict"))
+@rule("SG-EVICT-INSIDE.RANK", Role.DROP, source(CORE, "_cascade_evict", spec="S-EV-4"))
 def drop_inside(part: int, node: UnifiedTreeNode) -> Decision:
     """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
     else. Returns the lost parts."""
@@ -198,7 +204,7 @@ def drop_inside(part: int, node: UnifiedTreeNode) -> Decision:
     return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
-@rule("S-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states"))
+@rule("SG-STATE-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states", spec="S-MAM-5"))
 def drop_excess(held: int, cap: int, node: UnifiedTreeNode) -> Decision:
     """A path holds at most ``cap`` states (below 0: any number). The states nearest to the root are dropped first, but
     no state at a fork, at a leaf or in use."""
@@ -206,7 +212,7 @@ def drop_excess(held: int, cap: int, node: UnifiedTreeNode) -> Decision:
     return Decision(0 <= cap < held and not spared, {"node": node.id, "end": node.end, "held": held, "cap": cap})
 
 
-@rule("S-KEEP.STATE", Role.STORE, source(STATES, "commit_insert_component_data"))
+@rule("SG-STATE-KEEP.FIRST", Role.STORE, source(STATES, "commit_insert_component_data", spec="S-MAM-2"))
 def keep_state(exists: bool, end: int) -> Decision:
     """A node keeps the state that it has; a second state of the same prefix is freed."""
     return Decision(not exists, {"start": end, "exists": exists})

@@ -44,7 +44,7 @@ def test_a_conversation_that_comes_back_from_host_memory_answers_as_a_cold_run(e
     server = start(engine, mode, **flags)
     warm = talk(server, A, B, NEXT)[-1]
     (cold,) = talk(start(engine, mode, **flags), NEXT)
-    assert (warm.cache_n, cold.cache_n, warm.deciding) == (40, 0, "S-HI-LOAD.TEN") and happened(server, "load")
+    assert (warm.cache_n, cold.cache_n, warm.deciding) == (40, 0, "SG-HOST-LOAD-BACK.TEN") and happened(server, "load")
     assert [one.digest for one in warm.outputs] == [one.digest for one in cold.outputs]
     assert mode == "provenance" or all(
         (mine.logits == theirs.logits).all() for mine, theirs in zip(warm.outputs, cold.outputs, strict=True))
@@ -80,7 +80,7 @@ def test_the_policy_decides_when_a_node_is_copied(engine, policy, copied):
 def test_a_full_host_memory_drops_leaves_in_the_order_of_the_policy(engine):
     server = start(engine, hicache_ratio=1.0)
     talk(server, A, B, C)
-    rooms = [event for event in server.log.events if isinstance(event, Decided) and event.rule == "S-HI-ROOM.LEAF"]
+    rooms = [event for event in server.log.events if isinstance(event, Decided) and event.rule == "SG-HOST-EVICT.LEAF"]
     assert rooms and talk(server, A)[0].cache_n == 0
     assert talk(start(engine, hicache_ratio=4.0), A, B, C, NEXT)[-1].cache_n == 40
 

@@ -46,9 +46,9 @@ def test_a_state_is_usable_at_its_end(engine):
 
 
 @pytest.mark.parametrize(("model", "flags", "kind", "rule"), [
-    ("A", {"max_total_tokens": 24}, Lost, "S-LEAF.WHOLE"),
-    ("W4 A", {"swa_tokens": 16}, Gained, "S-TOMB.RANK"),
-    ("GA", {"max_mamba_cache_size": 4}, Lost, "S-TOMB.RANK"),
+    ("A", {"max_total_tokens": 24}, Lost, "SG-EVICT-LEAF.WHOLE"),
+    ("W4 A", {"swa_tokens": 16}, Gained, "SG-EVICT-INSIDE.RANK"),
+    ("GA", {"max_mamba_cache_size": 4}, Lost, "SG-EVICT-INSIDE.RANK"),
 ])  # fmt: skip
 def test_a_loss_names_its_rule(engine, model, flags, kind, rule):
     _, seen = served(engine, model, "abcdefgh", "abcdefghij", "klmnopqr", "stuvwxyz", "12345678", **flags)

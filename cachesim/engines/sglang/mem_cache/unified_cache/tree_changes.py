@@ -30,7 +30,7 @@ class TreeChanges:
 
     def decide(self, decision: Decision) -> Any:
         """Record a decision and return its value."""
-        self.events.append(Decided(None, decision.rule, decision.value, decision.because, decision.case))
+        self.events.append(Decided(None, decision.rule, decision.value, because=decision.because, case=decision.case))
         return decision.value
 
     def record(self, event: Event) -> None:

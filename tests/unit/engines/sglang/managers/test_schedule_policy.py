@@ -1,0 +1,86 @@
+"""Order of waiting requests, and admission within the budgets of a step."""
+
+import pytest
+
+from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
+from cachesim.engines.sglang.mem_cache.common import match_kv_cache
+from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER
+from tests.unit.engines.sglang.trees import insert, make_cache, make_req
+
+TEXT = tuple(range(100, 140))
+
+
+def adder_of(cache, *running):
+    return PrefillAdder(cache.context, cache, running)
+
+
+def admit(adder, req, has_chunked_req=False):
+    match_kv_cache(req, adder.tree_cache, req.seqlen - 1, cow_mamba=True)
+    return adder.add_one_req(req, has_chunked_req)
+
+
+def test_the_longest_hit_is_first_and_twins_wait():
+    cache, pools = make_cache(schedule_policy="lpm", in_batch_threshold=8)
+    insert(cache, pools, TEXT[:10])
+    miss, hit, twin = make_req(0, (1, *TEXT[:20])), make_req(1, TEXT[:12]), make_req(2, (1, *TEXT[:15]))
+    queue = [twin, miss, hit]
+    SchedulePolicy(cache.context, cache).calc_priority(queue)
+    assert queue == [hit, twin, miss] and hit.num_matched_prefix_tokens == 10
+
+
+def test_many_waiting_requests_are_not_matched():
+    cache, pools = make_cache(schedule_policy="lpm")
+    insert(cache, pools, TEXT[:10])
+    queue = [make_req(rid, TEXT[:12]) for rid in range(cache.rules.many_waiting + 1)]
+    SchedulePolicy(cache.context, cache).calc_priority(queue)
+    assert [req.rid for req in queue] == list(range(len(queue))) and queue[0].last_node is None
+
+
+def test_waiting_prefixes_are_made_recent_from_time_to_time():
+    cache, pools = make_cache()
+    insert(cache, pools, TEXT[:10])
+    node = next(cache.tree_core.nodes())
+    policy = SchedulePolicy(cache.context, cache)
+    times = []
+    for _ in range(cache.rules.refresh + 1):
+        policy.calc_priority([make_req(0, TEXT[:10])])
+        times.append(node.last_access_time)
+    assert len({*times[:-1]}) == 1 and times[-1] > times[0]
+
+
+def test_a_request_is_admitted_while_there_is_room():
+    cache, _ = make_cache(size=64)
+    adder = adder_of(cache)
+    assert admit(adder, make_req(0, TEXT[:30], answer=5)) == CONTINUE
+    assert (adder.rem_total_tokens, adder.cur_rem_tokens) == (64 - 30 - 5 - 1, 64 - 30 - 1)
+    refused = make_req(1, TEXT[::-1][:30], answer=5)
+    assert admit(adder, refused) == NO_TOKEN and refused.lock is None
+    assert [req.rid for req in adder.can_run_list] == [0]
+    assert [(one.rid, one.result) for one in adder.verdicts] == [(0, CONTINUE), (1, NO_TOKEN)]
+
+
+def test_running_requests_keep_a_share_of_their_answers():
+    cache, _ = make_cache(size=64, new_token_ratio=0.5)
+    assert adder_of(cache, make_req(0, TEXT[:10], answer=20)).rem_total_tokens == 64 - 10
+
+
+def test_a_long_prompt_is_cut_to_the_chunk():
+    cache, _ = make_cache(size=64, chunked_prefill_size=8)
+    adder = adder_of(cache)
+    req = make_req(0, TEXT[:20])
+    assert admit(adder, req) == OTHER and (req.extend_end, req.is_chunked) == (8, True)
+    assert adder.budget_state() == OTHER
+    req.prefix_len = 8
+    following = adder_of(cache)
+    following.add_chunked_req(req, limit=5)
+    assert (req.extend_end, req.is_chunked, following.rem_chunk_tokens) == (13, True, 3)
+    following.add_chunked_req(req, limit=None)
+    assert req.extend_end == 11
+
+
+@pytest.mark.parametrize(("policy", "limit"), [("fcfs", None), ("shortest-prefill-first", 8)])
+def test_only_one_policy_shares_a_chunk(policy, limit):
+    cache, _ = make_cache(schedule_policy=policy)
+    made = SchedulePolicy(cache.context, cache)
+    made.calc_priority([make_req(0, TEXT[:4]), make_req(1, TEXT[4:8])])
+    assert made.shortest_prefill_chunk_limit(make_req(2, TEXT), 16) == limit

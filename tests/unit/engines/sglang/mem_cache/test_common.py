@@ -1,0 +1,62 @@
+"""What a request takes from the tree when it starts, and leaves in it when it ends."""
+
+import pytest
+
+from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
+from cachesim.engines.sglang.mem_cache.common import match_kv_cache, release_kv_cache
+from tests.unit.engines.sglang.trees import insert, make_cache, make_req
+
+TEXT = tuple(range(100, 140))
+
+
+def start(cache, req):
+    """Match a request and give it slots for its whole prompt, as if they were evaluated."""
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    req.kv.cache_protected_len = req.prefix_len
+    req.lock = cache.tree_core.inc_lock_ref(req.last_node)
+    req.extend_end = req.seqlen
+    alloc_for_extend([req], cache)
+    req.kv.kv_committed_len = req.seqlen
+
+
+@pytest.mark.parametrize(("checkpoint", "nodes", "free"), [(True, [8, 4], 52), (False, [8], 56)])
+def test_a_released_request_leaves_its_tokens_or_nothing(checkpoint, nodes, free):
+    cache, pools = make_cache()
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    assert (req.prefix_len, pools.token_to_kv_pool_allocator.available_size()) == (8, 52)
+    release_kv_cache(req, cache, checkpoint)
+    assert [len(node.key) for node in cache.tree_core.nodes()] == nodes and req.lock is None
+    assert pools.token_to_kv_pool_allocator.available_size() == free and not pools.req_to_token_pool.req_to_token
+    cache.check([], [])
+
+
+def test_a_request_that_reuses_nothing_matches_nothing():
+    cache, pools = make_cache()
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12], cache_prompt=False)
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert req.prefix_len == 0 and req.last_node is cache.tree_core.root_node
+
+
+def test_a_request_gets_a_copy_of_the_state():
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.kv.mamba_cow_src_index, req.kv.mamba_pool_idx) == (1, 2)
+    release_kv_cache(req, cache, checkpoint=False)
+    assert req.kv.mamba_slots == [] and pools.req_to_token_pool.mamba_allocator.available_size() == 3
+
+
+def test_a_node_without_a_free_slot_gives_its_own_state_up():
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    allocator = pools.req_to_token_pool.mamba_allocator
+    while allocator.alloc() is not None:
+        pass
+    insert(cache, pools, TEXT[20:24], state=0)
+    req = make_req(0, TEXT[:12])
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert req.kv.mamba_pool_idx == 0 and req.kv.mamba_cow_src_index == 1
