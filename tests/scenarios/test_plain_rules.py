@@ -40,7 +40,7 @@ def watched(rules: RuleSet, asked: set[str]) -> RuleSet:
     return replace(rules, **changed)
 
 
-@pytest.mark.parametrize("engine, prefix", [("vllm", "VL-"), ("sglang", "S-")])
+@pytest.mark.parametrize("engine, prefix", [("vllm", "VL-"), ("sglang", "SG-")])
 def test_every_rule_is_asked(engine: str, prefix: str) -> None:
     asked: set[str] = set()
     scenarios = [scenario for scenario in corpus() if scenario.engine == engine]
