@@ -352,7 +352,8 @@ class Core:
             "ckpt_align": states[0].prefill_checkpoint_alignment if states and states[0].num_prefill_checkpoint_blocks
             else None,
         } | given  # fmt: skip
-        rules = replace(V0_33_0, speculation=lambda *_: spec, scheduler_block=lambda _: step, hash_unit=lambda *_: unit)
+        rules = replace(V0_33_0, speculation=lambda *_: spec, scheduler_block=lambda _: step,
+                        hash_block_size=lambda *_: unit)  # fmt: skip
         model, flags = recordings.setup(config)
         try:
             self.engine = ENGINE.serve(rules, model, flags, "none", Log())

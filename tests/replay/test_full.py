@@ -29,7 +29,7 @@ RECORDED = {
 pytestmark = [pytest.mark.long, needs(TRACES / "llama_cpp")]
 
 
-FEW = 4                      # ``make long`` replays one of so many recordings of a folder, ``-m slow`` all
+FEW = 8                      # ``make long`` replays one of so many recordings of a folder, ``-m slow`` all
 folders = pytest.mark.parametrize("folder", RECORDED)
 shares = pytest.mark.parametrize("share", [FEW, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
 

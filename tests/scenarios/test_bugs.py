@@ -18,7 +18,7 @@ CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
 BUGS, REPORTS = bugs(), shown()
 CLAIMS = [case for some in REPORTS.values() for case in some if case.report.claim == STRICT]
 strict = pytest.mark.parametrize("case", CLAIMS, ids=lambda case: f"{case.report.entry}-{case.scenario.id}")
-QUICK, LONG = 20, 4      # one of so many reports is explained in ``make test``, and in ``make long``; ``-m slow``: all
+QUICK, LONG = 20, 8      # one of so many reports is explained in ``make test``, and in ``make long``; ``-m slow``: all
 
 
 def how_often(number: int) -> list[pytest.MarkDecorator]:

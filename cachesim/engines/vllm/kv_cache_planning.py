@@ -123,13 +123,13 @@ def _hash_block_size(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], 
     """Return the tokens of a hash. ``aligned``: states are kept where chunks end."""
     blocks = [group.block_size for group in groups]
     active = opts.hashing and (aligned or all(group.kind != "mamba" for group in groups))
-    return int(rules.hash_unit(blocks, opts.prefix_match_unit, active))
+    return int(rules.hash_block_size(blocks, opts.prefix_match_unit, active))
 
 
 def _admission_cap(rules: Any, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
     """Return the most blocks of a group that a request holds."""
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
-    return int(rules.cap(Admission(
+    return int(rules.admission_cap(Admission(
         group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
     )))  # fmt: skip
 

@@ -47,7 +47,7 @@ def use(ask: Ask) -> MemoryUse:
     blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
     most = options["max_model_len"] or context_of(ask)
     windows = Admission("swa", model.window, in_flight=options["max_num_batched_tokens"], most=most, block=size)
-    cap = ask.rules.cap(windows) if window_groups else 0
+    cap = ask.rules.admission_cap(windows) if window_groups else 0
     request = full_groups * -(-most // size) + window_groups * cap
     pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
     chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group

@@ -22,10 +22,10 @@ class Rules(RuleSet):
     speculation: Plain = schedule.speculation
     scheduler_block: Plain = schedule.scheduler_block
     chunk_block: Plain = schedule.chunk_block
-    hash_unit: Plain = schedule.hash_unit
+    hash_block_size: Plain = schedule.hash_block_size
     partial_hits: Plain = schedule.partial_hits
-    cap: Plain = blocks.admission_cap
-    hash: Plain = blocks.hash_unit
+    admission_cap: Plain = blocks.admission_cap
+    hash_block_tokens: Plain = blocks.hash_block_tokens
     prefill_cap: Plain = schedule.prefill_cap
     surely_ends: Plain = schedule.surely_ends
     next_waiting: Plain = schedule.next_waiting
@@ -66,7 +66,7 @@ class Rules(RuleSet):
     evict: Rule = blocks.evict
     skipped: Plain = blocks.skipped
     reference_gap: Plain = blocks.reference_gap
-    side: Plain = blocks.free_side
+    free_side: Plain = blocks.free_side
     publishable: Plain = blocks.publishable
     publishable_one: Plain = blocks.publishable_one
     boundaries: Plain = blocks.boundaries

@@ -47,9 +47,9 @@ class RequestBlockHasher:
     """Hashes the complete units of requests. Equal units have equal hashes, which are numbers in the order of their
     first appearance. ``hash_block_size``, ``num_hash_lookahead_tokens``: tokens of a unit, and behind it."""
 
-    def __init__(self, hash_unit: Callable[..., Hashable], hash_block_size: int, num_hash_lookahead_tokens: int,
+    def __init__(self, hash_block_tokens: Callable[..., Hashable], hash_block_size: int, num_hash_lookahead_tokens: int,
                  enabled: bool) -> None:
-        self.hash_unit = hash_unit
+        self.hash_block_tokens = hash_block_tokens
         self.hash_block_size = hash_block_size
         self.num_hash_lookahead_tokens = num_hash_lookahead_tokens
         self.enabled = enabled
@@ -66,7 +66,8 @@ class RequestBlockHasher:
         start = len(hashes) * unit
         while start + width <= len(tokens):
             parent = hashes[-1] if hashes else -1
-            made = self.hash_unit(parent, tokens[start : start + width], request.lora_request, request.cache_salt)
+            hashed = tokens[start : start + width]
+            made = self.hash_block_tokens(parent, hashed, request.lora_request, request.cache_salt)
             hashes.append(self.numbers.setdefault(made, len(self.numbers)))
             start += unit
 

@@ -55,7 +55,7 @@ class Server(RequestQueue):
         self.inspection = Inspection(self.vllm_config, self.slots, self.scheduler, self.model_runner, self.points)
         self.cache_cells = PoolCells(self.scheduler.kv_cache_manager)
         self.block_hasher = RequestBlockHasher(
-            self.rules.hash, kv_cache_config.hash_block_size,
+            self.rules.hash_block_tokens, kv_cache_config.hash_block_size,
             num_hash_lookahead_tokens=kv_cache_config.speculation.num_hash_lookahead_tokens, enabled=self.opts.hashing,
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ class KVCacheCoordinator(ABC):
         self.kv_cache_config = config
         self.block_pool = BlockPool(
             options.num_gpu_blocks, len(config.kv_cache_groups), enable_caching=options.enable_prefix_caching,
-            hash_block_size=config.hash_block_size, free_side=self.rules.side, emit=vllm_config.log.emit,
+            hash_block_size=config.hash_block_size, free_side=self.rules.free_side, emit=vllm_config.log.emit,
         )  # fmt: skip
         self.single_type_managers = tuple(
             get_manager_for_kv_cache_spec(group, self.block_pool, vllm_config) for group in config.kv_cache_groups

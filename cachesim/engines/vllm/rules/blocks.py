@@ -13,7 +13,7 @@ DENSE = -1                   # `None` of the real option: every block is kept
 
 
 @rule("VL-HASH-UNIT", Role.MEMORY, utils("hash_block_tokens", spec="V-HASH-1"))
-def hash_unit(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
+def hash_block_tokens(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
     """A unit is identified by its tokens, those before it, the adapter, and in the first unit the salt. A token of an
     image stands for its identifier and a place in it; with lookahead hashes ``tokens`` include those that follow.
     Returns whatever is equal for equal units only."""

@@ -84,7 +84,7 @@ def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
 
 
 @rule("VL-SIZE-HASH-UNIT", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-3"))
-def hash_unit(blocks: Sequence[int], asked: int, active: bool) -> int:
+def hash_block_size(blocks: Sequence[int], asked: int, active: bool) -> int:
     """Tokens of a hash: as asked, else the common divisor of the groups' blocks. ``active``: something is looked up
     that has blocks of different sizes."""
     if not active or len(blocks) == 1:
