@@ -21,8 +21,10 @@ from cachesim.engines.registry import DEFAULT
 
 def under_named(command: str, output: str) -> str:
     """Return a command without ``-p`` with the default engine's rule set that its output in a document names. Pipes
-    stay at the end."""
+    stay at the end. ``bisect`` compares every rule set."""
     first, *pipes = command.split(" | ")
+    if shlex.split(first)[:2] == ["cachesim", "bisect"]:
+        return command
     named = [name for name in DEFAULT.line if re.search(rf"(?<!\S){re.escape(name)}(?![\w-])", output)]
     if named and shlex.split(first)[0] == "cachesim" and "-p" not in shlex.split(first):
         first = f"{first} -p {named[-1]}"
