@@ -84,7 +84,8 @@ def reserve_two(share: float, blocks: int, new: bool, others: bool) -> int:
 SGLANG = Addition(
     "sglang@99.0.0", "99.0.0", "SGLang 99.0.0 (PyPI)", "evict_quota", "tree", "double_quota",
     '''
-@rule("SG-EVICT-QUOTA.DOUBLE", Role.MEMORY, source(CACHE, "_evict_components", "99.0.0"), since="99.0.0")
+@rule("SG-EVICT-QUOTA.DOUBLE", Role.MEMORY, source(CACHE, "_evict_components", "99.0.0", spec="S-EV-6"),
+      since="99.0.0")
 def double_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Every part is evicted up to twice the requested number of tokens. Returns that number."""
     return 2 * asked if freed < 2 * asked else 0
