@@ -118,8 +118,9 @@ def traffic(monkeypatch, n, profile):
     """Return the tokens in the restore points reported while an answer grows, and the rows that the judge inspects. A
     tuple or an array counts as a single call, however long, so calls do not show them."""
     flags = BLOCKS if profile == POOL else {}
-    server_class, emit = type(engine_of(profile).start(profile, "GGGA", flags, "provenance")), Log.emit
-    stored, tokens, rows = server_class.stored, [], []
+    inspection = type(engine_of(profile).start(profile, "GGGA", flags, "provenance").inspection)
+    emit, stored = Log.emit, inspection.stored
+    tokens, rows = [], []
 
     def emitted(log, event):
         if isinstance(event, Gained | Advanced):
@@ -133,7 +134,7 @@ def traffic(monkeypatch, n, profile):
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "emit", emitted)
-        patch.setattr(server_class, "stored", looked)
+        patch.setattr(inspection, "stored", looked)
         calls(answer(n), profile, **flags)
     return sum(tokens), sum(rows)
 
@@ -177,10 +178,10 @@ PLANTED = [
 
 @pytest.mark.parametrize(("profile", "plant"), PLANTED, ids=lambda value: getattr(value[-1], "__name__", None))
 def test_a_planted_look_at_all_that_was_there_before_is_found(monkeypatch, profile, plant):
-    """``None`` stands for the class of the server."""
+    """``None`` stands for the class of the server's inspection."""
     owner, name, planted = plant
     server = engine_of(profile).start(profile, "GGGA", {}, "provenance")
-    owner = pkgutil.resolve_name(owner) if isinstance(owner, str) else owner or type(server)
+    owner = pkgutil.resolve_name(owner) if isinstance(owner, str) else owner or type(server.inspection)
     monkeypatch.setattr(owner, name, planted(getattr(owner, name)))
     once, twice = (traffic(monkeypatch, n, profile) for n in (200, 400))
     assert max(exponent(few, many) for few, many in zip(once, twice, strict=True)) > STEEPEST
