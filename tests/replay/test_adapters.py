@@ -136,7 +136,8 @@ def reuse_by_arrival(path: Path, rules: str) -> set[int]:
                 while not all(answer.done for answer in answers):
                     one.take_tasks()
                     one.update()
-                held = [*one.slots, *(one.cache.entries if one.cache else ())]       # servers that hold the same
+                cache = one.core.cache
+                held = [*one.core.slots, *(cache.entries if cache else ())]          # servers that hold the same
                 total = reused + sum(answer.cache_n for answer in answers)
                 ways[repr([kept.tokens for kept in held])].setdefault(total, one)
     return {reused for same in ways.values() for reused in same}

@@ -13,10 +13,10 @@ import pytest
 
 from cachesim import events as ev
 from cachesim.engines.llama_cpp import prefill_chunk
+from cachesim.engines.llama_cpp import server as llama_server
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
-from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.registry import profiles
 from cachesim.model import Rows
 from cachesim.model.attention_mask import ByPosition
@@ -46,11 +46,11 @@ def figure_fails(paths=FILES):
 class TruthStore(UbatchStore):
     """A store that returns what a cold run would hold, whatever the engine did to the memory."""
 
-    server = None
+    core = None
 
     def _cold(self, run):
-        tokens = self.server.core.slots[self.ubatch.runs[run].seq].tokens
-        return cold(self.server.core.context.model, tokens[: self._stop(run)], logits_at=())
+        tokens = self.core.slots[self.ubatch.runs[run].seq].tokens
+        return cold(self.core.context.model, tokens[: self._stop(run)], logits_at=())
 
     def _stop(self, run):
         return self.ubatch.runs[run].pos0 + len(self.ubatch.runs[run].tokens)
@@ -69,20 +69,20 @@ class TruthStore(UbatchStore):
 
 
 def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypatch):
-    apply, update = Memory.apply, Server._update_slots
+    apply, update = Memory.apply, llama_server.update_slots
 
     def true_apply(self, placed):
         store = apply(self, placed)
-        if self is TruthStore.server.memory:      # a drafter's memory has other layers and no part in the answers
+        if self is TruthStore.core.memory:      # a drafter's memory has other layers and no part in the answers
             store.__class__ = TruthStore
         return store
 
-    def watched(self):
-        TruthStore.server = self
-        update(self)
+    def watched(core):
+        TruthStore.core = core
+        update(core)
 
     monkeypatch.setattr(Memory, "apply", true_apply)
-    monkeypatch.setattr(Server, "_update_slots", watched)
+    monkeypatch.setattr(llama_server, "update_slots", watched)
     found = [verdicts(path) for path in INEXACT]
     assert all(decided_alike(one) for one in found)
     assert sum(len(one.trace.inexact) for one in found) >= 30
