@@ -21,12 +21,13 @@ from cachesim.engines.registry import DEFAULT
 
 def under_named(command: str, output: str) -> str:
     """Return a command without ``-p`` with the default engine's rule set that its output in a document names. Pipes
-    stay at the end. ``bisect`` compares every rule set."""
+    stay at the end. ``bisect`` compares every rule set, and the newest rule set is the default: some commands repeat
+    a ``-p`` that they were given."""
     first, *pipes = command.split(" | ")
     if shlex.split(first)[:2] == ["cachesim", "bisect"]:
         return command
     named = [name for name in DEFAULT.line if re.search(rf"(?<!\S){re.escape(name)}(?![\w-])", output)]
-    if named and shlex.split(first)[0] == "cachesim" and "-p" not in shlex.split(first):
+    if named and named[-1] != DEFAULT.line[-1] and shlex.split(first)[0] == "cachesim" and "-p" not in shlex.split(first):
         first = f"{first} -p {named[-1]}"
     return " | ".join([first, *pipes])
 
