@@ -6,7 +6,7 @@ row from later tokens.
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+from typing import Mapping
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredBytes, StoredSize
-from cachesim.engines.server_parts import MemorySizes, Removal, SequenceMemory
+from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, Stored, StoredSize
+from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
-from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
-from cachesim.engines.shared.server_loop import SlotInspection, observe_seq_rm, text_of
+from cachesim.engines.shared.server_loop import text_of
 from cachesim.model import Rows
 
 
@@ -81,16 +80,10 @@ class SlotPoints(RestorePointSource):
         return CheckpointRange(n, *lengths)
 
 
-class Inspection(SlotInspection):
+class Inspection(CheckpointInspection):
     """Contents of slots, checkpoints and stored conversations."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core.slots)
-        self.core = core
-
-    def kept(self) -> list[Key]:
-        """Return the keys of all checkpoints and stored conversations."""
-        return self.core.points.kept()
+    core: Core
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the tokens recorded for a slot, after the system prompt."""
@@ -129,32 +122,11 @@ class Inspection(SlotInspection):
         rows = _rows(kv, own, {layer: read_rows(table, cells) for layer, table in kv.rows.items()})
         return Stored("slot", slot, (), n, rows, _state(kv, kv.state_pos[slot], kv.states[slot]), start)
 
-    def checkpoints(self, slot: int) -> list[int]:
-        """Return the lengths of the slot's checkpoints [tokens], oldest first."""
-        return [c.facts.n_tokens for c in self.core.slots[slot].checkpoints]
 
-    def exceeded_limits(self) -> list[Excess]:
-        """Return the exceeded limits: checkpoints of a slot, bytes of the prompt cache."""
-        sizes = [entry.size for entry in self.core.cache.entries] if self.core.cache else []
-        counts = [len(slot.checkpoints) for slot in self.core.slots]
-        return over_limits(counts, self.core.settings.max_checkpoints, sizes, self.core.settings.limit_size)
-
-    def check(self) -> None:
-        """Raise Crash unless the memory is consistent."""
-        self.core.memory.check()
-
-
-class Sizes(MemorySizes):
+class Sizes(CheckpointSizes):
     """Sizes of checkpoints and of the prompt cache."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core.settings.n_ctx_slot)
-        self.core = core
-
-    def stored_bytes(self) -> StoredBytes:
-        """Return the current bytes of checkpoints and stored conversations."""
-        checkpoints = sum(c.facts.size for slot in self.core.slots for c in slot.checkpoints)
-        return StoredBytes(checkpoints, sum(entry.size for entry in self.core.cache.entries) if self.core.cache else 0)
+    core: Core
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint and every stored conversation. The draft context is never stored."""
@@ -166,24 +138,15 @@ class Sizes(MemorySizes):
         ]
 
 
-class Sequences(SequenceMemory):
+class Sequences(CheckpointSequences):
     """Sequences of the memory, and the memory of the MTP head."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    core: Core
 
     def held(self, seq: int) -> np.ndarray:
         """Return the positions (n,) of a sequence's cells, ascending."""
         cells = self.core.memory.cells
         return np.sort(cells.pos[cells.of(seq)])
-
-    def observe_removals(self, observer: Callable[[Removal], None]) -> None:
-        """Call ``observer`` for every later removal of rows."""
-        self.core.memory.seq_rm = observe_seq_rm(self.core.memory.seq_rm, self.held, observer)  # type: ignore[method-assign]
-
-    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
-        """Return pos_min and pos_max of the slot's checkpoints, oldest first."""
-        return [(c.facts.pos_min, c.facts.pos_max) for c in self.core.slots[slot].checkpoints]
 
     def draft_memory(self, slot: int) -> DraftMemory | None:
         """Return the memory of the MTP head for a slot."""

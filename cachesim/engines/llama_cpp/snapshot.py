@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 
 from cachesim.base.keyed_tokens import identities
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredBytes, StoredSize
+from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
@@ -16,11 +16,10 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.server_parts import MemorySizes, Removal, SequenceMemory
+from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
-from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
-from cachesim.engines.shared.server_loop import SlotInspection, observe_seq_rm, text_of
+from cachesim.engines.shared.server_loop import text_of
 from cachesim.model import Rows
 
 
@@ -112,16 +111,10 @@ class SlotPoints(RestorePointSource):
         return CheckpointRange(n, *_saved_lengths(checkpoint.blob, n, self.core.kind.n_swa))
 
 
-class Inspection(SlotInspection):
+class Inspection(CheckpointInspection):
     """Contents of slots, checkpoints and prompt-cache entries."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core.slots)
-        self.core = core
-
-    def kept(self) -> list[Key]:
-        """Return the keys of all checkpoints and stored conversations."""
-        return self.core.points.kept()
+    core: Core
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the tokens recorded for a slot, with their keys."""
@@ -168,32 +161,11 @@ class Inspection(SlotInspection):
         state = None if memory.recr is None else StatePart(memory.recr.pos_max(slot), memory.recr.row(slot))
         return Stored("slot", slot, (), n, rows, state, start)
 
-    def checkpoints(self, slot: int) -> list[int]:
-        """Return the lengths of the slot's checkpoints [tokens], oldest first."""
-        return [c.facts.n_tokens for c in self.core.slots[slot].checkpoints]
 
-    def exceeded_limits(self) -> list[Excess]:
-        """Return the exceeded limits: checkpoints per slot, bytes of the prompt cache."""
-        sizes = [entry.size for entry in self.core.cache.entries] if self.core.cache else []
-        counts = [len(slot.checkpoints) for slot in self.core.slots]
-        return over_limits(counts, self.core.settings.max_checkpoints, sizes, self.core.settings.limit_size)
-
-    def check(self) -> None:
-        """Raise Crash unless the memory is consistent."""
-        self.core.memory.check()
-
-
-class Sizes(MemorySizes):
+class Sizes(CheckpointSizes):
     """Sizes of checkpoints and of the prompt cache."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core.settings.n_ctx_slot)
-        self.core = core
-
-    def stored_bytes(self) -> StoredBytes:
-        """Return the current size of all checkpoints and of the prompt cache [bytes]."""
-        checkpoints = sum(c.facts.size for slot in self.core.slots for c in slot.checkpoints)
-        return StoredBytes(checkpoints, sum(entry.size for entry in self.core.cache.entries) if self.core.cache else 0)
+    core: Core
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint and every entry of the prompt cache."""
@@ -206,24 +178,15 @@ class Sizes(MemorySizes):
         ]  # fmt: skip
 
 
-class Sequences(SequenceMemory):
+class Sequences(CheckpointSequences):
     """Sequences of the target memory, and the memory of the drafter."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    core: Core
 
     def held(self, seq: int) -> np.ndarray:
         """Return the (n,) positions of a sequence's rows in every attention cache, ascending within each."""
         found = [cache.cells(seq).held(seq) for cache in self.core.memory.parts.values()]
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
-
-    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
-        """Call ``hear`` for every later removal of rows."""
-        self.core.memory.seq_rm = observe_seq_rm(self.core.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]
-
-    def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
-        """Return (pos_min, pos_max) of the slot's checkpoints, oldest first."""
-        return [(c.facts.pos_min, c.facts.pos_max) for c in self.core.slots[slot].checkpoints]
 
     def draft_memory(self, slot: int) -> DraftMemory | None:
         """Return the memory of the draft model or MTP head for a slot."""

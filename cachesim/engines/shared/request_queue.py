@@ -9,8 +9,6 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
-from cachesim.base.keyed_tokens import IDS
-from cachesim.base.tokens import TokenList
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Excess, Key
@@ -30,45 +28,6 @@ class ReceivedRequest:
     id: int
     request: Request
     answer: Answer
-
-
-@dataclass(slots=True, eq=False)
-class RequestRow:
-    """A request in progress. ``all``: its tokens, prompt and answer, the first ``computed`` of which are evaluated;
-    ``key``: what they are computed under, 0 = nothing; ``child`` is always False: several completions are not
-    supported."""
-
-    id: int
-    task: ReceivedRequest
-    all: TokenList
-    key: int = 0
-    computed: int = 0
-    launched: bool = False
-    busy: bool = True
-    child: bool = False
-
-    @property
-    def tokens(self) -> list[int]:
-        """The evaluated tokens, with their key."""
-        return self.identities(0, self.computed)
-
-    def finish(self) -> None:
-        """End the request."""
-        self.busy = False
-
-    def identities(self, start: int, stop: int) -> list[int]:
-        """Return tokens start .. stop-1 with the key that they are computed under."""
-        return [token + self.key * IDS for token in self.all[start:stop]] if self.key else self.all[start:stop]
-
-    @property
-    def prompt(self) -> int:
-        """Length of the prompt [tokens]."""
-        return len(self.task.request.prompt)
-
-    @property
-    def left(self) -> int:
-        """Most tokens of its answer that are not generated yet."""
-        return max(1, self.task.request.n_predict) - self.task.answer.predicted_n
 
 
 def key_of(*names: str) -> int:
