@@ -24,10 +24,11 @@ def under_named(command: str, output: str) -> str:
     stay at the end. ``bisect`` compares every rule set, and the newest rule set is the default: some commands repeat
     a ``-p`` that they were given."""
     first, *pipes = command.split(" | ")
-    if shlex.split(first)[:2] == ["cachesim", "bisect"]:
+    words = shlex.split(first)
+    if words[:2] == ["cachesim", "bisect"]:
         return command
     named = [name for name in DEFAULT.line if re.search(rf"(?<!\S){re.escape(name)}(?![\w-])", output)]
-    if named and named[-1] != DEFAULT.line[-1] and shlex.split(first)[0] == "cachesim" and "-p" not in shlex.split(first):
+    if named and named[-1] != DEFAULT.line[-1] and words[0] == "cachesim" and "-p" not in words:
         first = f"{first} -p {named[-1]}"
     return " | ".join([first, *pipes])
 
