@@ -1,12 +1,17 @@
 """Tests of what a log shows about its server, and of the advice that it allows."""
 
+import json
+
 import pytest
 
+from cachesim.base import exits
+from cachesim.cli.main import main
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise.case_facts import ASSUMED, GIVEN, LEAST, PRINTED, CaseFacts
 from cachesim.tools.advise.client_changes import client_changes
 from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange
+from tests.shared import ROOT
 
 PROFILE = "llama_cpp@b9765"
 MANUAL = engine_of(PROFILE).manual
@@ -61,3 +66,15 @@ def test_a_client_change_names_the_texts_that_it_assumes():
     assert {"keep the answer", "warm up", "changing part last", "cache_prompt"} <= assumed
     assert "one after another" not in assumed              # lines show which requests ran together
     assert CaseFacts(texts="x").conditions(changes["keep the answer"], case()) == ("x",)
+
+def test_a_log_that_the_simulation_contradicts_has_no_advice(tmp_path, capsys):
+    text = (ROOT / "tests/unit/tools/server_logs/excerpt.log").read_text("utf-8")
+    log = tmp_path / "b.log"
+    log.write_text(text.replace("against 1499", "against 1400"), "utf-8")
+    assert main(["advise", str(log), "-q", "--json"]) == exits.UNDECIDED
+    (data,) = json.loads(capsys.readouterr().out)["advise"]
+    assert data["log"]["is_refuted"] and data["log"]["contradicted"]
+    assert (data["advice"], data["not_released"]) == ([], [])
+    assert main(["advise", str(log), "-q"]) == exits.UNDECIDED
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"No advice: the simulation contradicts numbers of the log (line {data['log']['contradicted'][0]}" in out

@@ -94,3 +94,45 @@ def test_what_is_wrong_is_said_in_words():
     assert "corrected: 1 answer; stored state is corrupt, but was not used yet" in mends
     assert "right now" not in report(advice(FLAG)) and "corrupt" not in report(advice(FLAG), base={"corrupt": [1]})
     assert "WRONG: 1 of 2 answers" in report(traps=[advice(FLAG, wrong=[1])])
+
+
+LOG = {"printed_build": None, "before": 0, "assumed": [], "is_refuted": False, "contradicted": [], "differing": [],
+       "command": "cachesim import x.log"}  # fmt: skip
+
+
+def test_the_second_of_two_equal_suggestions_is_called_a_tie():
+    text = report(advice(FLAG), advice(BUILD))
+    assert text.count("A tie with suggestion 1: as many tokens.") == 1 and text.index("A tie") > text.index("2 1,000")
+    assert "A tie" not in report(advice(FLAG), advice(BUILD, evaluated=251))
+    assert "A tie" not in report(advice(FLAG), advice(BUILD, wrong=[1]))
+
+
+@pytest.mark.parametrize(("printed", "differs"), [(None, False), (10587, False), (9713, True)])
+def test_another_build_than_the_simulated_one_is_named(printed, differs):
+    line = f"the log prints build {printed}; simulated is llama_cpp@b10587"
+    assert (line in report(log={**LOG, "printed_build": printed})) is differs
+
+
+def test_assumed_options_stand_once_and_other_conditions_at_their_suggestion():
+    text = report(advice(FLAG, rests_on=["-ub 64 was set", "the server has the default -b 2048"]),
+                  log={**LOG, "assumed": ["-ub 64 was set"], "before": 1})  # fmt: skip
+    assert "2 requests (1 of them before the log begins, assumed)" in text
+    assert "every number holds only if -ub 64 was set, which the log does not show" in text
+    assert "Only if the server has the default -b 2048: the log does not show it." in text
+    assert text.count("-ub 64 was set") == 1
+
+
+@pytest.mark.parametrize(("numbers", "says"), [
+    ({"contradicted": [3]}, "numbers of the log (line 3)"),
+    ({"contradicted": [1, 2, 3, 4, 5, 6, 7]}, "numbers of the log (line 1, 2, 3, 4, 5, 6, ...)"),
+    ({"differing": [0, 4]}, "the reused tokens of the log (request 0, 4)"),
+])
+def test_a_contradicted_log_has_no_advice(numbers, says):
+    text = report(log={**LOG, "is_refuted": True, **numbers})
+    assert f"No advice: the simulation contradicts {says}. Shown by: cachesim import x.log" in text
+
+
+def test_rule_sets_without_a_release_are_listed_apart():
+    text = report(not_released=[advice(PROPOSAL)])
+    assert "No advice: only rule sets that are not released evaluate fewer tokens or correct answers." in text
+    assert "- 1,000 -> 250 tokens (-75%)" in text
