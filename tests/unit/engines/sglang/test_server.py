@@ -6,6 +6,7 @@ from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import Turn
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
+from cachesim.engines.sglang.rules.schedule import CLIP
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 
@@ -235,3 +236,40 @@ def test_a_dead_server_answers_nothing(engine):
     assert second.error == "AssertionError: cache_protected_len=41, page_aligned_len=20"
     third = server.submit(Request((1, 2, 3)))
     assert not server.working and not third.done
+
+
+def test_no_more_requests_run_than_allowed(engine):
+    server = start(engine, max_running_requests=2)
+    answers = [server.submit(Request(tuple(range(100 * n, 100 * n + 10)), 3)) for n in (1, 2, 3)]
+    excesses = []
+    while server.working:
+        server.iterate()
+        excesses += server.inspection.exceeded_limits()
+    assert all(answer.done for answer in answers) and excesses == []
+    assert [[run[0] for run in turn["run"]] for turn in turns(server)] == [[0, 1], [0, 1], [0, 1], [2], [2], [2]]
+    assert all(turn["op"] == "decode" or turn["run"] for turn in turns(server)), "a full server tries no prefill step"
+
+
+def test_more_requests_than_allowed_are_an_excess(engine):
+    server = start(engine)
+    server.submit(Request(A, 4))
+    server.submit(Request(B, 4))
+    server.iterate()
+    server.scheduler.max_running_requests = 1
+    assert [(one.held, one.most) for one in server.inspection.exceeded_limits()] == [(2, 1)]
+
+
+def test_an_answer_ends_at_the_longest_length(engine):
+    """Admission counts at most ``CLIP`` tokens of an answer, so that a longer one can reach the end of the pool."""
+    server = start(engine, max_total_tokens=CLIP + 100)
+    assert server.scheduler.max_req_len == CLIP + 98
+    answer = server.complete(Request(A, 2 * CLIP))
+    assert (answer.status, answer.predicted_n) == (200, CLIP + 98 - len(A))
+
+
+def test_a_slot_has_the_window_before_its_next_token(engine):
+    server = start(engine, "W4 A", "provenance")
+    server.submit(Request(A, 4))
+    server.iterate()
+    full, window = server.inspection.stored(("slot", 0, 0)).rows
+    assert full.pos.tolist() == list(range(20)) and window.pos.tolist() == [16, 17, 18, 19]

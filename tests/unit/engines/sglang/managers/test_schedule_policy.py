@@ -84,3 +84,20 @@ def test_only_one_policy_shares_a_chunk(policy, limit):
     made = SchedulePolicy(cache.context, cache)
     made.calc_priority([make_req(0, TEXT[:4]), make_req(1, TEXT[4:8])])
     assert made.shortest_prefill_chunk_limit(make_req(2, TEXT), 16) == limit
+
+
+def test_whole_prompts_beyond_the_input_budget_start_only_as_the_first():
+    cache, _ = make_cache(size=256, chunked_prefill_size=-1, max_prefill_tokens=16)
+    adder = adder_of(cache)
+    assert admit(adder, make_req(0, TEXT[:10])) == CONTINUE
+    assert admit(adder, make_req(1, TEXT[::-1][:10])) == OTHER and len(adder.can_run_list) == 1
+    first = adder_of(cache)
+    assert admit(first, make_req(2, TEXT[:30])) == OTHER and len(first.can_run_list) == 1, "the first may exceed it"
+
+
+@pytest.mark.parametrize(("size", "state"), [(31, NO_TOKEN), (32, NO_TOKEN), (33, CONTINUE)])
+def test_no_slot_that_is_not_taken_ends_the_step(size, state):
+    cache, _ = make_cache(size=size)
+    adder = adder_of(cache)
+    adder.cur_rem_token_offset = 32
+    assert adder.budget_state() == state
