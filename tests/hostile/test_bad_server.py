@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,22 @@ def test_a_misbehaving_server_is_one_line_or_a_finding(name, command, stage, tmp
     run_here(command, name, stage, tmp_path, capsys)
 
 
+def third(at):
+    """Return the marks of a test of which ``make long`` runs every third, ``-m slow`` the others."""
+    return [pytest.mark.slow] * bool(at % 3)
+
+
+STAGED = [pytest.param(name, command, stage, marks=third(row + column + depth))
+          for (row, name), (column, command), (depth, stage)
+          in product(enumerate(ALL), enumerate(COMMANDS), enumerate(STAGES))]  # fmt: skip
+"""Every misbehaviour with every command at every stage; ``make long`` has each with each command at one stage."""
+MEASURED = [pytest.param(name, command, marks=third(row + column))
+            for (row, name), (column, command) in product(enumerate(ALL), enumerate(COMMANDS))]  # fmt: skip
+"""Every misbehaviour with every command; ``make long`` has each with one command."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "command", "stage"), STAGED)
 def test_every_misbehaviour_at_every_stage(name, command, stage, tmp_path, capsys):
     run_here(command, name, stage, tmp_path, capsys)
 
@@ -113,8 +126,7 @@ sys.exit(code)
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, which is not here")
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "command"), MEASURED)
 def test_memory_and_time_of_every_misbehaviour(name, command, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     for stage in ("first", "completion"):

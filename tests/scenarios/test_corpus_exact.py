@@ -18,6 +18,8 @@ from cachesim.model import make_model, parse
 from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided
 
 pytestmark = pytest.mark.long
+THIRD = [pytest.param(*run, marks=[pytest.mark.slow] * bool(at % 3)) for at, run in enumerate(RUNS)]
+"""All runs of the corpus; ``make long`` repeats every third with arithmetic, ``-m slow`` the others."""
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
 """Engines with names of models; the others take layers."""
 
@@ -30,7 +32,7 @@ def judge_of(engine: str, model: str) -> Judge:
     return Judge(make_model(spec, exact=True))
 
 
-@pytest.mark.parametrize(("name", "profile"), RUNS)
+@pytest.mark.parametrize(("name", "profile"), THIRD)
 def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
     run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].engine, SCENARIOS[name].model))
     assert run.wrong == []
