@@ -86,7 +86,7 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
-# Replays of one recording in eight, packages, killed processes, campaigns and tests that take seconds: about ten minutes.
+# Replays of one recording in eight, packages, killed processes, campaigns and tests that take seconds.
 long: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) -m 'long and not slow' $(ARGS)
 

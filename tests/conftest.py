@@ -45,7 +45,22 @@ def pytest_ignore_collect(collection_path, config):
     if whole and f"not {whole[1]}" in chosen:
         return True
     demanded = re.match(r"(long|slow|meta|browser)\b", chosen)
-    return True if demanded and f"mark.{demanded[0]}" not in text else None
+    marks = {"long": ("mark.long", "mark.part(")}.get(demanded[0], (f"mark.{demanded[0]}",)) if demanded else ()
+    return True if demanded and not any(mark in text for mark in marks) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the cases of a test with ``part(n)`` as long, except the first of every n."""
+    seen = {}
+    for item in items:
+        part = item.get_closest_marker("part")
+        if part is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        place = seen[test] = seen.get(test, -1) + 1
+        if place % part.args[0]:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -73,6 +73,7 @@ def test_two_files_of_the_package_differ(python):
     assert len(changed) == 2
 
 
+@pytest.mark.long
 def test_the_flag_changes_what_a_request_keeps(python):
     assert kept(python(*SET, "--json")) == [0, 20]
     assert kept(python(*SET[: SET.index("--set")], "--json")) == [0, 60]
@@ -85,6 +86,7 @@ def test_the_command_line_of_a_server_sets_it(python):
     assert written == ["-c", "512", "-np", "2", "--cache-prompt-max", "20"]
 
 
+@pytest.mark.long
 def test_reports_name_it_with_its_help(python):
     assert f"--cache-prompt-max N\n      cache_prompt_max: default 0; at least 0\n      {HELP}" in python(*OPTIONS)
     assert f"--cache-prompt-max: {HELP}" in " ".join(python(*EXPLAIN).split())

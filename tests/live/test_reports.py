@@ -55,6 +55,7 @@ def test_a_digest_depends_on_every_line_but_comments():
         assert (program_digest(changed) == program_digest(program)) == (number in comments)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", REPORTS)
 def test_an_issue_names_the_command_that_writes_its_program(name):
     issue = (FOLDER / name / "issue.md").read_text("utf-8")

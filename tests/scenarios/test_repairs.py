@@ -126,6 +126,7 @@ def scenario_broken(scenario: Scenario) -> list[int]:
     return list(scenario.expect["llama_cpp@b11549"].broken)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("field", [
     pytest.param(field, marks=pytest.mark.long if i % 3 else ()) for i, field in enumerate([*ADAPTERS, *ADDED])
 ])

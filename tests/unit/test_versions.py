@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from tests.house import checks
 
 WITHOUT = """
@@ -22,6 +24,7 @@ main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-e
 """
 
 
+@pytest.mark.long
 def test_the_kit_and_the_fuzzer_work_without_hypothesis():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, cwd=checks.ROOT, check=False)
     assert done.stderr == "next: cachesim why A2/A 1 -p ik_llama@1889-base --model GA\n"

@@ -157,6 +157,7 @@ def test_every_rule_in_force_names_a_place():
     assert [item.name for name in names for item in rules_of(f"llama_cpp@{name}") if not item.places] == []
 
 
+@pytest.mark.long
 def test_a_closed_pipe_gives_no_traceback(tmp_path):
     """A closed pipe, as with ``make upstream ... | head``."""
     for name, body in (("old", "return 1;"), ("new", "return 2;")):

@@ -23,6 +23,7 @@ def test_the_cells_took_less_than_an_hour():
     assert sum(line["seconds"] for line in read(LINES).values()) < 3600
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_setting_of_a_cell_costs_what_the_cell_says(kind):
     """Scaled, because that takes a second."""

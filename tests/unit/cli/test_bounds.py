@@ -200,6 +200,7 @@ def test_orders_of_a_group_are_tried_up_to_a_bound(tmp_path, lift):
     assert (found.steps_agree, found.first["orders"]) == (0, "7 tried, not all")
 
 
+@pytest.mark.long
 def test_the_limits_can_be_lifted_where_something_runs(tmp_path, capsys):
     path = trace(tmp_path, ["-c", "64"], [completion(n_predict=9)])
     code, _, said = cachesim("replay", str(path), "--limit", "sampled=3")

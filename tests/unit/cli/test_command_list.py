@@ -43,6 +43,7 @@ def test_help_ends_with_the_exit_codes(capsys):
                                              exits.CRASH, exits.INTERRUPTED]  # fmt: skip
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("name", "example"), CARD)
 def test_the_examples_of_the_overview_run(capsys, monkeypatch, name, example):
     """A search is shortened: the overview gives it a minute."""

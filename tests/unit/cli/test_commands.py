@@ -65,6 +65,7 @@ def test_a_run_that_is_not_as_its_file_says_is_exit_1(capsys, tmp_path):
     assert "cache_n is 40, the file expects 41" in out
 
 
+@pytest.mark.long
 def test_tables_fit_80_columns_and_colour_is_not_the_only_signal(capsys):
     _, out = call(capsys, "run", BUG, SEED)
     wrapped = [line for line in out.splitlines() if not line.startswith(("cachesim run ", "source "))]
@@ -127,6 +128,7 @@ def test_why_names_the_reason_and_a_profile_that_keeps_the_tokens(capsys):
     assert data["why"][0]["decisions"][0]["rule"].startswith("LC-SLOT-SELECT")
 
 
+@pytest.mark.long
 def test_why_shows_words_not_tuples(capsys):
     _, out = call(capsys, "why", SEED, 3, "-p", "llama_cpp@b10587")
     assert "112 tokens = 40 kept + 0 restored + 0 loaded + 72 evaluated (LCP 40)" in out
@@ -357,6 +359,7 @@ def test_a_file_at_which_processes_die_is_named_and_the_others_are_replayed(caps
     assert err == f"cachesim: {tmp_path / 'b.json'}: killed by SIGKILL, twice (a fault of cachesim)\n"
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("command", [("run",), ("why", "0"), ("diff", "-p", "llama_cpp@b11549")])
 def test_a_server_that_ends_itself_is_broken_in_every_command(capsys, command):
     name, *more = command

@@ -53,6 +53,7 @@ def unsafe(text):
     return {sign for sign in text if not sign.isprintable() and sign not in "\n\t"}
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("words", [
     "run -v", "run -v --color always", "why 1 -v", "why 1 --color always", "diff -v -p latest -p b9518", "bisect",
     "advise", *(f"export --to {form}" for form in FORMS),

@@ -61,6 +61,7 @@ def test_names_in_a_rule_file(capsys, monkeypatch, tmp_path, right, wrong, hint)
     assert hint in err
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("command", ["run", "why", "bisect", "export"])
 def test_a_line_that_is_a_file_without_its_ending_is_noted(capsys, monkeypatch, tmp_path, command):
     monkeypatch.chdir(tmp_path)

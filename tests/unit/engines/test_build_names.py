@@ -180,6 +180,7 @@ def _registry(monkeypatch):
 SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", "--set", "parallel=1")
 
 
+@pytest.mark.long
 def test_bisect_answers_in_builds(capsys):
     main(["bisect", *SMALL])
     out = " ".join(capsys.readouterr().out.split())

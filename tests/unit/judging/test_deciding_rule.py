@@ -27,6 +27,7 @@ def found(name, profile, number):
     return deciding_rule(run(name, profile), number)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("name", "profile", "number", "what", "rule", "variant", "request_of_rule"), [
     ("ik-1673-state-kept-without-checkpoint-hybrid", "ik_llama@1679", 2, FailureKind.FAULT, "IK-CKPT-RESET.NONE",
      "IK-CKPT-RESET.COUNTS", 2),

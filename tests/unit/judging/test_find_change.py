@@ -87,6 +87,7 @@ def test_a_proposal_is_compared_with_its_base():
     assert turn.causes[0].changes[0].source == "#24143"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     """Checked on the rule sets themselves, independently of the search."""

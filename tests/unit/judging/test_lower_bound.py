@@ -91,6 +91,7 @@ def served(order):
     return total
 
 
+@pytest.mark.long
 def test_no_right_run_of_the_corpus_is_below_it():
     for number, file in enumerate(corpus_files().values()):
         scenario = load(file)

@@ -140,6 +140,7 @@ def scan_present(settle):
     return scanning
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("name", "planted"), [("record", scan_views), ("settle", scan_present)])
 def test_a_planted_scan_of_all_restore_points_is_found(monkeypatch, name, planted):
     monkeypatch.setattr(RecomputeLedger, name, planted(getattr(RecomputeLedger, name)))

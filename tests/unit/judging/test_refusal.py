@@ -114,6 +114,7 @@ def test_why_tells_the_verdict_first(capsys, file, number, profile, code, said):
     assert data["equal_cold"] is (None if data["refused"] else code == exits.HOLDS)
 
 
+@pytest.mark.long
 def test_why_under_several_rule_sets_ends_1_if_one_is_wrong():
     assert main(["why", str(LATE), "1", "-p", FAULTY, "-p", RIGHT]) == exits.BROKEN
 

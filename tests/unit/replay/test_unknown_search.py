@@ -39,6 +39,7 @@ def test_the_first_supposition_does_not_agree_and_a_later_one_does(monkeypatch, 
 @pytest.mark.parametrize(("path", "kind", "field"), [
     (ACTIONS, "batch", "p0"), (NUMBERS, "ckpt_restore", "pos_max"), (WAITS, "release", "n_tokens"),
 ], ids=["slot actions", "numbers", "waiting"])  # fmt: skip
+@pytest.mark.part(3)
 def test_no_supposition_agrees_with_another_decision(path, kind, field):
     from cachesim.replay.replay import replay
 

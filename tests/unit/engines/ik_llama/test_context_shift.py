@@ -31,6 +31,7 @@ def test_a_full_slot_gives_up_half_of_what_it_need_not_keep_and_the_rest_moves_u
     assert srv.sequences.held(0).tolist() == list(range(157))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("request_", [Request(LONG[:240], 40, n_keep=10), Request(LONG[:240], 150, n_keep=10),
                                       Request(LONG[:30], 300, n_keep=60), Request(LONG[:240], 40, n_discard=1000)])
 def test_an_answer_with_a_shift_is_that_of_a_cold_run_that_shifts(request_):

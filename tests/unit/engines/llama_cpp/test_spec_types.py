@@ -68,6 +68,7 @@ def test_a_recurrent_model_gets_no_drafts_before_they_could_be_undone():
     assert (answer.draft_n, talk.right(answer)) == (0, True)
 
 
+@pytest.mark.long
 def test_bisect_and_why_report_a_missing_kind_of_draft(capsys):
     assert main(["bisect", D15, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["requests"][0]

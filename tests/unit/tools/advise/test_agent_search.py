@@ -29,6 +29,7 @@ def alternating(model="llama-3", room=8, clients=2, profile=PROFILE, **more):
     return AgentSearch(profile, model, int(room * GIB), clients, recorded_workload(sessions, "sessions", clients, 0))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("model", ["llama-3", "qwen3-next", "gpt-oss"])
 def test_no_setting_is_better_than_the_best(model):
     search = alternating(model)
@@ -41,6 +42,7 @@ def test_no_setting_is_better_than_the_best(model):
     assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
 
 
+@pytest.mark.long
 def test_a_setting_that_costs_more_without_scaling_is_not_the_best(monkeypatch):
     search, whole = alternating("qwen3-next", 16), AgentSearch.cost
     first, *others = search.confirmed(search.judged(search.compared(search.fitted({})), 5)[0])
@@ -62,6 +64,7 @@ def test_of_settings_that_cost_as_much_the_smallest_is_best():
     assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)
 
 
+@pytest.mark.long
 def test_settings_that_do_not_fit_are_left_out():
     found = alternating("qwen3-next", 2.5).advice()
     assert found.excluded and all(one.total > 2.5 * GIB for one in found.excluded)
@@ -85,6 +88,7 @@ def test_settings_with_wrong_answers_are_left_out():
     assert all(one.cost.wrong for one in found.wrong)
 
 
+@pytest.mark.long
 def test_less_precise_rows_must_save_tokens():
     """In 8 GiB both conversations fit as F16, in 5 GiB only as Q8."""
     roomy, narrow = alternating(room=8.5), alternating(room=5)
@@ -95,6 +99,7 @@ def test_less_precise_rows_must_save_tokens():
     assert (best - found.best[0].cost.units) * WORTH >= 1
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("profile", "option"), [(PROFILE, "parallel"), ("mlx_lm@0.32.2", "decode_concurrency")])
 def test_one_of_the_settings_serves_all_clients(profile, option):
     search = alternating("qwen3-next", 16, profile=profile)
@@ -110,6 +115,7 @@ def test_a_known_cost_is_not_computed_again():
     assert (again, len(known)) == (first, number)
 
 
+@pytest.mark.long
 def test_costs_of_another_workload_are_not_known():
     sessions, known = [conversation("a", 3), conversation("b", 4, start=1.0)], {}
     for clients in (1, 2):

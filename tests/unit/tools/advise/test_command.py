@@ -45,6 +45,7 @@ def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
     assert (code, out, err.count("\n")) == (2, "", 1) and said in err
 
 
+@pytest.mark.long
 def test_mib_are_those_of_the_real_model(capsys):
     code, out, _ = told(capsys, LINE, "--sizes", "qwen3-next", "--json")
     (data,) = json.loads(out)["advise"]
@@ -56,6 +57,7 @@ def test_mib_are_those_of_the_real_model(capsys):
     assert json.loads(out)["advise"] == [data]
 
 
+@pytest.mark.long
 def test_a_log_can_have_the_sizes_of_a_real_model(capsys):
     code, out, _ = told(capsys, str(EXCERPT), "--sizes", "qwen3-next", "--json")
     (data,) = json.loads(out)["advise"]
@@ -124,6 +126,7 @@ def test_an_imported_log_begins_with_the_saved_tokens(capsys):
     assert "would have saved" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_log_and_request_bodies_are_imported_and_advised(capsys):
     code, out, _ = told(capsys, "tests/unit/tools/server_logs/default_verbosity.log", "--seconds", "600")
     assert code == 0 and "7 requests" in out and "-ub 64" in out and "cachesim run 'A120>a5/A.B30" in out

@@ -68,6 +68,7 @@ def test_a_build_between_two_rule_sets_is_not_advised_an_older_one(capsys):
     assert all(build >= 9600 for build in builds)
 
 
+@pytest.mark.long
 def test_a_log_is_advised_no_change_that_it_contradicts_and_has_no_bound(capsys):
     log = "tests/unit/tools/server_logs/excerpt.log"
     (data,) = printed(capsys, "advise", log)["advise"]
@@ -81,6 +82,7 @@ LOG = "tests/unit/tools/server_logs/default_verbosity.log"
 DATED = "tests/unit/tools/server_logs/dated_turns.log"
 
 
+@pytest.mark.long
 def test_an_import_prints_the_arguments_of_its_run(capsys):
     given = ["-p", "llama_cpp@b11549", "--model", "GGGA", "--set", "ubatch_size=256", "--limit", "sought=250000"]
     main(["import", DATED, *given, "-q"])

@@ -41,6 +41,7 @@ def test_nothing_is_said_if_nothing_is_saved():
     assert list(saved_report(None, "x.log")) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rounds", "played"), [(50, 0), (10**4, 3)])
 def test_the_work_is_bounded_by_the_tokens_that_are_generated(monkeypatch, rounds, played):
     made = []

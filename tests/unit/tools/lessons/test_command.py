@@ -146,6 +146,7 @@ def test_json(capsys):
     assert len(data["parts"]) == parts("4")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("argv", "titles"), [
     ([], ["lesson-0", "lesson-9", "quiz"]), (["5"], ["lesson-5"]), (["--quiz"], ["quiz"]),
 ])

@@ -41,6 +41,7 @@ def everything():
     return page("Lessons", some)
 
 
+@pytest.mark.long
 def test_all_lessons_in_one_page(everything):
     seen = Whole()
     seen.feed(everything)

@@ -100,6 +100,7 @@ def test_the_program_needs_no_packages():
     assert len(names) > 10 and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("model, draft", [
     ("A", ""), ("W8 A", ""), ("W8 A A", ""), ("GGGA", ""), ("qwen35-GA", ""), ("GA+M", ""), ("SSA", ""), ("C W8", ""),
     ("H", ""), ("GGGA", "A"), ("GGGA", "qwen35"),
@@ -117,6 +118,7 @@ def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
         assert (tmp_path / "theirs").read_bytes() == (tmp_path / file).read_bytes()
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):
     """It needs only a shell, python3 and the server."""
@@ -266,6 +268,7 @@ def pytest_run(folder, file, **env):
                           cwd=folder, env=env, capture_output=True, text=True, timeout=120)  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_test_that_stands_alone(running, tmp_path):
     (tmp_path / "test_case.py").write_text(pytest_file(script()))
     done = pytest_run(tmp_path, "test_case.py", URL=running("well").url)
@@ -331,6 +334,7 @@ def test_a_scenario_file_is_read_back(tmp_path):
     play(again, PROFILE, "none")
 
 
+@pytest.mark.long
 def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     case = script("A5/B10/B[:3].C3", model="GGGA")
     text = issue(case, standalone_script(case))

@@ -12,6 +12,7 @@ from cachesim.tools.live.llama_server.export import FORMS
 LINE = "A5/B10/B[:3].C3"
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form, capsys, tmp_path):
     assert main(["export", LINE, "--to", form]) == 0

@@ -90,6 +90,7 @@ def empty(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="no jq")
+@pytest.mark.long
 def test_the_script_with_curl_runs_nothing_else(empty):
     """The history runs against a curl that answers nothing."""
     case = make_script(from_line("S5>r2/{save@0 f}/S[1:3].r", model="A", server=SMALL), PROFILE)
@@ -155,6 +156,7 @@ print(json.dumps([test.__doc__, names["__doc__"], asked]))
 '''
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("form", [pytest_file, server_test])
 def test_an_exported_test_runs_nothing_else(form, plain, empty):
     """Its functions run with a client and a server that only note what they get."""

@@ -117,6 +117,7 @@ def test_the_numbers_are_the_same_everywhere():
     assert digest.hexdigest()[:16] == "87b6078964b32440"
 
 
+@pytest.mark.part(5)
 @needs_gguf
 @pytest.mark.parametrize("notation", ARCHITECTURES)
 def test_a_file_has_the_bytes_that_the_package_gguf_writes(notation, tmp_path):
@@ -150,6 +151,7 @@ def fields(path):
 OURS = ("general.name", "general.description", ".context_length")
 
 
+@pytest.mark.part(5)
 @needs_gguf
 @needs(MODELS)
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def check_all(monkeypatch, words):
     assert found.count("") > len(found) // 2
 
 
+@pytest.mark.long
 def test_the_search_refuses_no_named_model(monkeypatch):
     check_all(monkeypatch, known_sizes())
 

@@ -202,6 +202,7 @@ def test_texts_are_escaped():
     assert html.count("</script>") == 2                       # those of the page
 
 
+@pytest.mark.long
 def test_a_page_needs_no_network_and_is_small(tmp_path):
     scenes = [seen(HYBRID, "llama_cpp@b10587")]
     html = page(scenes, Shown("cachesim run x"))

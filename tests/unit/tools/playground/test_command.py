@@ -53,6 +53,7 @@ def test_it_serves_on_the_loopback_address_until_it_is_interrupted():
         assert "Traceback" not in err
 
 
+@pytest.mark.long
 def test_the_address_as_json():
     with served("--json", "-q") as (_, line):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", json.loads(line)["url"])

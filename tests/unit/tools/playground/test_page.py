@@ -50,6 +50,7 @@ def sizes(step):
     return len(step.request.prompt), step.request.n_predict, step.action, step.asked
 
 
+@pytest.mark.long
 def test_an_example_is_its_scenario(choices):
     files = corpus_files()
     assert FIRST in choices["examples"] and len(choices["examples"]) > 0.9 * len(files)

@@ -136,6 +136,7 @@ def small(monkeypatch):
     monkeypatch.setattr(limits.PARSER_MEMORY, "now", 200)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_hostile_template_is_one_line(small, name):
     with pytest.raises(BadInput) as error:
@@ -155,6 +156,7 @@ def test_a_hostile_tokenizer_is_one_line(small, tmp_path, name):
     assert TOKENIZER_ENDS[name] in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", [name for name in GGUFS if name not in LARGE])
 def test_a_hostile_gguf_is_read_in_bounded_time(tmp_path, name):
     (tmp_path / "x.gguf").write_bytes(GGUFS[name]())

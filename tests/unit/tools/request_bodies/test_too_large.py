@@ -35,6 +35,7 @@ LARGE = "a b c d " * 600_000                     # 1,200,000 estimated tokens
 
 
 @pytest.mark.parametrize("bodies", [[chat(LARGE, system="")], [chat(f"{LARGE}{i}", system="") for i in range(2)]])
+@pytest.mark.part(3)
 def test_a_prompt_that_no_run_may_hold_is_reported_without_a_simulation(tmp_path, capsys, bodies):
     file = written(tmp_path, *bodies)
     assert main(["import", str(file)]) == exits.HOLDS

@@ -35,6 +35,7 @@ def told(data):
     return one.get("model"), one.get("mode")
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("case", [ID, LINE])
 def test_a_file_by_its_id_or_requests_in_one_line_with_another_model_and_other_options(capsys, command, case):
@@ -51,6 +52,7 @@ def test_the_model_of_a_line_is_a_hybrid_and_that_of_a_file_its_own(capsys):
     assert told(called(capsys, "run", "llama-lesson-attention", "-p", "llama_cpp@b10587", "--model", "A")[1])[0] == "A"
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("command", ["run", "why", "diff"])
 @pytest.mark.parametrize(("length", "words", "mode"), [
     (LONG - 11, [], "exact"), (LONG, [], "provenance"), (LONG, ["--exact"], "exact"),

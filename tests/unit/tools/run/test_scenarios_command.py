@@ -9,10 +9,19 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.scenarios import load
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.symptoms import SYMPTOMS
+from tests.scenarios.whole import corpus
 
 SEED = "llama-24143-entry-removed-dense"
+
+
+@pytest.fixture(autouse=True)
+def corpus_that_was_read(request, monkeypatch):
+    """Spare all tests but the first the reading of hundreds of files."""
+    if request.function is not test_all_are_listed:
+        monkeypatch.setattr(load, "load_all", lambda paths, known: list(corpus()))
 
 
 def listed(capsys, *words):

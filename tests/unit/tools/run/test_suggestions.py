@@ -48,6 +48,7 @@ def test_nothing_for_programs_and_with_q(capsys, more):
     pytest.param(["why", "llama-one-token-checkpoint-hybrid", "2", "-p", "llama_cpp@b10587"], marks=pytest.mark.long),
     ["diff", "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
 ], ids=lambda argv: " ".join(argv[:2]))  # fmt: skip
+@pytest.mark.part(4)
 def test_every_command_that_is_named_runs(capsys, argv):
     main(argv)
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("next: ")]
@@ -62,6 +63,7 @@ def test_a_line_is_quoted_for_the_shell(capsys):
     assert capsys.readouterr().err == "next: cachesim why 'A4>r2/A' 1 --model 'W8 A'\n"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("case", "partner"), [
     (["mlx-929-no-snapshot-below-8192-hybrid", "1", "-p", "mlx_lm@pr923"], "mlx_lm@m1072"),
     (["llama-24143-unusable-entry-removed-hybrid", "3", "-p", "llama_cpp@b10587"], "llama_cpp@pr24143-on-b10587"),
@@ -72,6 +74,7 @@ def test_a_rule_set_of_the_main_branch_is_compared_first_then_a_proposal_for_thi
     assert line.partition("   or: ")[0].endswith(f"-p {partner}")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("profile", "named"), [
     ("vllm@0.33.0", " -p vllm@0.33.0"), ("sglang@0.5.23", " -p sglang@0.5.23"), ("llama_cpp@b11549", ""),
 ])  # fmt: skip

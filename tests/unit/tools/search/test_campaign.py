@@ -213,6 +213,7 @@ def test_an_unset_number_is_not_a_finding():
         assert findings(case, "ik_llama@main", NAMES, {}) == []
 
 
+@pytest.mark.part(2)
 def test_the_collector_works_as_before_when_a_job_is_done():
     before = gc.get_threshold()
     gc.set_threshold(701, 11, 12)

@@ -39,6 +39,7 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
     assert "distinct failure" in out.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_scenario_files_are_printed_before_the_summary_if_wanted(capsys, hasty):
     _, out, _ = call(capsys, *BAD, "--toml")
     assert 'profiles = ["ik_llama@1889-base"]' in out and "[[request]]" in out
@@ -77,6 +78,7 @@ def test_json_has_the_contracts_keys(capsys):
     assert sum(failure["times"] for failure in data["failures"]) >= 2
 
 
+@pytest.mark.long
 def test_files_are_written_and_run(capsys, tmp_path, hasty):
     code, _, err = call(capsys, *BAD, "--out", tmp_path)
     files = list(tmp_path.glob("*.toml"))
@@ -88,6 +90,7 @@ def test_files_are_written_and_run(capsys, tmp_path, hasty):
     assert code == exits.BROKEN
 
 
+@pytest.mark.long
 def test_without_shrinking_there_are_the_conversations_as_they_were(capsys):
     code, out, err = call(capsys, *BAD, "--no-shrink", "--json")
     one = json.loads(out)["failures"][0]
@@ -117,6 +120,7 @@ def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
     monkeypatch.setattr(campaign_jobs, name, interrupted)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (Terminated(signal.SIGTERM), 143)])
 def test_findings_survive_an_interruption(capsys, monkeypatch, tmp_path, error, code):
     interrupt_at(monkeypatch, "work", 1, error)
@@ -152,6 +156,7 @@ def test_the_same_campaign_is_not_begun_twice_in_a_folder(capsys, tmp_path):
     assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
 
 
+@pytest.mark.long
 def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
     call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
     [state] = tmp_path.glob("campaign-*.json")
@@ -193,6 +198,7 @@ def test_a_folder_that_is_missing_is_made(capsys, tmp_path):
     assert (code, len(list((tmp_path / "a" / "b").glob("fuzz-*.toml")))) == (exits.BROKEN, err.count("fuzz-"))
 
 
+@pytest.mark.long
 def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty):
     def full(*_):
         raise BadInput("cannot be written: no space left on device", file="x.toml")

@@ -65,6 +65,7 @@ def test_with_files_the_drawn_conversations_only_tell_the_price():
     assert [one.source for one in found.right] == [1, 3]
 
 
+@pytest.mark.long
 def test_files_are_cured_by_their_changes(capsys):
     files = [REPAIRS / f"llama-repair-{name}.toml" for name in ("draft-length", "shift-without-layers", "window-pick")]
     code, out, _ = call(capsys, "repair", LATEST, *files, "--examples", "6", "--json")

@@ -45,6 +45,7 @@ def test_the_range_contains_the_numbers_of_other_dates(tmp_path, model, date):
     assert saved["lowest"] <= own <= saved["highest"]
 
 
+@pytest.mark.long
 def test_the_assumed_line_evaluates_the_same_tokens(tmp_path):
     found = imported(tmp_path, dated_line(DATE, False)).found
     case = repair_case(found)
@@ -70,6 +71,7 @@ def test_the_report_and_json_begin_with_it(tmp_path, capsys):
     assert f"27,280 -> {27_280 - own:,} tokens" in text and "client hold only if requests 1, 2, 3 differ" in text
 
 
+@pytest.mark.long
 def test_no_number_without_the_whole_conversation(tmp_path):
     """The slot held something before the excerpt; a request is not simulated; the simulation contradicts the log."""
     line = dated_line(DATE, False)

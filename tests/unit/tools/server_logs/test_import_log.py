@@ -129,6 +129,7 @@ def test_wrong_arguments_are_one_line(capsys, argv, what):
     assert what in err and err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_an_imported_log_is_drawn(tmp_path, capsys):
     picture = tmp_path / "x.svg"
     assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA"]) == 0
@@ -174,6 +175,7 @@ REAL = {
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=pytest.mark.long if line.count("/") != 1 or "60033" in line else ())
     for name, (line, _, _) in REAL.items()          # in `make test` two requests and at most 50,000 tokens
@@ -184,6 +186,7 @@ def test_a_real_log_is_reconstructed(name):
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
+@pytest.mark.long
 def test_prefixes_of_three_slots_are_taken_from_the_log():
     data, _ = import_log(LOGS / "llamacpp-b6992-gptoss-17118.log")
     assert [(one["slot"], one["n_tokens"], one["lcp"]) for one in data["requests"]] == [

@@ -39,6 +39,7 @@ def test_run_accepts_the_scenario_of_a_log(log):
         assert [found[row["step"]] for row in rows] == [row["simulated"] for row in rows]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("log", [pytest.param(log, marks=pytest.mark.long if "parallel" in log.name else ())
                                  for log in LOGS], ids=lambda log: log.name)  # fmt: skip
 def test_run_accepts_the_scenario_of_an_excerpt(log, tmp_path):
@@ -70,6 +71,7 @@ def test_run_accepts_the_scenario_of_bodies(seed, tmp_path):
     assert reused(text) == [row["simulated"] for row in data["requests"]]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", [
     "a b.log", "Über.log", "-.log", "'quoted'\".log", "x" * 200 + ".log", "\\u{1F600}.log", "1.log", "a#b=c.log",
     "line\nend.log",
@@ -81,6 +83,7 @@ def test_names_of_files_become_ids(name, tmp_path):
     assert load_text(text, profiles().keys()).steps
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["case.toml", "a b.toml", "Ü.toml", "x.y.toml", "1.toml", "no suffix", "-o.toml"])
 def test_files_that_import_writes_run(name, tmp_path, capsys):
     out = tmp_path / name

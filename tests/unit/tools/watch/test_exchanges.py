@@ -167,6 +167,7 @@ STARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", STARTS)
 def test_the_bytes_in_flight_are_bounded(name):
     """Memory is compared while each connection still waits for more."""

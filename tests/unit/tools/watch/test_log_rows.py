@@ -89,6 +89,7 @@ def test_memory_is_bounded(monkeypatch):
     assert len(watched._runs) <= log_rows.RUNS
 
 
+@pytest.mark.long
 def test_lines_of_no_server_are_kept_in_bounded_number():
     watched = LogRows()
     assert [row for number in range(11_000) for row in watched.read([f"line {number}"])] == []

@@ -158,6 +158,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_counter_bounds_the_memory_of_requests(kind):
     """An image takes a hundredth of its size."""

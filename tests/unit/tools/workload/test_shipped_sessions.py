@@ -33,6 +33,7 @@ def test_ten_sessions_come_with_cachesim():
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are absent")
+@pytest.mark.long
 def test_they_are_the_recorded_sessions():
     for mine, recorded in zip(shipped_sessions(), selected(str(RECORDED)), strict=True):
         assert (mine.name, mine.block_size) == (recorded.name, recorded.block_size)

@@ -18,6 +18,7 @@ def short(monkeypatch):
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_server_never_passes(name):
     code, out, err = checked(name, "--only", "noise", "--only", "same")
@@ -31,6 +32,7 @@ def test_equal_answers_leave_every_comparing_property_undecided():
     assert "  steady      UNDECIDED    all answers that were compared are equal" in out
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["a random answer", "the answer to the previous request"])
 def test_cold_answers_that_differ_are_blamed_on_no_rule_of_a_cache(name):
     _, out, _ = checked(name, "--only", "same", "--only", "noise")

@@ -87,6 +87,7 @@ def test_a_cancelled_request_without_drafts_has_no_answer():
     assert said.tokens is None and len(http.asked) == 2
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("wrong, state", [(0, "ok"), (3, "failed")])
 def test_a_wrong_token_that_is_accepted_is_a_fault_of_the_drafts(wrong, state):
     http, server = server_of(Chain(wrong=wrong))

@@ -50,11 +50,13 @@ def test_a_llama_server_mixes_adapters_in_its_prompt_cache_and_without_a_list():
     assert any(" on A: LC-" in match.sentence for match in found.rules["base"])
 
 
+@pytest.mark.long
 def test_without_a_prompt_cache_only_requests_without_a_list_are_wrong():
     found, _ = simulated("llama_cpp@b11549", cache_ram=0)
     assert (states(found)["adapter"], states(found)["base"]) == ("ok", "failed")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("profile", ["llama_cpp@b11549-lora-tried", "llama_cpp@b11549-repaired"])
 @pytest.mark.parametrize("listed", [LISTED, LISTED[:1], [{"id": 0, "scale": 1.0}]])
 def test_a_repaired_llama_server_raises_no_alarm(profile, listed):
@@ -65,6 +67,7 @@ def test_a_repaired_llama_server_raises_no_alarm(profile, listed):
     ]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mixes, failed", [("", set()), ("adapters", {"adapter", "base"})])
 def test_models_with_a_parent_are_asked_as_adapters(mixes, failed):
     found, http = served(KeyedServer(mixes))
@@ -72,6 +75,7 @@ def test_models_with_a_parent_are_asked_as_adapters(mixes, failed):
     assert {body.get("model") for _, body in http.asked} >= {"one", "two"} and "image" not in states(found)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mixes, state", [("", "ok"), ("images", "failed")])
 def test_two_images_of_one_size_are_asked_for_at_the_same_place(mixes, state):
     found, _ = served(KeyedServer(mixes, chat=True, base=9))

@@ -41,6 +41,7 @@ def test_servers_without_slots_are_compared_with_engines_without_slots():
     assert found and {one.engine for one in found} == {"mlx_lm"}
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("line, request_number", [
     (STALE, 3), ("Wash5/S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3", 4), ("Wash5/C37/C[:32]>8", 2),
 ])  # fmt: skip

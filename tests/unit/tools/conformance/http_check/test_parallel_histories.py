@@ -136,6 +136,7 @@ class Busy(Toy):
         return status, said
 
 
+@pytest.mark.long
 def test_an_answer_that_is_wrong_for_a_busy_slot_is_found_and_shrunk():
     def busy(body):
         sent.append((body.get("id_slot"), body["n_predict"] >= 64))
@@ -223,6 +224,7 @@ class Crowded(Toy):
         return status, said if many == 1 else [said] * many
 
 
+@pytest.mark.long
 def test_slots_that_wait_are_found_with_both_errors():
     server = Crowded(4096 // 8, 64)
     pages = {**NATIVE, "/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 4096 // 8}}}

@@ -31,6 +31,7 @@ def test_a_sound_server_has_no_finding():
     assert found.report.results[0].name == "repeatable" and found.report.results[0].state == "ok"
 
 
+@pytest.mark.long
 def test_a_stale_checkpoint_is_found_with_the_rule_behind_it():
     simulated = Simulated("llama_cpp@b11549")
     found = checked(simulated.complete, CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005), 120)
@@ -39,6 +40,7 @@ def test_a_stale_checkpoint_is_found_with_the_rule_behind_it():
     assert found.rules["branch"][0].rule == "LC-CKPT-ERASE.ER2" and found.faults == 1
 
 
+@pytest.mark.long
 def test_known_faults_come_first_and_count_where_the_search_came_to_no_other_finding():
     toy = Toy(apart=lambda request, prompt, reused: 0.2 if reused == 1 else 0.0)
     found = checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 40)
@@ -52,6 +54,7 @@ def test_no_known_fault_is_looked_for_on_a_server_that_does_not_repeat_itself():
     assert checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 60).rules == {}
 
 
+@pytest.mark.long
 def test_the_tolerance_is_measured_unless_it_is_given():
     toy = Toy(apart=lambda request, prompt, reused: 0.002 if reused else 0.0)
     found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1))
@@ -120,6 +123,7 @@ def test_an_interrupt_keeps_what_was_found(at):
     assert "failed" not in states and "undecided" in states
 
 
+@pytest.mark.long
 def test_an_interrupt_while_rules_are_looked_up_keeps_all_results():
     toy = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
     wanted = CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005)
