@@ -42,7 +42,7 @@ def take(tree, step):
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """Runs Python in a copy of the checkout that has the new flag; returns what it prints."""
+    """Run Python in a copy of the checkout that has the new flag; return what it prints."""
     tree = tmp_path_factory.mktemp("flag")
     shutil.copytree(ROOT / "cachesim", tree / "cachesim", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("scenarios", "pyproject.toml"):

@@ -40,7 +40,7 @@ def engine():
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """Runs a command of cachesim where the engine's wheel is installed; returns exit code, stdout and stderr."""
+    """Run a command of cachesim where the engine's wheel is installed; return exit code, stdout and stderr."""
     pytest.importorskip("setuptools", minversion="77.0.3", reason="the build backend is not installed (extra `dev`)")
     folder = tmp_path_factory.mktemp("fourth")
     shutil.copytree(BLOCKS, folder / "tree", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))

@@ -29,12 +29,14 @@ SUSPECT = re.compile(
 FIRST = {
     "question": re.compile(r"[^.]*\?(?:\s|$)"),
     "the same": re.compile(r"(?:[Tt]he|Like the) same\b"),
+    "third person": re.compile(r"(?:Returns|Raises)\b|[A-Z][a-z]+ [^.]*; (?:returns|raises) "),
+    "predicate": re.compile(r"(?:Returns? )?[Ww]hether\b|Returns? True (?:if|unless)\b"),
 }
 PARAMETERS = ("one", "other")
 
 EXCEPTIONS = {
     "prompt_cache.py: _similar(one)": "code of a rule, whose grade depends on it",
-    'child.py: """Return whether every user can read the source tree, which the child needs when it runs as nobody '
+    'child.py: """True if every user can read the source tree, which the child needs when it runs as nobody '
     '(uid 65534)."""': "the name of a user",
     'test_process.py: "0.1 I srv: see a.cpp:7: this is no message\\n"': "a line of a log",
     'test_template.py: "{{ tools is none }}"': "a template of Jinja",
@@ -126,6 +128,10 @@ def test_exceptions_are_few_and_used():
     ('"""Text."""\ndef f(one): ...', ["parameter"]),
     ('"""Text. Of a log the first lines are read."""', ["object first"]),
     ('x = "the value is wanted"', ["told or wanted"]),
+    ('"""Returns the slot."""', ["third person"]),
+    ('"""Erase the slot; returns its number."""', ["third person"]),
+    ('"""Whether the slot is idle."""', ["predicate"]),
+    ('"""Return whether the slot is idle."""', ["predicate"]),
     ('"""True if the slot is idle."""\nx = y is None', []),
 ])
 def test_patterns_are_found(tmp_path, source, names):
