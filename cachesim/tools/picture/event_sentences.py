@@ -9,13 +9,11 @@ from typing import Any, Iterable, Iterator, Sequence
 from cachesim.engines.rule import role_of
 from cachesim.events import Aborted, CtxShift, Decided, Error, Event, PcLoad, ReuseChunk, SeqRm, Warn
 from cachesim.judging.verdict_text import QUIET, sentence
-from cachesim.scenarios.schema import Scenario
-from cachesim.tools.picture.event_stream import Held, Span, Told, Walk, walk
+from cachesim.tools.picture.event_stream import Held, Span, Told, Walk
 
 
-def told(scenario: Scenario, profile: str) -> Told:
-    """Run a scenario and return its event log in sentences. The run is not judged. Raise BadInput if it cannot run."""
-    found = walk(scenario, profile)
+def told(found: Walk) -> Told:
+    """Return an event log in sentences."""
     says, shown = list[str](), list[bool]()
     for event in found.events:
         effect = isinstance(event, Decided) and has_effect(event) and _decision(event)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -19,6 +19,7 @@ from cachesim.tools.run.arguments import (
     chosen_profiles,
     modes,
 )
+from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
 from cachesim.tools.run.work_arguments import add_limits, count
