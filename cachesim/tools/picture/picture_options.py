@@ -29,13 +29,13 @@ def wanted(args: Namespace) -> bool:
     return bool(args.html or args.svg or args.trace)
 
 
-def recorder(args: Namespace) -> PictureRecorder | None:
-    """Return an observer of the run that is drawn; None if no picture option was given."""
+def recorder(args: Namespace, profile: str) -> PictureRecorder | None:
+    """Return an observer of a run that is drawn; None if no picture option was given."""
     if not wanted(args):
         return None
     from cachesim.tools.picture.picture_recorder import PictureRecorder
 
-    return PictureRecorder(events=bool(args.html))
+    return PictureRecorder(profile, events=bool(args.html))
 
 
 def check_one_scenario(ids: Iterable[str]) -> None:

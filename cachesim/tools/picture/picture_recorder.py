@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
+from cachesim.engines.registry import engine_of
 from cachesim.scenarios.runner import Observers
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.picture.cell_recorder import CellRecorder
@@ -14,11 +15,12 @@ from cachesim.tools.picture.walk_recorder import WalkRecorder
 
 
 class PictureRecorder(Observers):
-    """Observer that records the memory for a picture. ``events``: also at every event, for a slider."""
+    """Observer that records the memory for a picture of a run under a profile. ``events``: also at every event, for a
+    slider."""
 
-    def __init__(self, events: bool) -> None:
+    def __init__(self, profile: str, events: bool) -> None:
         self.cell_recorder = CellRecorder()
-        self.walk_recorder = WalkRecorder() if events else None
+        self.walk_recorder = WalkRecorder(shared=not engine_of(profile).manual.slots) if events else None
         super().__init__(self.cell_recorder, *([self.walk_recorder] if self.walk_recorder is not None else []))
 
 

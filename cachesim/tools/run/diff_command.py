@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    recorders = recorder(args), recorder(args)
+    recorders = recorder(args, a), recorder(args, b)
     first = run_judged(scenario, a, mode, watcher=recorders[0])
     second = run_judged(scenario, b, mode, watcher=recorders[1])
     data = diff_data(first, second, args.log)

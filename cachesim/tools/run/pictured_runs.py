@@ -20,7 +20,7 @@ def run_pictured(scenario: Scenario, profile: str, events: bool) -> PicturedRun:
     from cachesim.judging.run_data import run_data
     from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
 
-    recorder = PictureRecorder(events)
+    recorder = PictureRecorder(profile, events)
     return PicturedRun(scenario, run_data(run_judged(scenario, profile, "provenance", watcher=recorder)), recorder)
 
 

@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
     jobs: list[RunJob] = []
     for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
-            jobs += [RunJob(scenario, profile, mode, recorder(args))
+            jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
                      for profile in chosen_profiles(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
