@@ -8,7 +8,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action
-from cachesim.tools.picture.block_cells import Cells, used
+from cachesim.tools.picture.block_cells import Cells
 from cachesim.tools.picture.tree_cells import Tree
 
 REQUESTS = 24                         # requests after which cells are drawn, at most
@@ -47,7 +47,7 @@ class CellRecorder(Silent):
             return
         cells = self.server.cache_cells
         if blocks := cells.blocks():
-            self.blocks[number] = used(blocks)
+            self.blocks[number] = blocks
         else:
             self.nodes[number] = cells.nodes()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Iterable, Iterator, Sequence
 
@@ -110,10 +111,16 @@ def _held(was: Held, now: Held, stored: set[int]) -> Iterator[str]:
     if now.state != was.state:
         yield "state erased" if now.state is None else f"state after {now.state} tokens"
     for some, others, verb in ((was, now, "erased"), (now, was, "created")):
-        kept = set(others.checkpoints)
-        marks = [one[0] for one in some.checkpoints if one not in kept and one[0] not in stored]
+        marks = [length for length in _lengths_of_new(some.checkpoints, others.checkpoints) if length not in stored]
         if marks:
             yield f"checkpoint{'s' * (len(marks) > 1)} of {' and '.join(map(str, marks))} tokens {verb}"
+
+
+@lru_cache(maxsize=8)                                    # requests that share all checkpoints have the same change
+def _lengths_of_new(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[int]:
+    """Return the lengths of some checkpoints that are not among others."""
+    known = set(others)
+    return [one[0] for one in some if one not in known]
 
 
 def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
