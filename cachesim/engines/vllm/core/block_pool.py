@@ -274,14 +274,17 @@ class BlockPool:
         return len(self.free_block_queue)
 
     def cells(self, owner: Mapping[int, int]) -> list[BlockCell]:
-        """Return the blocks that a request took, for pictures; ``owner``: request that last took a block."""
+        """Return the blocks that a request took or that have a key or users, for pictures; ``owner``: request that last
+        took a block."""
         place = {block: at for at, block in enumerate(self.free_block_queue)}
         found = []
-        for block in sorted(owner):
+        for block in range(1, self.num_gpu_blocks):
+            if block not in owner and not self.ref_cnt[block] and self.block_hash[block] == UNKEYED:
+                continue
             keys = self.keys_of(block)
             found.append(BlockCell(
                 id=block, group=keys[0] % self.num_groups if keys else -1,
-                tokens=self.block_hash_num_tokens[block] if keys else 0, owner=owner[block],
+                tokens=self.block_hash_num_tokens[block] if keys else 0, owner=owner.get(block, -1),
                 refs=self.ref_cnt[block], place=place.get(block, -1), keys=len(keys),
             ))  # fmt: skip
         return found

@@ -76,7 +76,17 @@ def test_two_rule_sets_take_two_simulations(simulations, capsys, tmp_path):
         assert simulations == names, command
 
 
-def test_runs_that_are_not_drawn_record_nothing():
+def test_a_picture_of_why_takes_no_further_simulation(simulations, capsys, tmp_path):
+    line = ["why", LINE, "2", "-p", "vllm@0.33.0", "--model", "A", "-q"]
+    counts = []
+    for options in ([], ["--html", str(tmp_path / "x.html")]):
+        simulations.clear()
+        assert main([*line, *options]) == 0
+        counts.append(len(simulations))
+    assert counts[0] == counts[1] > 0
+
+
+def test_runs_without_a_slider_do_not_record_events():
     case = cachesim.load(LINE)
     assert run_pictured(case, case.profiles[0], events=False).told() is None
 
