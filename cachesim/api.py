@@ -99,7 +99,9 @@ def judge(
     scenario, name = _chosen(case, profile, mode)
     if mode == "none":
         raise BadInput("mode 'none' has no contents to compare", hint="provenance or exact")
-    return run_judged(scenario, name, mode, table=table)
+    from cachesim.tools.picture.cell_recorder import CellRecorder
+
+    return run_judged(scenario, name, mode, table=table, watcher=CellRecorder())
 
 
 def svg(*runs: Run) -> str:
@@ -112,12 +114,17 @@ def svg(*runs: Run) -> str:
     Raise BadInput without runs, for runs of several cases, and for a run under a table that is not a profile.
     """
     from cachesim.judging.run_data import run_data
+    from cachesim.tools.picture.cell_recorder import CellRecorder
     from cachesim.tools.picture.scene import scene
     from cachesim.tools.picture.svg import draw
 
     if len({one.scenario.id for one in runs}) != 1:
         raise BadInput("a picture shows one case", hint="svg(judge(case, profile), judge(case, another_profile))")
-    return draw([scene(one.scenario, run_data(one)) for one in runs])
+    recorders = [one.watcher for one in runs if isinstance(one.watcher, CellRecorder)]
+    if len(recorders) < len(runs):
+        raise BadInput("a picture shows results of judge", hint="svg(judge(case, profile))")
+    return draw([scene(one.scenario, run_data(one), recorder.cells())
+                 for one, recorder in zip(runs, recorders, strict=True)])  # fmt: skip
 
 
 def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scenario, str]:

@@ -170,7 +170,7 @@ class CacheCells:
     """Parts of a cache that requests share, for pictures."""
 
     def blocks(self) -> Sequence[BlockCell]:
-        """Return the blocks of the pool in the order of their numbers; () for an engine without a pool."""
+        """Return the blocks of the pool that were used, by number; () for an engine without a pool."""
         return ()
 
     def nodes(self) -> Sequence[TreeCell]:

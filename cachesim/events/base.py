@@ -103,6 +103,17 @@ class Log:
         """True if the listener receives events of this kind."""
         return self.listener is not None and (not self.kinds or kind in self.kinds)
 
+    def add_listener(self, listener: Callable[[Event], None]) -> None:
+        """Pass every later event to ``listener``, too, after the present listener."""
+        first, kinds = self.listener, self.kinds
+
+        def pass_to_both(event: Event) -> None:
+            if first is not None and (not kinds or type(event) in kinds):
+                first(event)
+            listener(event)
+
+        self.listener, self.kinds = pass_to_both, frozenset()
+
     def emit(self, event: Event) -> None:
         """Append an event and pass it to the listener."""
         self.events.append(event)

@@ -24,7 +24,7 @@ from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.outcomes import client_values
 from cachesim.judging.request_events import LaunchPlace, events_of
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
-from cachesim.scenarios.runner import play
+from cachesim.scenarios.runner import Observers, Silent, play
 from cachesim.scenarios.schema import Expect, Scenario
 
 
@@ -170,6 +170,7 @@ class Run:
     not_run: int = 0                                           # requests at the end that a limit of the run excludes
     limit: str = ""                                            # that limit, with the flag that raises it
     rules: RuleSet | None = None                               # rules of the run, None = unknown
+    watcher: Silent | None = None                              # further observer of the run
 
     @property
     def refused(self) -> list[int]:
@@ -220,7 +221,8 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [observer.found[number] for number in range(over)]
-    return Run(part, run.profile, run.mode, observer.server.log, observer.launches, requests, rules=run.rules)
+    return Run(part, run.profile, run.mode, observer.server.log, observer.launches, requests, rules=run.rules,
+               watcher=run.watcher)  # fmt: skip
 
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
@@ -241,17 +243,25 @@ def _cut_off(run: Run, observer: JudgingObserver, error: OverLimit) -> OverLimit
     return cut_off
 
 
+def _find_foreign_reads(run: Run, observer: JudgingObserver) -> None:
+    """Store the foreign content that the wrong answers of a run read, and the requests of the final prompt cache."""
+    reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)
+    run.stored = [(reader.whose(tokens), len(tokens)) for tokens in observer.entries]
+    run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
+
+
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
-    table: RuleSet | None = None, with_ledger: bool = True,
+    table: RuleSet | None = None, with_ledger: bool = True, watcher: Silent | None = None,
 ) -> Run:
     """Run a scenario under a profile and judge every request. If the server reads a number that was never written, the
     scenario runs once for every value that matters.
 
     ``table`` replaces the profile's rules by others of the same engine; the run then has the table's name, and the
     expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
-    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raise BadInput; ``RunCutOff`` if a limit of
-    the run was exceeded after the first answer. The runs of all values count together for the limits.
+    of a model. Without ``with_ledger`` the recompute ledgers stay empty. ``watcher``: observer of the first run. Raise
+    BadInput; ``RunCutOff`` if a limit of the run was exceeded after the first answer. The runs of all values count
+    together for the limits.
     """
     known = engine_of(profile).profiles
     rules = table or known[profile]
@@ -261,9 +271,10 @@ def run_judged(
     def case(values: Values) -> Run:
         nonlocal shared, last
         mine = rules.changed({"unset": values}) if values else rules
-        run, observer = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, shared, with_ledger)
+        run = Run(scenario, name, mode, watcher=None if values else watcher)
+        observer = JudgingObserver(scenario, profile, mine, shared, with_ledger)
         try:
-            run.log = last = play(scenario, profile, mode, observer, mine, before=last)
+            run.log = last = play(scenario, profile, mode, Observers.of(observer, run.watcher), mine, before=last)
         except KeyboardInterrupt as error:
             raise _stopped(run, observer, error) from None
         except OverLimit as error:
@@ -271,9 +282,7 @@ def run_judged(
         shared, run.launches = observer.judge, observer.launches
         run.rules, run.requests = mine, [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
-            reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)
-            run.stored = [(reader.whose(tokens), len(tokens)) for tokens in observer.entries]
-            run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
+            _find_foreign_reads(run, observer)
         return run
 
     run, *others = cases = run_every_case(case)

@@ -46,6 +46,34 @@ class Silent:
         """Called after a step that is not a completion; ``reply`` is the server's response."""
 
 
+class Observers(Silent):
+    """Observer that passes every call to several observers, in this order."""
+
+    def __init__(self, *observers: Silent) -> None:
+        self.observers = observers
+
+    @classmethod
+    def of(cls, first: Silent, second: Silent | None) -> Silent:
+        """Return an observer that passes every call to these; the first itself without a second."""
+        return first if second is None else cls(first, second)
+
+    def started(self, server: Server) -> None:
+        for observer in self.observers:
+            observer.started(server)
+
+    def begins(self, number: int, step: Step) -> None:
+        for observer in self.observers:
+            observer.begins(number, step)
+
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        for observer in self.observers:
+            observer.answered(number, request, answer)
+
+    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
+        for observer in self.observers:
+            observer.acted(number, action, reply)
+
+
 class Answers(Silent):
     """Observer that collects the answers. ``found``: by number of the step, in order of completion."""
 

@@ -7,10 +7,8 @@ import re
 import pytest
 
 import cachesim
-from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.event_stream import walk
-from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.run.pictured_runs import run_pictured
 from tests.browser.pages import LINES
 from tests.unit.tools.picture.cut import cut
 
@@ -65,11 +63,11 @@ def check_slot(row, holds, px):
 def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
     line, profile, model = LINES[name]
     case = cachesim.load(line, profile=profile, model=model)
-    judged = run_data(cachesim.judge(case, profile, mode="provenance"))
-    px = Drawn(scene(case, judged), alone=False).scale.px
+    run = run_pictured(case, profile, events=True)
+    px = Drawn(run.scene(), alone=False).scale.px
     page = opened(name)
     total = page.evaluate("() => timelines[0].runs[0].n")
-    assert total == len(walk(case, profile).events)
+    assert total == len(run.told().says)
     slots = "Object.values(timelines[0].runs[0].d.slots)"
     first = page.evaluate(f"() => Math.min(...{slots}.flatMap(s => s.owner.slice(0, 1)))")
     for k in range(first, total, max(1, total // 60)):

@@ -13,13 +13,13 @@ from typing import Any, Iterator
 
 import cachesim
 from cachesim.engines.registry import ENGINES, engine_of
-from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.lessons.lesson_files import PICTURE, folder
-from cachesim.tools.picture.scene import Scene, scene
+from cachesim.tools.picture.scene import Scene
 from cachesim.tools.picture.svg import draw
+from cachesim.tools.run.pictured_runs import run_pictured
 from tests.docs.examples import BLOCK
 from tests.docs.fields import with_fields
 from tests.docs.here import got, run_here, under_named
@@ -90,7 +90,7 @@ def drawn(name: str, profiles: list[str]) -> tuple[str, str]:
 def scene_of(name: str, profile: str) -> Scene:
     """Return the scene of a scenario under a rule set."""
     case = cachesim.load(name)
-    return scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))
+    return run_pictured(case, profile, events=False).scene()
 
 
 if __name__ == "__main__":

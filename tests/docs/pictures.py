@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import cachesim
-from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.svg import draw
+from cachesim.tools.run.pictured_runs import run_pictured
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 FOLDER = CORPUS / "pictures"
@@ -32,7 +31,7 @@ def drawn(scenario: str, runs: int, profile: str = "") -> str:
     """Return the drawing of a scenario (id or file), under its first ``runs`` rule sets or under ``profile``."""
     case = cachesim.load(scenario)
     profiles = [profile] if profile else case.profiles[:runs]
-    return draw([scene(case, run_data(cachesim.judge(case, one, mode="provenance"))) for one in profiles])
+    return draw([run_pictured(case, one, events=False).scene() for one in profiles])
 
 
 def renew() -> None:

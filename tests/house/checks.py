@@ -521,14 +521,28 @@ def undocumented(module: Module) -> list[str]:
     return [] if ast.get_docstring(module.tree) or not module.text.strip() else [f"{module.name}: no docstring"]
 
 
-PLAYS = {"run_judged", "play", "predicted", "explained", "Stage"}
+PLAYS = frozenset({"run_judged", "play", "predicted", "explained", "Stage", "observed_requests", "judge"})
+RUNNERS = frozenset({"runner", "judged_run", "api"})
+"""Modules that run scenarios: imported whole, their functions have other names."""
+DRAWS = frozenset({"picture", "playground"})
+"""Tools that show recorded runs."""
 
 
 def reports_that_play(module: Module) -> list[str]:
-    """Imports, in a report, of what plays or judges a scenario: a report formats data."""
-    if not re.search(r"(report|table|block|lines?)$", module.parts[-1]) or module.parts[0] != "tools":
+    """Imports and calls, in a report or a picture, of what plays or judges a scenario: it formats data."""
+    is_report = re.search(r"(report|table|block|lines?)$", module.parts[-1])
+    if module.parts[0] != "tools" or not (is_report or module.parts[1] in DRAWS):
         return []
-    return [f"{module.name} imports {to[-1]}" for to in imported(module) if to[-1] in PLAYS]
+    found = [f"{module.name} imports {to[-1]}" for to in imported(module) if {*to[-1:]} & (PLAYS | RUNNERS)]
+    return found + [f"{module.name}:{node.lineno} simulates" for node in module.nodes if _simulates(node)]
+
+
+def _simulates(node: ast.AST) -> bool:
+    """True if a node calls what plays or judges, or starts a server: ``engine.start(rules, model)``."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    return name in PLAYS or (name == "start" and len(node.args) > 1)
 
 
 READS = frozenset({"read_text", "read_bytes", "fdopen", "fromfile", "memmap"})

@@ -66,6 +66,13 @@ BAD = [
     (checks.unbounded_reads, "tools.search.merge", "found[file.resolve()] = file"),
     (checks.unbounded_reads, "tools.search.merge", "if folder.is_dir(): pass"),
     (checks.reports_that_play, "tools.run.why_report", "from cachesim.judging.judged_run import Run, run_judged"),
+    (checks.reports_that_play, "tools.picture.scene", "from cachesim.scenarios.runner import Silent, play"),
+    (checks.reports_that_play, "tools.picture.svg", "def f():\n    from cachesim.judging.judged_run import run_judged"),
+    (checks.reports_that_play, "tools.picture.scene", "from cachesim.scenarios import runner"),
+    (checks.reports_that_play, "tools.picture.scene", "server = engine_of(name).start(name, scenario.model, {}, mode)"),
+    (checks.reports_that_play, "tools.picture.page", "import cachesim\nrun = cachesim.judge(case)"),
+    (checks.reports_that_play, "tools.playground.case", "from cachesim.judging.judged_run import run_judged"),
+    (checks.reports_that_play, "tools.playground.case", "log = play(scenario, name, 'provenance')"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column, Table"),
 ]
 
@@ -96,6 +103,10 @@ GOOD = [
     (checks.unbounded_reads, "tools.search.merge", "x = reconstruction.open(number)"),
     (checks.outside_world, "cli.main", "import time"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK, at())\ndef f():\n    'Picks.'"),
+    (checks.reports_that_play, "tools.picture.cell_recorder", "from cachesim.scenarios.runner import Silent"),
+    (checks.reports_that_play, "tools.picture.svg", "x = found.start()"),
+    (checks.reports_that_play, "tools.playground.case", "from cachesim.tools.run.pictured_runs import run_pictured"),
+    (checks.reports_that_play, "tools.run.pictured_runs", "from cachesim.judging.judged_run import run_judged"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column"),
     (checks.tables_that_cut, "base.layout", "from rich.table import Column, Table"),
 ]

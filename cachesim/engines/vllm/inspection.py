@@ -125,6 +125,6 @@ class PoolCells(CacheCells):
         self.kv_cache_manager = kv_cache_manager
 
     def blocks(self) -> list[BlockCell]:
-        """Return the blocks of the pool without the null block."""
+        """Return the blocks of the pool that were used."""
         manager = self.kv_cache_manager
         return manager.block_pool.cells(manager.block_owners)

@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures
 from cachesim.tools.run.arguments import (
     CASE,
     add_json,
@@ -24,6 +24,7 @@ from cachesim.tools.run.arguments import (
     case_of,
     chosen_profiles,
 )
+from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:

@@ -9,12 +9,9 @@ from string import Template
 from typing import Callable, Mapping, Sequence
 
 from cachesim.base.escaping import attribute, markup
-from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data
 from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, with_steps
 from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs
 from cachesim.tools.picture.page_assets import asset
-from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.timeline import script, style, timeline
 
 
@@ -55,8 +52,7 @@ def _article(lesson: Lesson, first: bool) -> str:
 
 def _timeline(lesson: Lesson, found: Mapping[str, LessonRun], first: bool) -> str:
     """Return the timeline of a lesson's runs, "" without runs."""
-    scenes = [scene(one.scenario, run_data(run_judged(one.scenario, one.shown.profile, "provenance")))
-              for one in found.values()]  # fmt: skip
+    scenes = [one.scene for one in found.values()]
     logs = [one.log for one in found.values()]
     name = f"{lesson.anchor}-"
     return timeline(scenes, logs, name=name, tabs=[*found], signs=first) if found else ""

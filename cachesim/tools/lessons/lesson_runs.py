@@ -9,21 +9,22 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load as load_file
-from cachesim.scenarios.schema import Scenario
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
 from cachesim.tools.lessons.terminal_lesson import WIDTH
-from cachesim.tools.picture.event_sentences import at_event, minus, slot_change, told
+from cachesim.tools.picture.event_sentences import at_event, minus, slot_change
 from cachesim.tools.picture.event_stream import Held, Span, Told
+from cachesim.tools.picture.scene import Scene
+from cachesim.tools.run.pictured_runs import run_pictured
 
 WIDE = 44                    # characters of a bar of rows
 SIGNS = "(> an event, and the memory then: = kept, + written, x erased, * state)"
 
 
 class LessonRun(NamedTuple):
-    """A run with its event log."""
+    """A run with its scene and its event log."""
 
     shown: RunShown
-    scenario: Scenario
+    scene: Scene
     log: Told
 
     def event(self, step: LessonStep) -> int:
@@ -42,12 +43,15 @@ class LessonRun(NamedTuple):
 
 
 def lesson_runs(lesson: Lesson) -> dict[str, LessonRun]:
-    """Run what a lesson shows, without judging; by name."""
+    """Run what a lesson shows; by name."""
     known = frozenset(profiles())
     found = {}
     for shown in (one for some in lesson.runs.values() for one in some):
         scenario = load_file(named(shown.case), known)
-        found[shown.name] = LessonRun(shown, scenario, told(scenario, shown.profile))
+        run = run_pictured(scenario, shown.profile, events=True)
+        log = run.told()
+        assert log is not None                  # a lesson's run is complete
+        found[shown.name] = LessonRun(shown, run.scene(), log)
     return found
 
 

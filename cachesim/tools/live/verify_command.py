@@ -11,8 +11,9 @@ from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.tools.live.record_command import add_timeout
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
+from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Callable, Generic, Iterator, Mapping, Sequence, TypeVar
+from typing import Iterator, Mapping, Sequence
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import markup
-from cachesim.engines.base import Answer, Request
-from cachesim.engines.contract import Server
 from cachesim.engines.inspection import BlockCell
-from cachesim.scenarios.runner import Silent, play
-from cachesim.scenarios.schema import Action, Scenario
 from cachesim.tools.picture.position_scale import text
 
 WIDE, HIGH, LINE = 50, 34, 46         # pixels of a cell, and from a line of cells to the next
 SHOWN = 48                            # blocks that are drawn after each request, at most
-REQUESTS = 24                         # requests after which they are drawn, at most
 Cells = Sequence[BlockCell]
-T = TypeVar("T")
-
-
-class _Watcher(Silent, Generic[T]):
-    """Observer that records a part of the memory after each step."""
-
-    server: Server
-
-    def __init__(self, read: Callable[[Server], T]) -> None:
-        self.read, self.after = read, dict[int, T]()
-
-    def started(self, server: Server) -> None:
-        self.server = server
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None:
-        self.after[number] = self.read(self.server)
-
-    def acted(self, number: int, action: Action, reply: Mapping[str, object]) -> None:
-        self.after[number] = self.read(self.server)
-
-
-def after_each(scenario: Scenario, profile: str, read: Callable[[Server], T]) -> Mapping[int, T]:
-    """Run a scenario and return what ``read`` returns after each of its first steps, by its number. Raise BadInput if
-    it cannot run."""
-    watcher = _Watcher(read)
-    play(scenario, profile, "provenance", watcher)
-    return {number: watcher.after[number] for number in sorted(watcher.after)[:REQUESTS]}
 
 
 def used(cells: Cells) -> list[BlockCell]:

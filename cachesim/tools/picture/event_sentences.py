@@ -4,28 +4,34 @@ every engine. Events without a sentence are not shown: their changes belong to t
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.rule import role_of
 from cachesim.events import Aborted, CtxShift, Decided, Error, Event, PcLoad, ReuseChunk, SeqRm, Warn
 from cachesim.judging.verdict_text import QUIET, sentence
-from cachesim.scenarios.schema import Scenario
-from cachesim.tools.picture.event_stream import Held, Span, Told, Walk, walk
+from cachesim.tools.picture.event_stream import Held, Span, Told, Walk
 
 
-def told(scenario: Scenario, profile: str) -> Told:
-    """Run a scenario and return its event log in sentences. The run is not judged. Raise BadInput if it cannot run."""
-    found = walk(scenario, profile)
+def told(found: Walk) -> Told:
+    """Return an event log in sentences."""
     says, shown = list[str](), list[bool]()
     for event in found.events:
         effect = isinstance(event, Decided) and has_effect(event) and _decision(event)
         says.append(f"{event.rule}: {effect}" if isinstance(event, Decided) and effect else _noted(event))
         shown.append(bool(effect))
-    before = 0
+    before, slots = 0, set[int]()                       # slots that changed after event ``before``
+    later = deque(sorted((k, slot) for slot, changes in found.held.items() for k, _ in changes))
     for k in _ends(found, says):
-        if changes := "; ".join(_changes(found, before, k)):
+        while later and later[0][0] <= k:
+            slots.add(later.popleft()[1])
+        if changes := "; ".join(_changes(found, sorted(slots), before, k)):
             says[k] = f"{says[k]}; {changes}" if says[k] and not shown[k] else says[k] or changes
-        before = k if says[k] else before
+        if says[k]:
+            before = k
+            slots.clear()
     return Told(found, says, shown)
 
 
@@ -73,11 +79,11 @@ def _kinds(found: Walk) -> dict[int, frozenset[str]]:
     return {k: frozenset(some) for k, some in kinds.items() if some}
 
 
-def _changes(found: Walk, before: int, k: int) -> Iterator[str]:
-    """Yield what changed in the slots and in the prompt cache after event ``before``, up to event ``k``."""
+def _changes(found: Walk, slots: Iterable[int], before: int, k: int) -> Iterator[str]:
+    """Yield what changed in these slots and in the prompt cache after event ``before``, up to event ``k``."""
     old, new = (at_event(found.entries, when, ()) for when in (before, k))
     lengths = {tokens for _, tokens in (*old, *new)}
-    for slot in found.held:
+    for slot in slots:
         was, now = slot_change(found, slot, before, k)
         if was != now:
             mine = "; ".join(_held(was, now, lengths))
@@ -105,9 +111,16 @@ def _held(was: Held, now: Held, stored: set[int]) -> Iterator[str]:
     if now.state != was.state:
         yield "state erased" if now.state is None else f"state after {now.state} tokens"
     for some, others, verb in ((was, now, "erased"), (now, was, "created")):
-        marks = [one[0] for one in some.checkpoints if one not in others.checkpoints and one[0] not in stored]
+        marks = [length for length in _lengths_of_new(some.checkpoints, others.checkpoints) if length not in stored]
         if marks:
             yield f"checkpoint{'s' * (len(marks) > 1)} of {' and '.join(map(str, marks))} tokens {verb}"
+
+
+@lru_cache(maxsize=8)                                    # requests that share all checkpoints have the same change
+def _lengths_of_new(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[int]:
+    """Return the lengths of some checkpoints that are not among others."""
+    known = set(others)
+    return [one[0] for one in some if one not in known]
 
 
 def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
@@ -124,5 +137,5 @@ def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
 
 def at_event(changes: Sequence[tuple[int, Any]], k: int, nothing: Any) -> Any:
     """Return the last value that is not later than event ``k``."""
-    at = bisect_right(changes, k, key=lambda one: one[0])
+    at = bisect_right(changes, k, key=itemgetter(0))
     return changes[at - 1][1] if at else nothing

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Sequence
+from typing import TYPE_CHECKING, Iterable, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.base.escaping import shell_command, shell_word
+from cachesim.base.escaping import shell_word
 from cachesim.tools.picture.shown import Shown as Shown
 
 if TYPE_CHECKING:
-    from cachesim.scenarios.schema import Scenario
     from cachesim.tools.picture.event_stream import Told
+    from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
     from cachesim.tools.picture.scene import Scene
-
-Runs = Sequence[tuple["Scenario", dict[str, Any]]]
 
 
 def add_pictures(parser: ArgumentParser) -> None:
@@ -31,50 +29,36 @@ def wanted(args: Namespace) -> bool:
     return bool(args.html or args.svg or args.trace)
 
 
-def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> None:
-    """Write the requested pictures of ``runs``: scenarios with their ``run_data``. Raise BadInput for runs of several
-    scenarios and for a file that cannot be written."""
+def recorder(args: Namespace, profile: str) -> PictureRecorder | None:
+    """Return an observer of a run that is drawn; None if no picture option was given."""
+    if not wanted(args):
+        return None
+    from cachesim.tools.picture.picture_recorder import PictureRecorder
+
+    return PictureRecorder(profile, events=bool(args.html))
+
+
+def check_one_scenario(ids: Iterable[str]) -> None:
+    """Raise BadInput for runs of several scenarios, by their ids."""
+    if len(set(ids)) > 1:
+        raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
+
+
+def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: Shown | None = None) -> None:
+    """Write the requested pictures of runs. Raise BadInput for runs of several scenarios and for a file that cannot be
+    written."""
     if not wanted(args) or not runs:
         return
     from cachesim.judging.equal_outcomes import fold
-    from cachesim.tools.picture.event_sentences import told
-    from cachesim.tools.picture.scene import scene
 
-    if len({scenario.id for scenario, _ in runs}) > 1:
-        raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
+    check_one_scenario(run.scenario.id for run in runs)
     shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
-    groups = [[data] for _, data in runs] if shown.names else fold([data for _, data in runs])
-    of = {id(data): scenario for scenario, data in runs}
-    logs = [told(of[id(data)], data["profile"]) for data, *_ in groups] if args.html else []
-    scenes = [scene(of[id(data)], data, [one["profile"] for one in same]) for data, *same in groups]
-    write_scenes(args, scenes, logs, shown)
-
-
-def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
-    """Run scenarios, each under a profile, and write the requested pictures. Raise BadInput if that fails."""
-    if not wanted(args):
-        return
-    from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import run_data
-
-    write_pictures(args, [(scenario, run_data(run_judged(scenario, profile, "provenance")))
-                          for scenario, profile in cases], shown)  # fmt: skip
-
-
-def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
-    """Run the scenario file of this text under its first profile and write the requested pictures. The page shows the
-    command for its line, or that of ``shown`` if a line cannot express the scenario. Raise BadInput if that fails."""
-    if not wanted(args) or not text:
-        return
-    from cachesim.engines.registry import profiles
-    from cachesim.judging.reproduce_command import case_words
-    from cachesim.scenarios.load import load_text
-
-    scenario = load_text(text, profiles().keys())
-    words = case_words(scenario, scenario.profiles[0])
-    if len(words) > 3:                                  # a line
-        shown = (shown or Shown())._replace(command=shell_command(["cachesim", "run", *words]))
-    draw_cases(args, [(scenario, scenario.profiles[0])], shown)
+    groups = [[run.data] for run in runs] if shown.names else fold([run.data for run in runs])
+    of = {id(run.data): run for run in runs}
+    logs = [of[id(data)].told() for data, *_ in groups] if args.html else []
+    scenes = [of[id(data)].scene([one["profile"] for one in same]) for data, *same in groups]
+    known = [log for log in logs if log is not None]
+    write_scenes(args, scenes, known if len(known) == len(logs) else [], shown)
 
 
 def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
@@ -95,9 +79,9 @@ def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told],
         complain(f"wrote {file}")
 
 
-def _command(runs: Runs) -> str:
+def _command(runs: Sequence[PicturedRun]) -> str:
     """Return a command that shows the runs in a terminal; with a one-line scenario if a line can express it."""
     from cachesim.judging.reproduce_command import case_command
-    scenario, data = runs[0]
-    more = "".join(f" -p {shell_word(data['profile'])}" for _, data in runs[1:])
-    return case_command(scenario, data["profile"]) + more
+    first, *others = runs
+    more = "".join(f" -p {shell_word(run.data['profile'])}" for run in others)
+    return case_command(first.scenario, first.data["profile"]) + more

@@ -17,7 +17,6 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines import registry
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
 from cachesim.judging.equal_outcomes import short_names
@@ -29,7 +28,8 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.tools.picture.block_cells import Cells, after_each
+from cachesim.tools.picture.block_cells import Cells
+from cachesim.tools.picture.cell_recorder import CellHistory
 from cachesim.tools.picture.position_scale import cut
 from cachesim.tools.picture.tree_cells import Tree
 
@@ -161,7 +161,7 @@ class Scene(NamedTuple):
     titles: Mapping[str, str] = {}              # of words
     pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
-    blocks: Mapping[int, Cells] = {}            # blocks of a pool after each step, by its number
+    blocks: Mapping[int, Cells] = {}            # used blocks of a pool after each step, by its number
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree after each step
 
     @property
@@ -180,30 +180,19 @@ class Scene(NamedTuple):
         return max((one.stop for row in self.rows for one in row.stretches), default=1)
 
 
-def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
-    """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
-    server = engine_of(data["profile"]).start(data["profile"], scenario.model, dict(scenario.server), "provenance")
-    parts, blocks, nodes = _parts(server), dict[int, Cells](), dict[int, Tree]()
-    if server.cache_cells.blocks():
-        blocks |= after_each(scenario, data["profile"], lambda now: now.cache_cells.blocks())
-    elif engine_of(data["profile"]).manual.pool:
-        nodes |= after_each(scenario, data["profile"], lambda now: now.cache_cells.nodes())
+def scene(scenario: Scenario, data: Data, cells: CellHistory, same: Sequence[str] = ()) -> Scene:
+    """Return the scene of a run; ``data`` as returned by ``run_data``; ``cells``: recorded in this run; ``same``: other
+    rule sets with its outcome."""
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
-    rows = [_row(step, one, data, scenario, parts, _entries(one, had))
+    rows = [_row(step, one, data, scenario, cells.parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
     engine = registry.engine_named(scenario.engine)
     cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
-                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps, blocks,
-                 nodes)  # fmt: skip
-
-
-def _parts(server: Server) -> set[str]:
-    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state"."""
-    layers = server.model.spec.layers if server.model is not None else ()
-    return {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
+                 answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps,
+                 cells.blocks, cells.nodes if engine.manual.pool else {})  # fmt: skip
 
 
 def _entries(data: Data, had: Sequence[int]) -> CacheContents:
@@ -214,7 +203,9 @@ def _entries(data: Data, had: Sequence[int]) -> CacheContents:
     return CacheContents(data["entry_tokens"], list((new - old).elements()), gone, consumed)
 
 
-def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents) -> StepRow:
+def _row(
+    step: Step, done: Data, data: Data, scenario: Scenario, parts: frozenset[str], entries: CacheContents
+) -> StepRow:
     held = done["tokens_cached"]
     end = max(held, done["prompt"])
     memory = SlotMemory(

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from base64 import b64encode
+from functools import lru_cache
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.events import CkptRestore, PcLoad
@@ -76,6 +77,7 @@ def _slot(walk: Walk, slot: int) -> dict[str, Any]:
     return {"owner": flat(walk.owners.get(slot, [])), **changes}
 
 
+@lru_cache(maxsize=1024)                                 # requests that share all checkpoints have the same lists
 def _plain(value: Any) -> Any:
     return [list(one) for one in value] if isinstance(value, tuple) else value
 

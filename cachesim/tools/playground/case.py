@@ -16,19 +16,16 @@ from cachesim.base.escaping import markup, shell_word
 from cachesim.base.json_shapes import check, each, record, text
 from cachesim.engines.registry import present_name, profiles
 from cachesim.engines.rule_files import is_rule_file
-from cachesim.judging.judged_run import run_judged
 from cachesim.judging.reproduce_command import case_command
-from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import verdict_line
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import check_profile, parse_settings
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.picture.event_sentences import told
-from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.timeline import Around, timeline
 from cachesim.tools.run.arguments import MODEL
 from cachesim.tools.run.engine_flags import take
+from cachesim.tools.run.pictured_runs import run_pictured
 
 Data = dict[str, Any]
 MOST = 2                     # rule sets that are compared
@@ -112,13 +109,13 @@ def problem(error: str, hint: str = "", column: int = 0) -> Data:
 
 def _result(case: Case) -> Data:
     scenario = case.scenario
-    runs = [run_data(run_judged(scenario, name, "provenance")) for name in case.profiles]
+    runs = [run_pictured(scenario, name, events=True) for name in case.profiles]
     notes = [scenario.model_note] if scenario.model_note else []
     if case.silent:
         notes.append(f"without effect: {', '.join(case.silent)}")
     command = case_command(scenario, case.profiles[0]) + "".join(f" -p {shell_word(p)}" for p in case.profiles[1:])
-    scenes = [scene(scenario, data) for data in runs]
-    html = timeline(scenes, [told(scenario, name) for name in case.profiles], list(map(_heading, runs)))
+    logs = [log for run in runs if (log := run.told()) is not None]
+    html = timeline([run.scene() for run in runs], logs, [_heading(run.data) for run in runs])
     return {"html": html, "notes": notes, "command": command, "toml": scenario_text(case)}
 
 

@@ -10,7 +10,8 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.untrusted_files import kind
-from cachesim.tools.picture.picture_options import Shown, draw_text, wanted
+from cachesim.tools.picture.picture_options import Shown, wanted
+from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase

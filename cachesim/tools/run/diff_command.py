@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FOLDER, kind
-from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_pictures
+from cachesim.tools.picture.picture_options import Shown, add_pictures, recorder, wanted, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -57,12 +57,20 @@ def run(args: Namespace) -> int:
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode), args.log)
+    recorders = recorder(args, a), recorder(args, b)
+    first = run_judged(scenario, a, mode, watcher=recorders[0])
+    second = run_judged(scenario, b, mode, watcher=recorders[1])
+    data = diff_data(first, second, args.log)
     if args.json:
         say_json(data)
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
-    write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data))
+    if wanted(args):
+        from cachesim.tools.picture.picture_recorder import PicturedRun
+
+        pictured = [PicturedRun(scenario, data[name], observer) for name, observer in zip("ab", recorders, strict=True)
+                    if observer is not None]  # fmt: skip
+        write_pictures(args, pictured, _shown(data))
     say_next(args, after_diff(data))
     return answers_code(
         (request["equal_cold"], request["i"] in run["told"])

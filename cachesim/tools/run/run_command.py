@@ -9,7 +9,14 @@ from typing import Any
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, cut
-from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_pictures
+from cachesim.tools.picture.picture_options import (
+    Shown,
+    add_pictures,
+    check_one_scenario,
+    recorder,
+    wanted,
+    write_pictures,
+)
 from cachesim.tools.run.arguments import (
     CASE,
     LONG,
@@ -54,9 +61,12 @@ def run(args: Namespace) -> int:
     jobs: list[RunJob] = []
     for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
-            jobs += [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
+            jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
+                     for profile in chosen_profiles(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
+    if wanted(args):
+        check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
     runs, codes, interrupt = run_all(jobs, args.jobs)
     verbose = getattr(args, "verbose", 0)
@@ -71,9 +81,11 @@ def run(args: Namespace) -> int:
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
     if wanted(args):
+        from cachesim.tools.picture.picture_recorder import PicturedRun
         from cachesim.tools.run.run_table import failures_report
 
-        write_pictures(args, [(job.scenario, data) for job, data in runs], Shown(report=failures_report(found)))
+        pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
+        write_pictures(args, pictured, Shown(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 

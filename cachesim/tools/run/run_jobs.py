@@ -15,6 +15,7 @@ from cachesim.base.pool import Done, Unfinished, finished
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.picture.picture_recorder import PictureRecorder
 
 
 S = TypeVar("S")
@@ -22,11 +23,13 @@ R = TypeVar("R")
 
 
 class RunJob(NamedTuple):
-    """A scenario to run under a profile. ``mode``: "exact" or "provenance"."""
+    """A scenario to run under a profile. ``mode``: "exact" or "provenance". ``recorder``: observer of the run for its
+    picture; a job with a recorder runs in this process."""
 
     scenario: Scenario
     profile: str
     mode: str
+    recorder: PictureRecorder | None = None
 
     def __str__(self) -> str:
         return f"{self.scenario.file or self.scenario.id} under {self.profile}"
@@ -46,7 +49,7 @@ def run_job(job: RunJob) -> dict[str, Any]:
     from cachesim.judging.run_data import run_data
 
     try:
-        return run_data(run_judged(job.scenario, job.profile, job.mode))
+        return run_data(run_judged(job.scenario, job.profile, job.mode, watcher=job.recorder))
     except RunCutOff as cut_off:
         return run_data(cut_off.run)
 
@@ -73,6 +76,8 @@ def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict
     if len(jobs) == 1:
         yield 0, run_job(jobs[0])
         return
+    if any(job.recorder is not None for job in jobs):
+        processes = 1
     for done in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
         if isinstance(done.result, Unfinished):
             yield done.number, JobFailure(exits.CRASH, f"{done.share}: {done.result.how}, twice")

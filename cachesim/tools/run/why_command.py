@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures, recorder, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -26,6 +26,7 @@ from cachesim.tools.run.work_arguments import add_limits, count
 if TYPE_CHECKING:
     from cachesim.judging.request_cost import Observed
     from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,9 +56,12 @@ def run(args: Namespace) -> int:
     for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # skip versions without an option of this scenario
             known[name] = observed_requests(part, name)
+    pictured: list[PicturedRun] = []
     found, codes = run_each(
         chosen_profiles(scenario, args.profiles),
-        lambda profile: _data(scenario, profile, mode, args.number, known),
+        lambda profile: _data(
+            AskedRequest(scenario, profile, mode, args.number), known, recorder(args, profile), pictured
+        ),
         lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
     if args.json:
@@ -65,21 +69,38 @@ def run(args: Namespace) -> int:
     else:
         show(why_report(*found, verbose=getattr(args, "verbose", 0)))
     shown = Shown(focus=args.number, report=failures_report(found))
-    draw_cases(args, ((scenario, data["profile"]) for data in found), shown)
+    write_pictures(args, pictured, shown)
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
 
 
-def _data(scenario: Scenario, profile: str, mode: str, number: int,
-          known: Mapping[Any, Sequence[Observed]]) -> dict[str, Any]:  # fmt: skip
-    """Return the data of a request under a rule set, with the rule that decided its failure. ``known``: what the
-    requests show under other rule sets."""
+class AskedRequest(NamedTuple):
+    """Request ``number`` of a scenario under a rule set, in mode "exact" or "provenance"."""
+
+    scenario: Scenario
+    profile: str
+    mode: str
+    number: int
+
+
+def _data(
+    asked: AskedRequest, known: Mapping[Any, Sequence[Observed]], observer: PictureRecorder | None,
+    pictured: list[PicturedRun],
+) -> dict[str, Any]:
+    """Return the data of a request, with the rule that decided its failure. ``known``: what the requests show under
+    other rule sets. ``pictured`` receives the run if ``observer`` records it."""
     from cachesim.judging.deciding_rule import deciding_rule
     from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import why_data
+    from cachesim.judging.run_data import run_data, why_data
     from cachesim.judging.unused_point import unused_points
 
-    run = run_judged(scenario, profile, mode)
+    number = asked.number
+    run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
     outcomes = {name: requests[number].outcome for name, requests in known.items()}
     kept = [(name, one.cache_n) for name, one in outcomes.items() if one.equal_cold is True]
-    return why_data(run, number, kept, deciding_rule(run, number, known=known), unused_points(run, number))
+    data = why_data(run, number, kept, deciding_rule(run, number, known=known), unused_points(run, number))
+    if observer is not None:
+        from cachesim.tools.picture.picture_recorder import PicturedRun
+
+        pictured.append(PicturedRun(asked.scenario, run_data(run), observer))
+    return data

@@ -11,8 +11,9 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases, wanted
+from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted
 from cachesim.tools.run import arguments, work_arguments
+from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 

@@ -11,9 +11,10 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
-from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
+from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, case_arguments_of
+from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from cachesim import events
-from cachesim.events.base import Event, SlotEvent, frozen
+from cachesim.events.base import Event, Log, SlotEvent, frozen
 
 
 @frozen
@@ -60,3 +60,20 @@ def test_every_event_is_of_this_form():
         assert kind.__eq__ is Event.__eq__ and kind.__hash__ is Event.__hash__ and kind.__repr__ is Event.__repr__, kind
         values = {field.name: None for field in fields(kind)}
         assert kind(**values) == kind(**values), kind
+
+
+def test_a_further_listener_gets_every_event_after_the_first_which_keeps_its_kinds():
+    log, heard = Log(), []
+    log.listener, log.kinds = lambda event: heard.append((1, event)), frozenset({Sent})
+    log.add_listener(lambda event: heard.append((2, event)))
+    sent, told = Sent(0, 1, 5), Told(0, 1, 5)
+    log.emit(told)
+    log.emit(sent)
+    assert heard == [(2, told), (1, sent), (2, sent)] and log.listens_to(Told)
+
+
+def test_a_listener_is_added_to_none():
+    log, heard = Log(), []
+    log.add_listener(heard.append)
+    log.emit(Sent(0, 1, 5))
+    assert heard == log.events

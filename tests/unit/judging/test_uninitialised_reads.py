@@ -20,6 +20,7 @@ from cachesim.judging.judging_observer import NOTHING
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import Silent
 from cachesim.tools.run.run_jobs import exit_code
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
@@ -115,3 +116,16 @@ def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(f
 def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(judged_run, "MOST", 1)
     assert judged_run.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]
+
+
+def test_a_further_observer_sees_the_first_value_only():
+    class Begun(Silent):
+        def __init__(self):
+            self.steps = []
+
+        def begins(self, number, step):
+            self.steps.append(number)
+
+    watcher = Begun()
+    run = run_judged(load(D8), "ik_llama@main", "provenance", watcher=watcher)
+    assert run.unsettled and run.watcher is watcher and watcher.steps == [*range(len(run.requests))]

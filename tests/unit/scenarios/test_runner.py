@@ -13,7 +13,7 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import Observers, Silent, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -250,3 +250,15 @@ def test_work_that_stops_early_goes_on_where_it_was():
     stage.send(1, made.steps[1:])
     assert (answer.done, list(waiting), ends) == (True, [], [(0, 9), (1, 3)])
     assert stage.log.events == play(made, HEAD, "none").events
+
+
+def test_several_observers_get_every_call():
+    made = scenario("A4>2/A.B4", (1, act("erase", 0)))
+    first, second = Notes(), Notes()
+    play(made, HEAD, "none", Observers(first, second))
+    assert first.told == second.told == told(made)[0] and first.told[0] == "started"
+
+
+def test_a_single_observer_is_not_wrapped():
+    notes = Notes()
+    assert Observers.of(notes, None) is notes

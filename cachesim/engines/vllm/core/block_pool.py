@@ -274,10 +274,13 @@ class BlockPool:
         return len(self.free_block_queue)
 
     def cells(self, owner: Mapping[int, int]) -> list[BlockCell]:
-        """Return the blocks without the null block, for pictures; ``owner``: request that last took a block."""
+        """Return the blocks that a request took or that have a key or users, for pictures; ``owner``: request that last
+        took a block."""
         place = {block: at for at, block in enumerate(self.free_block_queue)}
         found = []
         for block in range(1, self.num_gpu_blocks):
+            if block not in owner and not self.ref_cnt[block] and self.block_hash[block] == UNKEYED:
+                continue
             keys = self.keys_of(block)
             found.append(BlockCell(
                 id=block, group=keys[0] % self.num_groups if keys else -1,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import pytest
 
-import cachesim
 from cachesim.cli.main import main
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
@@ -110,11 +108,3 @@ def test_the_slider_of_a_recording_walks_its_events():
     for number, row in enumerate(told.walk.rows):
         assert told.walk.begins[row] <= number < told.walk.ends[row]
     assert told.says[0].startswith(f"{trace.steps[0].events[0]['ev']}")
-
-
-def test_text_that_is_no_scenario_draws_nothing(tmp_path):
-    from cachesim.tools.picture.picture_options import draw_text
-
-    draw_text(SimpleNamespace(html="", svg=str(tmp_path / "x.svg"), trace=""), "")
-    assert not list(tmp_path.iterdir())
-    assert cachesim.profiles()

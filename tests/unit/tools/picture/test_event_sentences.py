@@ -8,15 +8,21 @@ import pytest
 
 from cachesim.events import Aborted, CtxShift, PcState, SeqRm
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.picture.event_sentences import _noted, minus, told
+from cachesim.tools.picture.event_sentences import _noted, minus
 from cachesim.tools.picture.event_stream import Held
 from cachesim.tools.picture.script_data import _reads
+from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
 
 CHANGES = re.compile(r"(window rows|rows) (\d+) to (\d+) (written|erased)|state (erased)|state after (\d+) tokens|"
                      r"checkpoints? of ([\d and]+) tokens (created|erased)|"
                      r"entry of (\d+) tokens (saved|removed)")  # fmt: skip
 WINDOW = from_line("S40.A600>r4/B70/S.A.D5", model="W8 A", server={"parallel": 1, "ubatch_size": 64})
+
+
+def told(case):
+    """Return the event log of a scenario and profile in sentences."""
+    return run_pictured(*case, events=True).told()
 
 
 def replayed(text, memory, loaded):
@@ -39,7 +45,7 @@ def replayed(text, memory, loaded):
 
 @pytest.mark.parametrize("case", [case_of("llama_cpp"), (WINDOW, "llama_cpp@b11549")], ids=["entries", "window"])
 def test_the_sentences_tell_the_memory(case):
-    log, slot = told(*case), 0
+    log, slot = told(case), 0
     memory = {"rows": set(), "window rows": set(), "state": None, "checkpoints": set(), "entries": []}
     loads = [k for k, what, _ in _reads(log.walk) if what == "entry"]
     before, seen = -1, 0
@@ -60,7 +66,7 @@ def test_the_sentences_tell_the_memory(case):
 
 @pytest.mark.parametrize("name", ["llama_cpp", "ik_llama", "mlx_lm"])
 def test_events_without_a_sentence_are_left_out(name):
-    log = told(*case_of(name))
+    log = told(case_of(name))
     shown = [says for says in log.says if says]
     assert 10 < len(shown) < 0.6 * len(log.says)
     assert [says for says in shown if re.match(r"[a-z_]+: \w+ [\d.]", says)] == []
@@ -69,13 +75,13 @@ def test_events_without_a_sentence_are_left_out(name):
 
 
 def test_a_loss_is_told_where_it_happens():
-    log = told(*case_of("llama_cpp"))
+    log = told(case_of("llama_cpp"))
     k = log.walk.behind(2, "LC-PC-LOAD.TAKE", "consumed")
     assert next(says for says in log.says[k:] if says) == "entry of 103 tokens removed"
 
 
 def test_what_is_read_is_known_with_its_length():
-    log = told(*case_of("llama_cpp"))
+    log = told(case_of("llama_cpp"))
     reads = [*_reads(log.walk)]
     assert [(what, tokens) for _, what, tokens in reads] == [("entry", 103)]
     assert log.walk.rows[reads[0][0]] == 2 and "rows 0 to 102 written" in next(filter(None, log.says[reads[0][0]:]))

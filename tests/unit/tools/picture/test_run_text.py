@@ -11,18 +11,18 @@ import cachesim
 from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict_text import answers_text, cost_text
-from cachesim.tools.picture.event_sentences import told
 from cachesim.tools.picture.run_text import RunText
-from cachesim.tools.picture.scene import scene
+from cachesim.tools.run.pictured_runs import run_pictured
 from tests.shared import ROOT
 
 DENSE, OLD = "llama-24143-entry-removed-dense", "llama_cpp@b9518"
 CASE = cachesim.load(DENSE)
 RUN = cachesim.judge(CASE, OLD, mode="provenance")
+PICTURED = run_pictured(CASE, OLD, events=True)
 
 
 def text_of(name="", focus=None):
-    return RunText(scene(CASE, run_data(RUN)), told(CASE, OLD), 0, name, focus)
+    return RunText(PICTURED.scene(), PICTURED.told(), 0, name, focus)
 
 
 def words(html):

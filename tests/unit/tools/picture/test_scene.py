@@ -9,16 +9,16 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
-from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.event_stream import Told, walk
+from cachesim.tools.picture.event_stream import Told
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.legend import memory as beneath
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.picture_options import Shown
 from cachesim.tools.picture.position_scale import HEAD, LEAST, MOST, STEP, Scale
-from cachesim.tools.picture.scene import CacheContents, scene
+from cachesim.tools.picture.scene import CacheContents
 from cachesim.tools.picture.slot_lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.svg import draw, first_difference
+from cachesim.tools.run.pictured_runs import run_pictured
 
 HYBRID = "llama-24143-entry-removed-hybrid"
 WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"
@@ -26,7 +26,7 @@ WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"
 
 def seen(case, profile, model="GA"):
     scenario = cachesim.load(case, profile=profile, model=model)
-    return scene(scenario, run_data(cachesim.judge(scenario, profile, mode="provenance")))
+    return run_pictured(scenario, profile, events=False).scene()
 
 
 @pytest.mark.parametrize("case, profile", [
@@ -195,7 +195,7 @@ def test_a_line_is_the_title_of_its_picture():
 
 def test_texts_are_escaped():
     one = seen(HYBRID, "llama_cpp@b10587")._replace(title='<script>alert("x")</script>', why="</script><b>")
-    found = walk(cachesim.load(HYBRID), "llama_cpp@b10587")
+    found = run_pictured(cachesim.load(HYBRID), "llama_cpp@b10587", events=True).told().walk
     says = ["LC-X: </script><img src=x>"] * len(found.events)
     html = page([one], Shown("a <b> 'c'", "<b>"), told=[Told(found, says, [True] * len(says))])
     assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
@@ -347,6 +347,6 @@ def test_the_adapters_of_a_request_and_the_size_of_an_image_are_shown():
     under = ["under adapter 0: empty slot", "under no adapter: extends the slot", "under no adapter: LCP 0, 49 moved"]
     assert [row.reason for row in rows] == under
     scenario = cachesim.load("S4.I4x2.B6", profile="llama_cpp@b11549", model="A", server={"mmproj": "causal"})
-    words = scene(scenario, run_data(cachesim.judge(scenario, "llama_cpp@b11549", mode="provenance"))).rows[0].words
+    words = run_pictured(scenario, "llama_cpp@b11549", events=False).scene().rows[0].words
     assert [(word.name, word.stop) for word in words] == [("S", 4), ("I", 12), ("B", 18)]
     assert [word.title for word in words] == ["", "image 4x2", ""]

@@ -13,12 +13,12 @@ import pytest
 import cachesim
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
-from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.event_stream import MOST, Told, _stretches, walk
-from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.event_stream import Told
 from cachesim.tools.picture.script_data import flat, packed, script_data
 from cachesim.tools.picture.slot_lanes import SHOWN
 from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.walk_recorder import MOST, _stretches
+from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.cut import cut
 
 HYBRID = "llama-24143-entry-removed-hybrid"
@@ -34,6 +34,15 @@ CASES = {
 def case_of(name):
     line, profile, model = CASES[name]
     return cachesim.load(line, profile=profile, model=model), profile
+
+
+def walk(case, profile):
+    """Return the event log of a judged run with the memory."""
+    return run_pictured(case, profile, events=True).told().walk
+
+
+def scene(case, profile):
+    return run_pictured(case, profile, events=False).scene()
 
 
 def at(changes, k):
@@ -72,7 +81,7 @@ def test_every_event_belongs_to_a_request(name):
 
 def test_what_a_request_left_is_what_the_picture_shows():
     case, profile = case_of("llama_cpp")
-    found, drawn = walk(case, profile), scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))
+    found, drawn = walk(case, profile), scene(case, profile)
     for row in drawn.rows:
         mine, memory = at(found.held[row.slot], found.ends[row.number]), row.memory
         assert (mine.rows, mine.state) == ((memory.rows,), memory.state)
@@ -105,7 +114,7 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
     found = walk(case, profile)
     says = [f"LC-X.CR10: tokens {n}..{n + 1}, 1,{n:03} of -1 (f_keep 0.500, #{n}) <b>"
             for n in range(len(found.events))]  # fmt: skip
-    drawn = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    drawn = Drawn(scene(case, profile))
     text = script_data([drawn], [Told(found, says, [True] * len(says))])
     assert zlib.decompress(base64.b64decode(packed(text), validate=True)).decode("utf-8") == text
     data = json.loads(text)
@@ -118,7 +127,7 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
 
 def test_the_slider_has_the_scale_of_the_drawing():
     case, profile = case_of("window")
-    found, drawn = walk(case, profile), Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    found, drawn = walk(case, profile), Drawn(scene(case, profile))
     says = [""] * len(found.events)
     (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
     assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
@@ -130,7 +139,7 @@ def test_the_slider_moves_the_entries_that_have_a_column():
     case, profile = cachesim.load(line, profile="mlx_lm@0.32.2", model="GA"), "mlx_lm@0.32.2"
     found = walk(case, profile)
     assert max(column for _, some in found.entries for column, _ in some) >= SHOWN
-    drawn = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance"))))
+    drawn = Drawn(scene(case, profile))
     says = [""] * len(found.events)
     (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
     assert {column for some in run["entries"][1::2] for column, _ in some} == set(range(SHOWN))
