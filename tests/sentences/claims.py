@@ -69,7 +69,8 @@ def _loaded(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     if match["source"] in ("an entry", "entries"):
         fetched = [event.n_cached for event in at.facts.events(at.number, mlx.Fetched)]
         return n[0] in fetched or at.happened(ev.PcLoad)
-    hits = [event.hit for event in at.facts.events(at.number, kv_cache_events.LookedUp, sglang.Matched)]
+    hits = [event.hit for event in at.facts.events(at.number, kv_cache_events.LookedUp)]
+    hits += [max(event.hit, event.full) for event in at.facts.events(at.number, sglang.Matched)]      # host memory, too
     return any(hit >= n[0] or match["source"] != "blocks" for hit in hits) and any(hits)
 
 
