@@ -17,6 +17,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
+from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
@@ -66,7 +67,7 @@ class AnswerObserver(Silent):
         if isinstance(event, Gained):
             key = event.point.key
             self.new[key] = None
-            if key[0] == "entry":
+            if key[0] == CONVERSATION:
                 self.texts[key] = event.point.tokens
         elif isinstance(event, Lost):
             for known in (self.new, self.corrupt, self.texts):
@@ -113,7 +114,7 @@ class AnswerObserver(Silent):
         self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
         found, number = [], -1
         for key in self.server.inspection.kept() if self.corrupt else ():
-            number += key[0] == "entry"
+            number += key[0] == CONVERSATION
             if key in self.corrupt:
                 stored = self.server.inspection.stored(key)
                 found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))
@@ -239,7 +240,7 @@ class JudgingObserver(AnswerObserver):
         """Judge a step that is not a completion; after a restore the slot is judged."""
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
-        slot = action.id_slot % self.server.inspection.n_slots if action.id_slot > 0 else 0     # as the server counts
+        slot = self.server.inspection.slot_with_id(action.id_slot)
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
         judged = RequestVerdict(HOLDS, HOLDS)
         if died:

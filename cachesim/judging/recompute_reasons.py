@@ -16,11 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, prompt_of
+from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.judgement import Judgement
-
-SLOT, CHECKPOINT = "slot", "checkpoint"
-"""Sources of reused tokens that have a column of their own in reports. All others count as loaded."""
 
 WORDS = {
     "never captured": "no {kept} was taken there",
@@ -86,7 +84,7 @@ class Reused(NamedTuple):
 
 def reused(answer: Answer) -> Reused:
     """Return the sources of the reused tokens of a request."""
-    kept, restored = (answer.reused.get(source, 0) for source in (SLOT, CHECKPOINT))
+    kept, restored = (answer.reused.get(source, 0) for source in (RUNNING, CHECKPOINT))
     return Reused(kept, restored, answer.cache_n - kept - restored)
 
 
@@ -130,8 +128,8 @@ def _hit(judgement: Judgement) -> str:
     if restored:
         return f"LCP {max(lcp, n)}, restored {restored}"
     if loaded:
-        sources = [source for source, n in judgement.answer.reused.items() if n and source not in (SLOT, CHECKPOINT)]
-        places = " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
+        sources = [source for source, n in judgement.answer.reused.items() if n and source not in (RUNNING, CHECKPOINT)]
+        places = " and ".join("an entry" if source == CONVERSATION else f"{source}s" for source in sources)
         return f"loaded {loaded} from {places}"
     if n == len(prompt_of(judgement.request, judgement.answer)) - 1 and lcp > n:
         return "whole prompt held, all but 1"

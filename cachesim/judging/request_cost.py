@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded, PcState
 from cachesim.judging.find_change import RequestOutcome
@@ -56,7 +57,7 @@ def observed(run: Run, number: int) -> Observed:
     """Return what a run shows of a request."""
     one = run.requests[number]
     outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
-    kept = {*(("checkpoint", n) for n in one.checkpoints), *(("entry", n) for n in one.stored)}
+    kept = {*((CHECKPOINT, n) for n in one.checkpoints), *((CONVERSATION, n) for n in one.stored)}
     return Observed(outcome, cost_of(run, number), frozenset(kept))
 
 

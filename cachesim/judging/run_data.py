@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.engines.base import prompt_of
+from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_outcomes import Outcome, case_of
@@ -147,7 +148,7 @@ def _stored(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 
 def _consumed(run: Run, i: int) -> int:
     """Return the number of prompt cache entries that a load removed during request i."""
-    gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == "entry")
+    gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == CONVERSATION)
     return sum(event.cause == "consumed" for event in gone)
 
 

@@ -50,7 +50,7 @@ TOOL_ARROWS = {
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
-                     "server_parts")
+                     "point_kinds", "server_parts")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
 ENGINE_FOLDERS = tuple(BUILTIN)
 ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)

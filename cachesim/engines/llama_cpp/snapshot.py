@@ -120,6 +120,11 @@ class Inspection(CheckpointInspection):
         """Return the tokens recorded for a slot, with their keys."""
         return tuple(named(self.core, self.core.slots[slot].tokens))
 
+    def slot_with_id(self, id_slot: int) -> int:
+        """Return the slot of a save, restore or erase with this id; 0 for another id than a slot's."""
+        found: int | None = self.core.rules.slot_id(id_slot, len(self.core.slots)).value if id_slot > 0 else None
+        return found or 0
+
     def live(self, slot: int) -> Stored:
         """Return a copy of the slot: its tokens and everything that the memory holds for it."""
         tokens, memory = self.tokens_of(slot), self.core.memory

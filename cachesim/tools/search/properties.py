@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.base import Answer
+from cachesim.engines.point_kinds import is_copy
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
@@ -184,12 +185,14 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
 
 
 def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
-    """A usable checkpoint is used, and is not erased while it is usable."""
+    """A usable stored copy is used, and is not erased while it is usable: a checkpoint, a stored conversation, a block,
+    a node or its state. The state of a request in progress is not a copy."""
     for i, one in enumerate(run.requests):
         for charge in one.ledger.charges:
-            if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
+            if is_copy(charge.kind) and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
-                yield PropertyFailure("nothing-needless", i, property_failure.WASTED, numbers, charge.rule)
+                rule = charge.rule or one.answer.deciding
+                yield PropertyFailure("nothing-needless", i, property_failure.WASTED, numbers, rule)
                 return
 
 
