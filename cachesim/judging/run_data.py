@@ -9,7 +9,7 @@ from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_outcomes import Outcome, case_of
-from cachesim.events import Aborted, Decided, Event, Lost, PcState
+from cachesim.events import Aborted, Decided, Event, Lost
 from cachesim.judging.decided_text import decided_data
 from cachesim.judging.deciding_rule import DecidingRule
 from cachesim.judging.evidence import grade_of, predicted
@@ -171,7 +171,7 @@ def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
 
 def stored_mib(events: Sequence[Event]) -> float | None:
     """Return the size of the prompt cache [MiB] at its last update, None without an update."""
-    return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
+    return next((one.cached_mib for one in reversed(events) if one.cached_mib is not None), None)
 
 
 def why_data(

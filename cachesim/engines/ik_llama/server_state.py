@@ -27,6 +27,7 @@ from cachesim.engines.ik_llama.rules.common_prefix import Between
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
@@ -178,7 +179,7 @@ class Core(SlotCore):
         continues."""
         task = slot.task
         assert task is not None
-        self.emit(ev.Error(task_error(task.id, text)))
+        self.emit(slot_ev.Error(task_error(task.id, text)))
         if not task.answer.error:
             task.answer.fails(500, text, kind, **numbers)
             self.take_id()                     # the client disconnects: a task with its own id

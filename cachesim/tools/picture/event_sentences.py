@@ -7,7 +7,8 @@ from bisect import bisect_right
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.rule import role_of
-from cachesim.events import Aborted, CtxShift, Decided, Error, Event, PcLoad, ReuseChunk, SeqRm, Warn
+from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, ReuseChunk, Warn
+from cachesim.events import Aborted, Decided, Event, SeqRm
 from cachesim.judging.verdict_text import QUIET, sentence
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.picture.event_stream import Held, Span, Told, Walk, walk

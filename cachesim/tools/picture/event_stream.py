@@ -10,7 +10,8 @@ import numpy as np
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, RowsPart
-from cachesim.events import Decided, Event, Gained, Log, Lost, PcLoad, Settled
+from cachesim.engines.shared.slot_events import PcLoad
+from cachesim.events import Decided, Event, Gained, Log, Lost, Settled
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Scenario, Step
 from cachesim.tools.picture.scene import TokenStretch

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from cachesim.engines.contract import Removal
+from cachesim.engines.llama_cpp.events import Cancel
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
-from cachesim.events import Cancel, Error, Log
+from cachesim.engines.shared.slot_events import Error
+from cachesim.events import Log
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action
 from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver, observe_run
