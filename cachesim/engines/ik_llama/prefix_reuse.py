@@ -16,7 +16,7 @@ from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.shared import slot_events as slot_ev
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 
 TOO_LONG = "the request exceeds the available context size, try increasing it"
 

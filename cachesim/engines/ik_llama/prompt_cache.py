@@ -21,8 +21,8 @@ from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ConversationPoints
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 MIB = 1 << 20
@@ -80,7 +80,7 @@ class PromptComparison:
 class PromptCache:
     """The prompt cache; ``entries`` in order of insertion, oldest first."""
 
-    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: ConversationPoints) -> None:
         self.rules, self.memory, self.limits, self.log, self.points = rules, memory, limits, log, points
         self.entries: list[Entry] = []
 

@@ -20,7 +20,7 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import share_prompt
 from cachesim.engines.shared import slot_events as slot_ev
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:

@@ -21,8 +21,8 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ConversationPoints
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 LOST = Blob(0, None, None, None)
@@ -50,7 +50,8 @@ def _is_seen(entry: Entry, scales: Scales) -> bool:
 class PromptCache:
     """Entries in order of insertion, oldest first. ``memory``: target and draft memory."""
 
-    def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+    def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log,
+                 points: ConversationPoints) -> None:
         self.rules, self.memory, self.dft = rules, memory.tgt, memory.dft
         self.limits, self.log, self.points = limits, log, points
         self.entries: list[Entry] = []

@@ -30,8 +30,8 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import TokenOutput
+from cachesim.engines.shared.conversation_points import ALL_TOKENS, ConversationPoints, ConversationSource
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
 from cachesim.engines.shared.server_loop import SlotCore
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.model import Model, make_model
@@ -48,10 +48,10 @@ class Core(SlotCore):
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler, points_of: Callable[[Core], RestorePointSource],
+        sampler: Sampler, points_of: Callable[[Core], ConversationSource],
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(points_of(self), log)
+        self.sampler, self.points = CountingSampler(sampler, log), ConversationPoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip

@@ -60,7 +60,7 @@ class Inspection(RequestInspection):
         kind, owner, _ = key
         if kind == "slot":
             return self._stored_by_request(owner)
-        node = self.points.points[key]
+        node = self.points.prefix(key)
         text = node.text
         assert isinstance(text, RequestText)
         tokens = text.full() if node.start else text.full()[: node.end]
@@ -105,7 +105,7 @@ class Inspection(RequestInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
-        return sorted(node.end for node in self.points.points.values())
+        return sorted(self.points.prefix(key).end for key in self.points.kept())
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""
