@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.inspection import Key, Point, TreeCell
+from cachesim.engines.inspection import Key, Point
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, PARTS, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.restore_point_tracker import UNUSABLE, RestorePointTracker
 from cachesim.events import Gained
 
-HOST = "copy in host memory"
 
-
-class Window(NamedTuple):
+class NodeReport(NamedTuple):
     """A node at its last report: the position from which on its window is live, and whether only its copy in host
     memory is left."""
 
@@ -38,7 +36,7 @@ class TreePoints(RestorePointTracker):
         self.page = context.page_size
         self.window = context.swa_retain_window
         self.tree_core = tree_core
-        self.known: dict[int, Window] = {}
+        self.known: dict[int, NodeReport] = {}
 
     def kept(self) -> list[Key]:
         """Return the keys of all nodes and states."""
@@ -49,19 +47,6 @@ class TreePoints(RestorePointTracker):
             if node.value[MAMBA] is not None:
                 keys.append(key_of(node, MAMBA))
         return keys
-
-    def cells(self) -> list[TreeCell]:
-        """Return the nodes for a picture."""
-        cells = list[TreeCell]()
-        for node in self.tree_core.nodes():
-            held = [PARTS[part] for part in self.parts if node.value[part] is not None]
-            lacks = [PARTS[part] for part in self.parts if node.value[part] is None]
-            if node.backuped:
-                held.append(HOST)
-            parent = node.parent.id if node.parent else 0
-            cells.append(TreeCell(node.id, parent, start=node.start, end=node.end, held=held, lacks=lacks,
-                                  locks=node.lock_ref[FULL]))  # fmt: skip
-        return cells
 
     def update(self) -> None:
         """Report the nodes that have changed, and those behind them whose window has."""
@@ -90,15 +75,15 @@ class TreePoints(RestorePointTracker):
             if before is not None and before.live != now.live:
                 todo += [child for child in node.children.values() if child.id in self.known]
 
-    def _window(self, node: UnifiedTreeNode) -> Window:
+    def _window(self, node: UnifiedTreeNode) -> NodeReport:
         """Return the position from which on the window of a node is live, and whether only its copy is left."""
         live = 0
         if SWA in self.parts:
             before = self.known.get(node.parent.id) if node.parent is not None else None
             live = node.end if node.value[SWA] is None else 0 if before is None else min(before.live, node.start)
-        return Window(live, gone=node.evicted and MAMBA not in self.parts)
+        return NodeReport(live, gone=node.evicted and MAMBA not in self.parts)
 
-    def _hold(self, node: UnifiedTreeNode, before: Window | None, now: Window, cause: str, rule: str) -> None:
+    def _hold(self, node: UnifiedTreeNode, before: NodeReport | None, now: NodeReport, cause: str, rule: str) -> None:
         """Report the prefix of a node and its state. With states, evaluation resumes only after a state."""
         assert node.parent is not None
         end = node.end
