@@ -235,6 +235,24 @@ def names_engines(module: Module) -> list[str]:
     return found
 
 
+ASK_NO_KIND = (("judging",), ("tools", "search"))
+"""Rooms that ask for the role of a restore point, and not for the name of its kind."""
+ONLY_SOME_HAVE = re.compile(r"slot|checkpoint")
+
+
+def assumes_slots(module: Module) -> list[str]:
+    """Return imports of events that only servers with slots log, in the core above the engines, and comparisons with
+    the name of a kind of restore points that only they have."""
+    core = LEVEL["engines"] < module.level < LEVEL["tools"]
+    found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if core and "slot_events" in to]
+    if not any(module.parts[: len(room)] == room for room in ASK_NO_KIND):
+        return found
+    asked = [node for node in module.nodes if isinstance(node, ast.Compare)]
+    return found + [f"{module.name}:{node.lineno} asks for a kind by name" for node in asked
+                    for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    and ONLY_SOME_HAVE.fullmatch(part.value)]  # fmt: skip
+
+
 REQUESTS_SAY = frozenset({"cache_prompt"})
 """An option that is called like a field of requests, whose default it is."""
 STEPS_ARE = frozenset({"parallel"})
@@ -591,5 +609,5 @@ def tables_that_cut(module: Module) -> list[str]:
 
 CHECKS = (
     bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
-    outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut,
+    outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut, assumes_slots,
 )  # fmt: skip

@@ -67,6 +67,10 @@ BAD = [
     (checks.unbounded_reads, "tools.search.merge", "if folder.is_dir(): pass"),
     (checks.reports_that_play, "tools.run.why_report", "from cachesim.judging.judged_run import Run, run_judged"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column, Table"),
+    (checks.assumes_slots, "judging.run_data", "from cachesim.engines.shared.slot_events import PcState"),
+    (checks.assumes_slots, "replay.replay", "from cachesim.engines.shared import slot_events"),
+    (checks.assumes_slots, "tools.search.properties", "x = 'checkpoint' in charge.kind"),
+    (checks.assumes_slots, "judging.unused_point", "x = kind in ('slot', 'checkpoint')"),
 ]
 
 GOOD = [
@@ -98,6 +102,9 @@ GOOD = [
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK, at())\ndef f():\n    'Picks.'"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column"),
     (checks.tables_that_cut, "base.layout", "from rich.table import Column, Table"),
+    (checks.assumes_slots, "tools.picture.script_data", "from cachesim.engines.shared.slot_events import PcLoad"),
+    (checks.assumes_slots, "replay.recorded_trace", "x = op == 'slot'"),
+    (checks.assumes_slots, "judging.run_data", "x = {'slot': is_copy(charge.kind)}"),
 ]
 
 
