@@ -114,7 +114,7 @@ def _corrupt_objects(run: Run, at: int) -> dict[int, list[Cause]]:
     for i in range(at + 1):
         for stored, verdict in run.requests[i].judged.armed:
             key = stored.kind, stored.resume, stored.tokens
-            if verdict.holds is not False or key in known:
+            if verdict.equal_cold is not False or key in known:
                 continue
             maker = _maker(run, i, stored)
             if maker < at or (maker == at and not run.requests[at].judged.wrong):

@@ -28,7 +28,7 @@ from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.request_events import LaunchPlace
-from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
+from cachesim.judging.verdict import CORRECT, Verdict, undecided, wrong
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action, Scenario, Step
 
@@ -36,7 +36,7 @@ OBSERVED_EVENTS: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
 """The events that an ``AnswerObserver`` needs."""
 
 
-ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
+ENDS_ELSEWHERE = wrong("provenance", Kind.MEMORY_ELSEWHERE)
 
 
 class AnswerObserver(Silent):
@@ -111,7 +111,7 @@ class AnswerObserver(Silent):
         0 in their present order."""
         self.corrupt.update(self.judge.each_stored({key: self.server.inspection.stored(key) for key in self.new}))
         self.new = {}
-        self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
+        self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.equal_cold}
         found, number = [], -1
         for key in self.server.inspection.kept() if self.corrupt else ():
             number += key[0] == CONVERSATION
@@ -123,7 +123,7 @@ class AnswerObserver(Silent):
     def failed(self, number: int, answer: Answer, judged: RequestVerdict) -> None:
         """Judge a step that ended with an error: wrong if a cold run answers it, refused otherwise."""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
-        judged.refused = judged.answer.holds is None
+        judged.refused = judged.answer.equal_cold is None
 
 
 def _window(slot: Stored) -> tuple[int, int] | None:
@@ -242,9 +242,9 @@ class JudgingObserver(AnswerObserver):
         text = str(reply.get("error", ""))
         slot = self.server.inspection.slot_with_id(action.id_slot)
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
-        judged = RequestVerdict(HOLDS, HOLDS)
+        judged = RequestVerdict(CORRECT, CORRECT)
         if died:
-            judged.answer = broken("aborted", Kind.PROCESS_ENDED, error=answer.error)
+            judged.answer = wrong("aborted", Kind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":

@@ -19,6 +19,7 @@ from cachesim.engines.base import Answer, prompt_of
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.verdict_words import SERVER_DIED, error_name
 
 WORDS = {
     "never captured": "no {kept} was taken there",
@@ -93,9 +94,9 @@ def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
     engine has slots, which keep the tokens of an earlier request; ``alone``: no request was sent together with it."""
     answer = judgement.answer
     if answer.died:
-        return "server died"
+        return SERVER_DIED.phrase
     if answer.status != 200:
-        return f"{'REFUSED' if judgement.judged.refused else 'ERROR'} ({answer.status})"
+        return error_name(judgement.judged.refused, answer.status)
     words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 

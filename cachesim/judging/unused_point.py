@@ -86,11 +86,11 @@ class _Inspector(JudgingObserver):
         stored = self.server.inspection.live(key[1]) if key[0] == RUNNING else self.server.inspection.stored(key)
         asked = stored._replace(tokens=tokens, resume=most)
         found = self.judge.stored(asked, self.judge.cold_runs.covering(tokens))
-        held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.holds else []
+        held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.equal_cold else []
         recorded = 0 if stored.state is None else stored.state.pos + 1
         if held and held[0].what == "state" and held[0].theirs not in (-1, 0, recorded):
             return f"it has {content_name(held[0])}"
-        return "the server cannot resume there" if found.holds else found.why
+        return "the server cannot resume there" if found.equal_cold else found.why
 
 
 def unused_points(run: Run, number: int, rules: RuleSet | None = None) -> list[UnusedPoint] | None:
