@@ -90,8 +90,8 @@ def judge(
     case: Scenario | str, profile: str | None = None, *, mode: str = "exact", table: RuleSet | None = None
 ) -> Run:
     """Run a case and compare every answer, and the state that it leaves behind, with a cold run: the same request on an
-    empty server. ``verdict`` of the result is "holds", "broken" or "undecided"; ``broken`` lists the requests that
-    differ.
+    empty server. ``verdict.word`` of the result is "correct", "wrong" or "undecided"; ``broken`` lists the requests
+    that differ.
 
     ``table`` replaces the rules of ``profile``: a table that ``dataclasses.replace`` made of ``rules(profile)``.
     ``mode`` is "exact" or "provenance". Raise BadInput.

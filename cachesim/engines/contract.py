@@ -119,7 +119,7 @@ class RecordingFormat:
 
     name: str                                               # engine name in the recordings
     commits: Mapping[str, str] = field(default_factory=dict)  # commit or build of recordings without profile -> profile
-    events: Sequence[type[Event]] = ()                      # events that only this engine logs
+    events: Sequence[type[Event]] = ()                      # events that it logs, besides those of ``cachesim.events``
     read: Callable[[list[str]], CommandLine] | None = None  # command line -> options, None = recordings not replayed
     write: Callable[[Mapping[str, Option]], list[str]] | None = None  # options -> command line
     base: bool = False                                      # the constant flags of the recordings set options, too

@@ -125,8 +125,8 @@ class Excess(NamedTuple):
 
 
 Key = tuple[str, int, int]
-"""Key of an existing restore point: the engine's noun for its kind ("slot", "checkpoint", "entry", "block"), its slot
-or the number of its owner (-1 = no owner), and a number that is unique within the kind."""
+"""Key of an existing restore point: the engine's noun for its kind (``point_kinds`` has those that other code knows),
+its slot or the number of its owner (-1 = no owner), and a number that is unique within the kind."""
 
 
 class Point(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.inspection import BlockCell, DraftMemory, Excess, Key, Stored, StoredBytes, StoredSize, TreeCell
+from cachesim.engines.point_kinds import running_key
 
 
 class Removal(NamedTuple):
@@ -51,6 +52,10 @@ class Inspection(ABC):
         """Return the slots that may hold tokens: all slots; for an engine without slots the requests in progress."""
         return range(self.n_slots)
 
+    def slot_with_id(self, id_slot: int) -> int:
+        """Return the slot that a request with this ``id_slot`` names; 0 if it names none, as for the whole server."""
+        return max(id_slot, 0)
+
     def is_further(self, slot: int) -> bool:
         """True if the task of a slot is a second or later completion of another slot's prompt."""
         return False
@@ -77,7 +82,7 @@ class Inspection(ABC):
 
     def live(self, slot: int) -> Stored:
         """Return a copy of the current content of a slot: its tokens and its part of the memory."""
-        return self.stored(("slot", slot, 0))._replace(tokens=self.tokens_of(slot)).copy()
+        return self.stored(running_key(slot))._replace(tokens=self.tokens_of(slot)).copy()
 
     # Invariants.
 

@@ -34,6 +34,11 @@ class Event:
         cls.ev, cls.logged = ev or cls.ev, cls.logged if logged is None else logged
         cls.printed = cls.printed if printed is None else printed
 
+    @property
+    def cached_mib(self) -> float | None:
+        """Size of the stored conversations after the event [MiB], None = the event does not state it."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _values(self) == _values(other)
 

@@ -47,15 +47,6 @@ class SeqRm(Event, ev="seq_rm", logged=False):
 
 
 @frozen
-class RowsPurged(Event, ev="rows_purged", logged=False):
-    """A window buffer reused cells and dropped the rows before them: positions p0 .. p1 inclusive."""
-
-    seq: int
-    p0: int
-    p1: int
-
-
-@frozen
 class PointEvent(Event, logged=False):
     """A restore point appeared: ``point``, a ``cachesim.engines.inspection.Point``. It replaces a point with the same
     key. ``cause``: stored, evaluated, truncated, overwritten, cleared or consumed. ``rule``: id of the deciding rule,

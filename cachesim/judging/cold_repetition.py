@@ -16,7 +16,7 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.fault_kinds import Kind
-from cachesim.judging.verdict import Verdict, broken, undecided
+from cachesim.judging.verdict import Verdict, undecided, wrong
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario, Step
@@ -32,7 +32,7 @@ def error_verdict(
     if cold is not None and answer.error_kind == NO_ROOM and answer.status >= 500 and cold.needs > cold.room:
         return undecided(Kind.CROWDED, status=answer.status, needs=cold.needs, room=cold.room, error=answer.error)
     if cold is not None and cold.status == 200:
-        return broken("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
+        return wrong("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
     kind = Kind.REFUSED if answer.status < 500 else Kind.COLD_ERROR
     return undecided(kind, **answer.error_numbers, status=answer.status, error=answer.error)
 

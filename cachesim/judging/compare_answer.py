@@ -17,7 +17,7 @@ from cachesim.engines.base import Answer, Output, Request, prompt_of, with_ident
 from cachesim.engines.inspection import Key, Stored
 from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.fault_kinds import Kind
-from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided, worst
+from cachesim.judging.verdict import CORRECT, Verdict, undecided, worst, wrong
 from cachesim.model import Model, make_model
 from cachesim.oracle.cold_run import ColdRun, cold
 from cachesim.oracle.shifted_run import CutAt, cold_shifted
@@ -88,7 +88,7 @@ def begins(known: Tokens, tokens: Tokens) -> bool:
 
 NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
 NO_PLACE = undecided(Kind.NO_PLACE)
-OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
+OTHER_TEXT = wrong("provenance", Kind.OTHER_TEXT)
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class RequestVerdict:
     @property
     def wrong(self) -> Verdict | None:
         """Return the broken verdict, that of the answer first; None if neither is broken."""
-        return next((v for v in (self.answer, self.state) if v.holds is False), None)
+        return next((v for v in (self.answer, self.state) if v.equal_cold is False), None)
 
     @property
     def doubt(self) -> Verdict:
@@ -124,7 +124,7 @@ class RequestVerdict:
         """True if the answer, and the state that the next token reads, equal a cold run's; None if undecided."""
         if self.wrong:
             return False
-        return None if self.answer.holds is None or self.state.holds is None else True
+        return None if self.answer.equal_cold is None or self.state.equal_cold is None else True
 
 
 class Judge:
@@ -143,20 +143,20 @@ class Judge:
 
     def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
         if answer.died:
-            return broken("aborted", Kind.PROCESS_ENDED, error=answer.error), HOLDS
+            return wrong("aborted", Kind.PROCESS_ENDED, error=answer.error), CORRECT
         if self.model is None:
             return NOTHING_COMPUTED, NOTHING_COMPUTED
         if answer.shifts:
             return self._shifted(self.model, request, answer, slot)
         output = worst([self.answer(request, completion) for completion in (answer, *answer.children)])
-        return output, HOLDS if slot is None else self.stored(slot)
+        return output, CORRECT if slot is None else self.stored(slot)
 
     def answer(self, request: Request, answer: Answer) -> Verdict:
         """Compare the output after every token with the cold run of the tokens that the slot held. If another text was
         loaded into the slot meanwhile, compare with the requested tokens, which may be unreachable."""
         prompt = prompt_of(request, answer)
         if answer.status != 200 or not (prompt or answer.tokens):
-            return HOLDS
+            return CORRECT
         held, wanted = answer.slot_tokens, (*prompt, *answer.tokens)
         n = min(len(held), len(wanted))
         foreign = held[:n] != wanted[:n]
@@ -169,7 +169,7 @@ class Judge:
         expected = [ExpectedOutput(output.pos, int(run.digests[output.pos]), run.logits.get(output.pos))
                     for output in answer.outputs]  # fmt: skip
         found = compare_outputs(answer.outputs, expected)
-        return OTHER_TEXT if foreign and not found.holds else found
+        return OTHER_TEXT if foreign and not found.equal_cold else found
 
     def _shifted(
         self, model: Model, request: Request, answer: Answer, slot: Stored | None
@@ -178,10 +178,10 @@ class Judge:
         cuts = [CutAt(*shift) for shift in answer.shifts]
         outputs, store = cold_shifted(model, prompt_of(request, answer), evaluated(answer), cuts)
         if len(outputs) != len(answer.outputs):
-            return NO_PLACE, HOLDS
+            return NO_PLACE, CORRECT
         expected = [ExpectedOutput(output.pos, cold.digest, cold.logits)
                     for output, cold in zip(answer.outputs, outputs, strict=True)]  # fmt: skip
-        state = HOLDS if slot is None else compare_stored(slot, store)
+        state = CORRECT if slot is None else compare_stored(slot, store)
         return compare_outputs(answer.outputs, expected), state
 
     def stored(self, stored: Stored, cold: ColdRun | None = None) -> Verdict:
@@ -189,9 +189,9 @@ class Judge:
         if self.model is None:
             return NOTHING_COMPUTED
         if stored.resume > len(stored.tokens):
-            return broken("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
+            return wrong("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
         if not stored.resume:
-            return HOLDS
+            return CORRECT
         return compare_stored(stored, cold or self.cold_runs.speaking(stored.tokens, (), (stored.resume,)))
 
     def each_stored(self, objects: Mapping[Key, Stored]) -> dict[Key, Verdict]:
@@ -246,7 +246,7 @@ def compare_outputs(outputs: Sequence[Output], expected: Sequence[ExpectedOutput
 def _compare_output(output: Output, want: ExpectedOutput) -> Verdict:
     if output.logits is not None and want.logits is not None and not np.array_equal(output.logits, want.logits):
         rung = "bits" if int(np.argmax(output.logits)) == int(np.argmax(want.logits)) else "argmax"
-        return broken(rung, Kind.ANSWER, output.pos, position=output.pos)
+        return wrong(rung, Kind.ANSWER, output.pos, position=output.pos)
     if output.digest != want.digest:
-        return broken("provenance", Kind.ANSWER_ROWS, output.pos, position=output.pos)
-    return HOLDS
+        return wrong("provenance", Kind.ANSWER_ROWS, output.pos, position=output.pos)
+    return CORRECT

@@ -12,7 +12,7 @@ import numpy as np
 
 from cachesim.engines.inspection import RowsPart, StatePart, Stored
 from cachesim.judging.fault_kinds import Kind
-from cachesim.judging.verdict import HOLDS, Verdict, broken
+from cachesim.judging.verdict import CORRECT, Verdict, wrong
 from cachesim.model import LayerState, Rows, same_state
 
 
@@ -29,22 +29,22 @@ class Truth(Protocol):
 def compare_stored(stored: Stored, cold: Truth) -> Verdict:
     """Compare a stored object with the cold run of its tokens (or of a longer list that begins with them)."""
     n = stored.resume
-    if stored.state is not None and not (verdict := _states(stored.state, cold, n)).holds:
+    if stored.state is not None and not (verdict := _states(stored.state, cold, n)).equal_cold:
         return verdict
     verdicts = (_rows(part, cold, n, stored.start) for part in stored.rows)
-    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
+    return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
 
 
 def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
     if state.pos != n - 1:
-        return broken("provenance", Kind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
+        return wrong("provenance", Kind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
     for layer, held in state.rows.items():
         want = cold.state_at(layer, n)
         if not same_state(held, want):
             same = same_state(digests_only(held), digests_only(want))
             rung = "bits" if same else "provenance"
-            return broken(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
-    return HOLDS
+            return wrong(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
+    return CORRECT
 
 
 def digests_only(state: LayerState | None) -> LayerState | None:
@@ -59,9 +59,9 @@ def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
     if len(have) != len(want) or (have != want).any():
         missing = np.setdiff1d(want, have)
         where = int(missing[0]) if len(missing) else -1
-        return broken("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
+        return wrong("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
     verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
-    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
+    return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
 
 
 def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
@@ -74,11 +74,11 @@ def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
 
 
 def _layer_rows(layer: int, rows: Rows, order: np.ndarray | slice, want: Rows, first: int, n: int) -> Verdict:
-    wrong = np.flatnonzero(rows.digest[order] != want.digest[first:n])
-    if len(wrong):
-        where = first + int(wrong[0])
-        return broken("provenance", Kind.ROW, where, layer=layer, position=where)
+    differing = np.flatnonzero(rows.digest[order] != want.digest[first:n])
+    if len(differing):
+        where = first + int(differing[0])
+        return wrong("provenance", Kind.ROW, where, layer=layer, position=where)
     for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
         if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
-            return broken("bits", Kind.ROW_BITS, layer=layer)
-    return HOLDS
+            return wrong("bits", Kind.ROW_BITS, layer=layer)
+    return CORRECT

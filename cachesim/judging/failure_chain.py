@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
 from cachesim.engines.inspection import Point, Stored
+from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import RULES, Role, about, has_effect, role_of
 from cachesim.events import Aborted, Decided, Gained, SeqRm
@@ -113,7 +114,7 @@ def _corrupt_objects(run: Run, at: int) -> dict[int, list[Cause]]:
     for i in range(at + 1):
         for stored, verdict in run.requests[i].judged.armed:
             key = stored.kind, stored.resume, stored.tokens
-            if verdict.holds is not False or key in known:
+            if verdict.equal_cold is not False or key in known:
                 continue
             maker = _maker(run, i, stored)
             if maker < at or (maker == at and not run.requests[at].judged.wrong):
@@ -143,7 +144,7 @@ def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided])
     """Return the cause of a stored object that is corrupt from now on: created corrupt, or kept although its tokens
     changed."""
     n = stored.length
-    if stored.kind.startswith("entry"):        # made by the rule of the last store
+    if stored.kind.startswith(CONVERSATION):        # made by the rule of the last store
         made = next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
     else:
         made = _made_by(decided, n)

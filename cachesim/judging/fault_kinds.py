@@ -1,7 +1,7 @@
-"""Kinds of faults and of undecided verdicts, with the sentence for each kind.
+"""Kinds of faults, of undecided verdicts and of properties that do not hold, with the sentence for each kind.
 
-A judge reports a kind and its numbers; the sentence is made when a report needs it. Two verdicts of a kind differ only
-in their numbers.
+A judge or a check reports a kind and its numbers; the sentence is made when a report needs it. Two verdicts of a kind
+differ only in their numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from string import Formatter
 from typing import Any, Mapping
+
+from cachesim.judging.verdict_words import REFUSED
 
 
 class Kind(StrEnum):
@@ -38,8 +40,21 @@ class Kind(StrEnum):
     UNWRITTEN = "depends-on-unwritten-number"
     JUDGE_FAILED = "judge-failed"
     NOT_RUN = "not-run"
+    # A property that does not hold.
+    CONSUMED = "conversation-consumed"
+    WASTED = "restore-point-wasted"
+    UNBALANCED = "bill-unbalanced"
+    TORN = "removal-torn"
+    INCONSISTENT = "memory-inconsistent"
+    GAP = "gap-in-positions"
+    ERASED = "rows-behind-an-erase"
+    LESS = "less-with-more"
+    MISCOUNTED = "tokens-miscounted"
+    EXCEEDED = "limit-exceeded"
+    DIED = "process-died"
 
 
+_REFUSED = f"{REFUSED.name} ({{status}})"
 SENTENCES: Mapping[Kind, str] = {
     Kind.ROW: "layer {layer}: K/V row {position} differs from a cold run's",
     Kind.ROW_BITS: "layer {layer}: a K/V row differs from a cold run's in its bits",
@@ -53,19 +68,30 @@ SENTENCES: Mapping[Kind, str] = {
     Kind.OTHER_TEXT: "the slot does not hold this prompt and its output",
     Kind.WARM_ERROR: "error {status} where a cold run answers: {error}",
     Kind.PROCESS_ENDED: "the server stopped: {error}",
-    Kind.COLD_ERROR: "REFUSED ({status}), on an empty server too: {error}",
-    Kind.CROWDED: "REFUSED ({status}), requests sent together need {needs} tokens of {room}: {error}",
-    Kind.REFUSED: "REFUSED ({status}): {error}",
+    Kind.COLD_ERROR: _REFUSED + ", on an empty server too: {error}",
+    Kind.CROWDED: _REFUSED + ", requests sent together need {needs} tokens of {room}: {error}",
+    Kind.REFUSED: _REFUSED + ": {error}",
     Kind.NEVER_ANSWERED: "the request was never answered",
     Kind.NOTHING_COMPUTED: "nothing was computed in this mode",
     Kind.NO_PLACE: "the output has no positions to compare",
     Kind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",
     Kind.NOT_RUN: "not run: {limit}",
     Kind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
+    Kind.CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
+    Kind.WASTED: "{tokens} tokens of a usable {point} were {event}",
+    Kind.UNBALANCED: "{account}",
+    Kind.LESS: "{some} {option}: {before} reused; {plenty}: {after}",
+    Kind.TORN: "seq_rm({seq}, {p0}, {p1}) was {answer}: {before} rows before, {after} after",
+    Kind.INCONSISTENT: "{error}",
+    Kind.GAP: "positions of sequence {seq} have a gap of {gap}",
+    Kind.ERASED: "slot {slot} was erased and has {rows} rows",
+    Kind.MISCOUNTED: "{found} reused and {evaluated} evaluated of {prompt} tokens",
+    Kind.EXCEEDED: "{holder} {held} {what}, limit {most}",
+    Kind.DIED: "conversations {first} .. {last} of seed {seed} were not judged: {how}, twice",
 }
 
 
-TOO_LONG = "REFUSED ({status}): prompt of {tokens:,} tokens exceeds the context of {room:,} (--ctx-size)"
+TOO_LONG = _REFUSED + ": prompt of {tokens:,} tokens exceeds the context of {room:,} (--ctx-size)"
 
 
 def fault_sentence(kind: Kind | None, numbers: Mapping[str, Any]) -> str:

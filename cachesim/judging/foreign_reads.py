@@ -178,7 +178,7 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     held = answer.slot_tokens[: len(own)]
     if held != own[: len(held)]:
         return reader.text(answer)
-    known = one.answer.status == 200 and one.judged.answer.holds is False and (not n or one.began is not None)
+    known = one.answer.status == 200 and one.judged.answer.equal_cold is False and (not n or one.began is not None)
     return [ForeignContent("during", -1, 0, n)] if known else []
 
 

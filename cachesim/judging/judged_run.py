@@ -23,7 +23,7 @@ from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.outcomes import client_values
 from cachesim.judging.request_events import LaunchPlace, events_of
-from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
+from cachesim.judging.verdict import CORRECT, Verdict, undecided, worst
 from cachesim.scenarios.runner import Observers, Silent, play
 from cachesim.scenarios.schema import Expect, Scenario
 
@@ -122,7 +122,7 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
         wrong = all(case.requests[i].judged.equal_cold is False for case in cases)
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
-        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_differences(outcomes)), HOLDS
+        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_differences(outcomes)), CORRECT
         one.judged.refused = False
         out.append(i)
     return out
@@ -185,7 +185,7 @@ class Run:
     @property
     def verdict(self) -> Verdict:
         """Return the worst verdict of all requests. A refused request is undecided, unless its file expects the
-        status. A run that a limit ended is undecided or broken."""
+        status. A run that a limit ended is undecided or wrong."""
         judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
         left = [undecided(Kind.NOT_RUN, limit=self.limit)] if self.not_run else []
         return worst([*left, *(v for one in judged for v in (one.answer, one.state))])

@@ -17,6 +17,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
+from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
@@ -27,7 +28,7 @@ from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.request_events import LaunchPlace
-from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
+from cachesim.judging.verdict import CORRECT, Verdict, undecided, wrong
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action, Scenario, Step
 
@@ -35,7 +36,7 @@ OBSERVED_EVENTS: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
 """The events that an ``AnswerObserver`` needs."""
 
 
-ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
+ENDS_ELSEWHERE = wrong("provenance", Kind.MEMORY_ELSEWHERE)
 
 
 class AnswerObserver(Silent):
@@ -66,7 +67,7 @@ class AnswerObserver(Silent):
         if isinstance(event, Gained):
             key = event.point.key
             self.new[key] = None
-            if key[0] == "entry":
+            if key[0] == CONVERSATION:
                 self.texts[key] = event.point.tokens
         elif isinstance(event, Lost):
             for known in (self.new, self.corrupt, self.texts):
@@ -110,10 +111,10 @@ class AnswerObserver(Silent):
         0 in their present order."""
         self.corrupt.update(self.judge.each_stored({key: self.server.inspection.stored(key) for key in self.new}))
         self.new = {}
-        self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
+        self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.equal_cold}
         found, number = [], -1
         for key in self.server.inspection.kept() if self.corrupt else ():
-            number += key[0] == "entry"
+            number += key[0] == CONVERSATION
             if key in self.corrupt:
                 stored = self.server.inspection.stored(key)
                 found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))
@@ -122,7 +123,7 @@ class AnswerObserver(Silent):
     def failed(self, number: int, answer: Answer, judged: RequestVerdict) -> None:
         """Judge a step that ended with an error: wrong if a cold run answers it, refused otherwise."""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
-        judged.refused = judged.answer.holds is None
+        judged.refused = judged.answer.equal_cold is None
 
 
 def _window(slot: Stored) -> tuple[int, int] | None:
@@ -239,11 +240,11 @@ class JudgingObserver(AnswerObserver):
         """Judge a step that is not a completion; after a restore the slot is judged."""
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
-        slot = action.id_slot % self.server.inspection.n_slots if action.id_slot > 0 else 0     # as the server counts
+        slot = self.server.inspection.slot_with_id(action.id_slot)
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
-        judged = RequestVerdict(HOLDS, HOLDS)
+        judged = RequestVerdict(CORRECT, CORRECT)
         if died:
-            judged.answer = broken("aborted", Kind.PROCESS_ENDED, error=answer.error)
+            judged.answer = wrong("aborted", Kind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import counted
+from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 
 MOST = 8               # stored objects and micro-batches listed individually
 Data = Mapping[str, Any]
@@ -12,7 +13,7 @@ Data = Mapping[str, Any]
 
 def memory_parts(request: Data) -> Iterator[str]:
     """Yield the sizes of stored objects, the memory of the draft model, and the micro-batches."""
-    for kind, noun in (("checkpoint", "checkpoints"), ("entry", "entries")):
+    for kind, noun in ((CHECKPOINT, "checkpoints"), (CONVERSATION, "entries")):
         found = [size for size in request["sizes"] if size["kind"] == kind]
         if found:
             total = sum(size["bytes"] for size in found)

@@ -21,6 +21,7 @@ from typing import Callable, NamedTuple
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.inspection import Key, Point, Stored
+from cachesim.engines.point_kinds import running_key
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
 from cachesim.judging.clean_ranges import Span, clean_spans, foreign_rows
@@ -148,7 +149,7 @@ class RecomputeLedger:
 
     def _place(self, slot: int, n: int) -> RadixPlace:
         """Return the place of the first n tokens of a slot."""
-        snapshot = self.snapshots.get(("slot", slot, 0))
+        snapshot = self.snapshots.get(running_key(slot))
         if snapshot is not None and n <= snapshot.place.n:
             return RadixPlace(*owner_node(snapshot.place.node, n))
         return self.radix.place(self.slot_tokens(slot)[:n], slot)

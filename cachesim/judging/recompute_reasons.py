@@ -16,11 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, prompt_of
+from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.judgement import Judgement
-
-SLOT, CHECKPOINT = "slot", "checkpoint"
-"""Sources of reused tokens that have a column of their own in reports. All others count as loaded."""
+from cachesim.judging.verdict_words import SERVER_DIED, error_name
 
 WORDS = {
     "never captured": "no {kept} was taken there",
@@ -86,7 +85,7 @@ class Reused(NamedTuple):
 
 def reused(answer: Answer) -> Reused:
     """Return the sources of the reused tokens of a request."""
-    kept, restored = (answer.reused.get(source, 0) for source in (SLOT, CHECKPOINT))
+    kept, restored = (answer.reused.get(source, 0) for source in (RUNNING, CHECKPOINT))
     return Reused(kept, restored, answer.cache_n - kept - restored)
 
 
@@ -95,9 +94,9 @@ def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
     engine has slots, which keep the tokens of an earlier request; ``alone``: no request was sent together with it."""
     answer = judgement.answer
     if answer.died:
-        return "server died"
+        return SERVER_DIED.phrase
     if answer.status != 200:
-        return f"{'REFUSED' if judgement.judged.refused else 'ERROR'} ({answer.status})"
+        return error_name(judgement.judged.refused, answer.status)
     words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 
@@ -130,8 +129,8 @@ def _hit(judgement: Judgement) -> str:
     if restored:
         return f"LCP {max(lcp, n)}, restored {restored}"
     if loaded:
-        sources = [source for source, n in judgement.answer.reused.items() if n and source not in (SLOT, CHECKPOINT)]
-        places = " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
+        sources = [source for source, n in judgement.answer.reused.items() if n and source not in (RUNNING, CHECKPOINT)]
+        places = " and ".join("an entry" if source == CONVERSATION else f"{source}s" for source in sources)
         return f"loaded {loaded} from {places}"
     if n == len(prompt_of(judgement.request, judgement.answer)) - 1 and lcp > n:
         return "whole prompt held, all but 1"

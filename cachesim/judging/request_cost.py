@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Decoded, PcState
+from cachesim.events import Decoded
 from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.runner import groups
@@ -35,7 +36,7 @@ def cost_of(run: Run, number: int) -> RequestCost:
     """Return the cost of a request of a run."""
     events, one = run.events(number), run.requests[number]
     decodes = [type(event) for event in events].count(Decoded)
-    stored = max([event.mib for event in events if type(event) is PcState], default=0.0)
+    stored = max([event.cached_mib for event in events if event.cached_mib is not None], default=0.0)
     repeated = sum(child.prompt_n - child.copied_n for child in one.answer.children)
     return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted, repeated)
 
@@ -56,7 +57,7 @@ def observed(run: Run, number: int) -> Observed:
     """Return what a run shows of a request."""
     one = run.requests[number]
     outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
-    kept = {*(("checkpoint", n) for n in one.checkpoints), *(("entry", n) for n in one.stored)}
+    kept = {*((CHECKPOINT, n) for n in one.checkpoints), *((CONVERSATION, n) for n in one.stored)}
     return Observed(outcome, cost_of(run, number), frozenset(kept))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Callable, Iterator, Sequence
 
+from cachesim.engines.point_kinds import choice_role
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Advanced, Decided, Gained, Lost
 from cachesim.judging.token_radix import RadixNode, RadixPlace, ancestors, owner_node
@@ -28,7 +29,7 @@ class KnownPoint:
 
     number: int                  # in order of appearance
     key: PointKey
-    kind: str                    # "slot", "checkpoint", "entry", ...
+    kind: str                    # first part of its objects' keys
     place: RadixPlace            # of its tokens
     lo: int                      # shortest usable length [tokens]
     hi: int                      # longest usable length [tokens]
@@ -215,10 +216,7 @@ def declining_rule(kind: str, decisions: Sequence[Decided]) -> str:
     not be read. ``decisions``: those about the request."""
     decided = [(role_of(d.rule), d) for d in decisions]
     searched = any(role is Role.NEED and has_effect(role, d.value) for role, d in decided)
-    wanted = {
-        "checkpoint": Role.PICK if searched else Role.NEED,
-        "slot": Role.NEED if searched else Role.ASSIGN,
-    }.get(kind, Role.LOAD)
+    wanted = choice_role(kind, searched)
     last = {role: d.rule for role, d in decided}
     for (role, d), (after, reaction) in pairwise(decided):
         if role is wanted is Role.LOAD and has_effect(role, d.value) and after is Role.FAIL:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from cachesim.engines.base import prompt_of
+from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_outcomes import Outcome, case_of
-from cachesim.events import Aborted, Decided, Event, Lost, PcState
+from cachesim.events import Aborted, Decided, Event, Lost
 from cachesim.judging.decided_text import decided_data
 from cachesim.judging.deciding_rule import DecidingRule
 from cachesim.judging.evidence import grade_of, predicted
@@ -48,7 +49,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "profile": run.profile,
         "mode": run.mode,
         "flags": flags_data(run.profile, run.scenario.server),
-        "holds": run.verdict.holds,
+        "holds": run.verdict.equal_cold,
         "not_run": run.not_run,
         "limit": run.limit,
         "broken": run.broken,
@@ -125,7 +126,7 @@ def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "equal_cold": judged.equal_cold,
         "refused": judged.refused,
         "rung": judged.wrong.rung if judged.wrong else "",
-        "output_wrong": judged.answer.holds is False,
+        "output_wrong": judged.answer.equal_cold is False,
         "fault": judged.fault,
         "read_instead": [sentence_of(read) for read in run.reads.get(i, ())],
         "read_from": [[read.start, read.stop, read.request, read.theirs] for read in run.reads.get(i, ())],
@@ -147,7 +148,7 @@ def _stored(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 
 def _consumed(run: Run, i: int) -> int:
     """Return the number of prompt cache entries that a load removed during request i."""
-    gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == "entry")
+    gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == CONVERSATION)
     return sum(event.cause == "consumed" for event in gone)
 
 
@@ -170,7 +171,7 @@ def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
 
 def stored_mib(events: Sequence[Event]) -> float | None:
     """Return the size of the prompt cache [MiB] at its last update, None without an update."""
-    return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
+    return next((one.cached_mib for one in reversed(events) if one.cached_mib is not None), None)
 
 
 def why_data(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Sequence
 from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.inspection import Key
+from cachesim.engines.point_kinds import RUNNING, slot_of
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.foreign_reads import content_name
@@ -40,7 +41,7 @@ class UnusedPoint(NamedTuple):
     def text(self) -> str:
         """Return the object and the obstacle in a sentence."""
         where = f" in slot {self.slot}" if self.slot >= 0 else ""
-        name = f"slot {self.slot} with" if self.kind == "slot" else f"{self.kind}{where} of"
+        name = f"slot {self.slot} with" if self.kind == RUNNING else f"{self.kind}{where} of"
         use = f"usable after {self.usable} tokens, but not used" if self.usable else "not usable"
         why = f" ({self.obstacle})" if self.obstacle else ""
         length = counted(self.tokens, "token")
@@ -73,24 +74,23 @@ class _Inspector(JudgingObserver):
         super().begins(number, step)
 
     def _described(self, key: Key, tokens: Tokens, shared: int, known: Sequence[KnownPoint]) -> UnusedPoint:
-        kind, slot, _ = key
         most = min(shared, len(self.prompt) - 1)
         usable = max((point.reach(most) for point in known if point.lo <= most), default=0)
         obstacle = "" if usable == most else self._obstacle(key, tokens, most)
-        held = slot if kind in ("slot", "checkpoint") else -1
-        return UnusedPoint(kind, held, len(tokens), shared, usable if usable > self.reused else 0, obstacle)
+        useful = usable if usable > self.reused else 0
+        return UnusedPoint(key[0], slot_of(key), len(tokens), shared, useful, obstacle)
 
     def _obstacle(self, key: Key, tokens: Tokens, most: int) -> str:
         """Return the first difference between the object and a cold run of its first ``most`` tokens. A recurrent state
         that the server records under another length is named by its origin."""
-        stored = self.server.inspection.live(key[1]) if key[0] == "slot" else self.server.inspection.stored(key)
+        stored = self.server.inspection.live(key[1]) if key[0] == RUNNING else self.server.inspection.stored(key)
         asked = stored._replace(tokens=tokens, resume=most)
         found = self.judge.stored(asked, self.judge.cold_runs.covering(tokens))
-        held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.holds else []
+        held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.equal_cold else []
         recorded = 0 if stored.state is None else stored.state.pos + 1
         if held and held[0].what == "state" and held[0].theirs not in (-1, 0, recorded):
             return f"it has {content_name(held[0])}"
-        return "the server cannot resume there" if found.holds else found.why
+        return "the server cannot resume there" if found.equal_cold else found.why
 
 
 def unused_points(run: Run, number: int, rules: RuleSet | None = None) -> list[UnusedPoint] | None:

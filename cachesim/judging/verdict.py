@@ -1,4 +1,4 @@
-"""The three verdicts of a judge (holds, broken, undecided) and the levels at which an answer can differ.
+"""Verdicts of a judge (``verdict_words``) and the levels at which an answer can differ.
 
 The worst verdict wins when several are combined; a check that raises an exception is undecided. The levels, the weakest
 promise last: same provenance > same bits > same argmax.
@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
 
 from cachesim.judging.fault_kinds import Kind, fault_sentence
+from cachesim.judging.verdict_words import WORDS, VerdictWord
 
+WORST_FIRST = tuple(VerdictWord)
 RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
 """Levels of a difference, from the least to the most visible. "error" = an error where a cold run answers, "aborted" =
 the server process ended."""
@@ -18,11 +20,11 @@ the server process ended."""
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``holds``: True, False, or None = undecided. ``rung``: the worst level of a difference; ``kind``: the fault, or
-    the reason of an undecided verdict, with its ``numbers`` (and texts of the server); ``where``: the first position at
-    which the cached and the cold run differ, -1 = unknown."""
+    """``word``: the verdict; ``rung``: the worst level of a difference; ``kind``: the fault, or the reason of an
+    undecided verdict, with its ``numbers`` (and texts of the server); ``where``: the first position at which the cached
+    and the cold run differ, -1 = unknown."""
 
-    holds: bool | None
+    word: VerdictWord
     rung: str = ""
     kind: Kind | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -34,38 +36,36 @@ class Verdict:
         return fault_sentence(self.kind, self.numbers)
 
     @property
-    def word(self) -> str:
-        """Return the verdict in a word."""
-        return {True: "holds", False: "broken", None: "undecided"}[self.holds]
+    def equal_cold(self) -> bool | None:
+        """True if the judged content equals a cold run's, False if it differs, None if this is undecided."""
+        return WORDS[self.word].equal_cold
 
 
-HOLDS = Verdict(True)
+CORRECT = Verdict(VerdictWord.CORRECT)
 
 
 def undecided(kind: Kind, **numbers: Any) -> Verdict:
     """Return an undecided verdict for this reason."""
-    return Verdict(None, "", kind, numbers)
+    return Verdict(VerdictWord.UNDECIDED, "", kind, numbers)
 
 
-def broken(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
-    """Return a broken verdict at this level."""
-    return Verdict(False, rung, kind, numbers, where)
+def wrong(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
+    """Return a wrong verdict at this level."""
+    return Verdict(VerdictWord.WRONG, rung, kind, numbers, where)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst verdict: broken before undecided before holds; among broken verdicts the worst level."""
-    return max((HOLDS, *verdicts), key=_badness)               # the first of equal verdicts
+    """Return the worst verdict by its word; among wrong verdicts the worst level."""
+    return max((CORRECT, *verdicts), key=_badness)               # the first of equal verdicts
 
 
-def _badness(verdict: Verdict) -> int:
-    if verdict.holds is None:
-        return 1
-    return 0 if verdict.holds else 2 + RUNGS.index(verdict.rung)
+def _badness(verdict: Verdict) -> tuple[int, int]:
+    return -WORST_FIRST.index(verdict.word), RUNGS.index(verdict.rung) if verdict.rung else -1
 
 
 def outcome(run: Mapping[str, Any], as_expected: bool) -> bool | None:
-    """Return True for a good run, False for a run that is broken or differs from its file's expectations, None if
-    undecided. Exit codes and tests use it. With ``as_expected`` a broken run, or a run with undecided requests, is good
+    """Return True for a good run, False for a run that is wrong or differs from its file's expectations, None if
+    undecided. Exit codes and tests use it. With ``as_expected`` a wrong run, or a run with undecided requests, is good
     if its file expects exactly that; a refused request is good if its file expects the status."""
     known = as_expected and run["as_expected"] is True
     if run["as_expected"] is False or (run["holds"] is False and not known):

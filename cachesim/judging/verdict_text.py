@@ -12,6 +12,18 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role
 from cachesim.engines.shared.sentences import NoEffect
 from cachesim.judging.recompute_reasons import what_happened
+from cachesim.judging.verdict_words import (
+    CORRUPT_STATE,
+    OK,
+    SERVER_DIED,
+    UNDECIDED,
+    WORDS,
+    WRONG_OUTPUT,
+    VerdictWord,
+    error_name,
+    rank,
+    shown_verdict,
+)
 
 QUIET = (Role.ENABLE, Role.END)
 """Roles of decisions that rarely affect the cache: reports show them on request only."""
@@ -29,48 +41,32 @@ def sentence(rule: str, value: Any, because: Mapping[str, Any], every: bool = Fa
 
 Data = Mapping[str, Any]
 
-COLOURS = {"OK": "green", "UNDECIDED": "yellow", "REFUSED": "yellow"}
-"""Colours of verdicts; every other verdict is red."""
-ORDER = ("SERVER DIED", "ERROR", "WRONG OUTPUT", "CORRUPT STATE", "UNDECIDED", "REFUSED", "OK")
-"""Verdicts in the data of a run, the worst first."""
-ANSWERS = {
-    "SERVER DIED": "server died", "ERROR": "error", "WRONG OUTPUT": "wrong answer",
-    "CORRUPT STATE": "corrupt state left in the slot", "UNDECIDED": "undecided", "REFUSED": "refused",
-    "OK": "correct answer",
-}  # fmt: skip
-"""Verdicts in the words of the verdict line."""
-
 
 def verdict_of(request: Data) -> str:
     """Return the verdict about a request of ``run_data``: OK, WRONG OUTPUT, CORRUPT STATE (correct output, but
     wrong state left in the slot), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400) or SERVER DIED."""
     if request["died"]:
-        return "SERVER DIED"
-    if request["refused"]:
-        return f"REFUSED ({request['status']})"
+        return SERVER_DIED.name
+    if request["refused"] or request["rung"] == "error":
+        return error_name(request["refused"], request["status"])
     if request["equal_cold"] is None:
-        return "UNDECIDED"
+        return UNDECIDED.name
     if request["equal_cold"]:
-        return "OK"
-    if request["rung"] == "error":
-        return f"ERROR ({request['status']})"
-    return "WRONG OUTPUT" if request["output_wrong"] else "CORRUPT STATE"
+        return OK.name
+    return WRONG_OUTPUT.name if request["output_wrong"] else CORRUPT_STATE.name
 
 
 def verdict_of_run(requests: Sequence[Data], not_run: int = 0) -> str:
     """Return the worst verdict of all requests, OK if there are no requests. ``not_run``: number of further requests,
     which are undecided."""
-    left = ["UNDECIDED"] if not_run else []
-    return min((*left, *(request["verdict"] for request in requests)), key=_rank, default="OK")
-
-
-def _rank(verdict: str) -> int:
-    return ORDER.index(verdict.partition(" (")[0])
+    left = [UNDECIDED.name] if not_run else []
+    return min((*left, *(request["verdict"] for request in requests)), key=rank, default=OK.name)
 
 
 def style_of(verdict: str) -> str:
-    """Return the colour of a verdict."""
-    return COLOURS.get(verdict.partition(" (")[0], "bold red")
+    """Return the colour of a verdict; that of a wrong one for another text."""
+    shown = shown_verdict(verdict)
+    return WORDS[VerdictWord.WRONG if shown is None else shown.word].colour
 
 
 def verdict_line(data: Data) -> Text:
@@ -80,7 +76,8 @@ def verdict_line(data: Data) -> Text:
     known = "known bug, as expected" if data["holds"] is False else "as expected"
     end = {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]
     good = data["as_expected"] is True and data["holds"] is True
-    style = "bold red" if data["as_expected"] is False else "green" if good else style_of(data["verdict"])
+    plain = style_of(OK.name) if good else style_of(data["verdict"])
+    style = style_of(WRONG_OUTPUT.name) if data["as_expected"] is False else plain
     return Text(f"{answers_text(data)}, {cost_text(data)}{end}", style)
 
 
@@ -88,10 +85,10 @@ def answers_text(data: Data) -> str:
     """Return the verdict about the answers of a run: ``wrong answer at request 2``."""
     groups: dict[str, list[int]] = {}
     for request in data["requests"]:
-        if request["verdict"] != "OK":
+        if request["verdict"] != OK.name:
             groups.setdefault(request["verdict"], []).append(request["i"])
-    text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=_rank))
-    text = text or f"correct answer{'s' if len(data['requests']) > 1 else ''}"
+    text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=rank))
+    text = text or f"{OK.phrase}{'s' if len(data['requests']) > 1 else ''}"
     return text + (f"; {counted(data['not_run'], 'request')} not run" if data["not_run"] else "")
 
 
@@ -118,7 +115,8 @@ def answer_text(verdict: str) -> str:
     """Return a verdict in the words of the verdict line: ``wrong answer``, ``refused (400)``; other words as they
     are."""
     name, bracket, status = verdict.partition(" (")
-    return f"{ANSWERS.get(name, name)}{bracket}{status}"
+    shown = shown_verdict(verdict)
+    return f"{name if shown is None else shown.phrase}{bracket}{status}"
 
 
 def _answers_at(verdict: str, requests: Sequence[int]) -> str:

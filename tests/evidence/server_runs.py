@@ -48,7 +48,7 @@ def first_difference(scenario, stored, rules):
             return theirs["n"]
         if theirs.get("status", 200) != ours.answer.status or ("died" in theirs) != bool(ours.answer.died):
             return theirs["n"]
-        if "differs" in theirs and (ours.judged.answer.holds is False) != theirs["differs"]:
+        if "differs" in theirs and (ours.judged.answer.equal_cold is False) != theirs["differs"]:
             return theirs["n"]
     return None
 

@@ -38,7 +38,7 @@ def events(run, ev):
 
 def test_a_request_that_is_put_back_says_what_a_cold_run_says(engine):
     run = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=18), NEW)
-    assert run.verdict.holds, run.verdict
+    assert run.verdict.equal_cold, run.verdict
     assert [one.n_tokens for one in events(run, "preempted")] == [28] and len(events(run, "launch")) == 4
     assert [one.answer.cache_n for one in run.requests] == [0, 0, 28]
     assert [len(one.answer.outputs) for one in run.requests] == [8, 16, 1], "no token gets two outputs"
@@ -59,7 +59,7 @@ def test_a_block_that_is_used_again_is_charged_to_the_eviction(engine):
 def test_bits_and_bills(engine, model, blocks):
     line = "A20>r9/A.r.B5>s9/C22>t9{together}/A.r.B.s.D3/C.t.A{together+1}/C.t.A"
     run = run_judged(scenario(line, model, block_size=4, num_gpu_blocks=blocks), NEW)
-    assert run.verdict.holds, run.verdict
+    assert run.verdict.equal_cold, run.verdict
     assert not any(one.judged.armed for one in run.requests)
     assert all(one.ledger.balanced for one in run.requests)
 
@@ -116,13 +116,13 @@ def test_what_goes_on_from_a_lost_block_is_of_no_use_until_it_is_there_again(eng
 def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     server = served(engine, range(14), [*range(9), *range(50, 58)])
     judge = Judge(server.model)
-    assert all(judge.stored(one).holds for one in map(server.inspection.stored, server.inspection.kept()))
+    assert all(judge.stored(one).equal_cold for one in map(server.inspection.stored, server.inspection.kept()))
     hurt = server.inspection.stored(server.inspection.kept()[1])
     at = hurt.owner * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
     write_rows(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
     kept = [server.inspection.stored(key) for key in server.inspection.kept()]
-    wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).holds]
+    wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).equal_cold]
     assert wrong == [(4, 6)]
 
 

@@ -50,7 +50,7 @@ TOOL_ARROWS = {
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
-                     "server_parts")
+                     "point_kinds", "server_parts")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
 ENGINE_FOLDERS = tuple(BUILTIN)
 ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)
@@ -233,6 +233,24 @@ def names_engines(module: Module) -> list[str]:
         found += [f"{module.name}:{node.lineno} names an engine" for word in texts if ENGINE_NAME.search(word)]
         found += [f"{module.name}:{node.lineno} names a rule" for word in texts if RULE_ID.search(word)]
     return found
+
+
+ASK_NO_KIND = (("judging",), ("tools", "search"))
+"""Rooms that ask for the role of a restore point, and not for the name of its kind."""
+ONLY_SOME_HAVE = re.compile(r"slot|checkpoint")
+
+
+def assumes_slots(module: Module) -> list[str]:
+    """Return imports of events that only servers with slots log, in the core above the engines, and comparisons with
+    the name of a kind of restore points that only they have."""
+    core = LEVEL["engines"] < module.level < LEVEL["tools"]
+    found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if core and "slot_events" in to]
+    if not any(module.parts[: len(room)] == room for room in ASK_NO_KIND):
+        return found
+    asked = [node for node in module.nodes if isinstance(node, ast.Compare)]
+    return found + [f"{module.name}:{node.lineno} asks for a kind by name" for node in asked
+                    for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    and ONLY_SOME_HAVE.fullmatch(part.value)]  # fmt: skip
 
 
 REQUESTS_SAY = frozenset({"cache_prompt"})
@@ -605,5 +623,5 @@ def tables_that_cut(module: Module) -> list[str]:
 
 CHECKS = (
     bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
-    outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut,
+    outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut, assumes_slots,
 )  # fmt: skip

@@ -74,6 +74,10 @@ BAD = [
     (checks.reports_that_play, "tools.playground.case", "from cachesim.judging.judged_run import run_judged"),
     (checks.reports_that_play, "tools.playground.case", "log = play(scenario, name, 'provenance')"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column, Table"),
+    (checks.assumes_slots, "judging.run_data", "from cachesim.engines.shared.slot_events import PcState"),
+    (checks.assumes_slots, "replay.replay", "from cachesim.engines.shared import slot_events"),
+    (checks.assumes_slots, "tools.search.properties", "x = 'checkpoint' in charge.kind"),
+    (checks.assumes_slots, "judging.unused_point", "x = kind in ('slot', 'checkpoint')"),
 ]
 
 GOOD = [
@@ -109,6 +113,9 @@ GOOD = [
     (checks.reports_that_play, "tools.run.pictured_runs", "from cachesim.judging.judged_run import run_judged"),
     (checks.tables_that_cut, "tools.run.why_report", "from rich.table import Column"),
     (checks.tables_that_cut, "base.layout", "from rich.table import Column, Table"),
+    (checks.assumes_slots, "tools.picture.script_data", "from cachesim.engines.shared.slot_events import PcLoad"),
+    (checks.assumes_slots, "replay.recorded_trace", "x = op == 'slot'"),
+    (checks.assumes_slots, "judging.run_data", "x = {'slot': is_copy(charge.kind)}"),
 ]
 
 

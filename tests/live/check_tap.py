@@ -75,5 +75,5 @@ def simulated(profile, model, options, sent, wanted):
             server.update()
         if number in wanted:
             verdict = judge.answer(one.request, answer)
-            found[number] = (verdict.holds is False, answer.cache_n)
+            found[number] = (verdict.equal_cold is False, answer.cache_n)
     return found

@@ -67,7 +67,7 @@ def expected(scenario, profile):
     answers = [(one.answer, one.judged.answer) for one in run.requests]
     died = [n for n, (answer, _) in enumerate(answers) if answer.died]
     reused = {n: answer.cache_n for n, (answer, _) in enumerate(answers) if answer.status == 200 and n not in died}
-    wrong = [n for n in reused if answers[n][1].holds is False] + died[:1]
+    wrong = [n for n in reused if answers[n][1].equal_cold is False] + died[:1]
     return Expected(reused, {n: answers[n][0].error for n in range(len(answers)) if n not in reused}, wrong)
 
 

@@ -9,6 +9,8 @@ from unittest.mock import patch
 
 from cachesim import events as ev
 from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.llama_cpp import events as llama_ev
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.tools.live.llama_server import gguf_models
 
@@ -133,13 +135,13 @@ def sim_lines(events: Sequence[Any], ways: Dialect) -> list[tuple[Any, ...]]:
     """Return the lines that the real server would log for these events, those that the build has."""
     out: list[tuple[Any, ...]] = []
     for event in events:
-        if isinstance(event, ev.Batch):
+        if isinstance(event, slot_ev.Batch):
             out.append(("rm", event.slot, event.p0))
-        elif isinstance(event, ev.TrimRefused):
+        elif isinstance(event, llama_ev.TrimRefused):
             out[-1] = ("rm", event.slot, 0)
-        elif isinstance(event, ev.CtxShift):
+        elif isinstance(event, slot_ev.CtxShift):
             out.append(("shift", event.slot, event.n_keep - ways.early, event.n_left, event.n_discard))
-        elif isinstance(event, ev.ReuseChunk):
+        elif isinstance(event, slot_ev.ReuseChunk):
             out.append(("moved", event.slot, event.n, event.c0, event.c1, event.p0, event.p1))
         elif isinstance(event, ev.Release):
             ends = (event.n_tokens + 1,) if ways.early else (event.n_tokens, event.truncated)

@@ -17,11 +17,12 @@ from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.ik_llama.memory import model_layout as ik_llama
+from cachesim.engines.llama_cpp.events import SlotById
 from cachesim.engines.llama_cpp.memory import model_layout as llama_cpp
 from cachesim.engines.mlx_lm import model_layout as mlx_lm
 from cachesim.engines.registry import ENGINES, engine_of
+from cachesim.engines.shared.slot_events import SlotByLcp, SlotByLru
 from cachesim.events import Compared, Event, Launch
-from cachesim.events.slot_and_prompt_cache import SlotById, SlotByLcp, SlotByLru
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import LEDGER_EVENTS, JudgingObserver
 from cachesim.replay.recorded_trace import Trace, read_trace

@@ -57,7 +57,7 @@ def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[st
         scenario = case.scenario(profile)
         one = observe_run(scenario, profile, judges)
         said = str([(f.answer.cache_n, f.answer.prompt_n, f.answer.status, f.answer.died, f.answer.deciding,
-                     f.answer.id_slot, tuple(f.answer.tokens), f.verdict.holds, f.state.holds, len(f.armed))
+                     f.answer.id_slot, tuple(f.answer.tokens), f.verdict.equal_cold, f.state.equal_cold, len(f.armed))
                     for f in one.steps])
         found = [] if one.unset else [finding for check in PROPERTIES.values() for finding in check(one)]
         if i % BILLED == 0 and not one.unset:

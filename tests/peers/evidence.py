@@ -173,7 +173,8 @@ def _agrees(simulated, real):
         return simulated.answer.died == ("died" in real)
     if simulated.answer.status != 200 or "status" in real:
         return (simulated.answer.status != 200) == ("status" in real)
-    return simulated.answer.cache_n == real["cache_n"] and (simulated.judged.answer.holds is False) == real["differs"]
+    differs = simulated.judged.answer.equal_cold is False
+    return simulated.answer.cache_n == real["cache_n"] and differs == real["differs"]
 
 
 def main(args):

@@ -101,7 +101,7 @@ def wrong_objects(talk):
     """Return stored objects and slots that differ from what the server records about them."""
     live = [talk.server.inspection.live(slot.id) for slot in talk.server.core.slots]
     kept = [talk.server.inspection.stored(key) for key in talk.server.inspection.kept()]
-    return [s for s in [*kept, *live] if talk.judge.stored(s).holds is False]
+    return [s for s in [*kept, *live] if talk.judge.stored(s).equal_cold is False]
 
 
 @settings(max_examples=500)

@@ -11,13 +11,13 @@ import json
 import numpy as np
 import pytest
 
-from cachesim import events as ev
 from cachesim.engines.llama_cpp import prefill_chunk
 from cachesim.engines.llama_cpp import server as llama_server
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.registry import profiles
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.model import Rows
 from cachesim.model.attention_mask import ByPosition
 from cachesim.oracle.cold_run import cold
@@ -92,7 +92,8 @@ def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypa
 
 
 def test_a_trim_that_removes_nothing_is_noticed(monkeypatch):
-    monkeypatch.setattr(prefill_chunk, "trim", lambda srv, slot, task, n: srv.emit(ev.Batch(slot.id, task.id, n, n)))
+    monkeypatch.setattr(prefill_chunk, "trim",
+                        lambda srv, slot, task, n: srv.emit(slot_ev.Batch(slot.id, task.id, n, n)))  # fmt: skip
     assert figure_fails()
 
 

@@ -57,7 +57,7 @@ def _cited(run: Run) -> Iterable[str]:
             yield one.answer.deciding
         yield from (f"{c.event} {c.rule}" for c in one.ledger.charges)
         for verdict in (one.judged.answer, one.judged.state):
-            if verdict.holds is False:
+            if verdict.equal_cold is False:
                 yield f"{verdict.rung} {one.answer.deciding}"
 
 

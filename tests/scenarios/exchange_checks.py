@@ -114,8 +114,8 @@ class _Memory(Silent):
             for stored in [*slots, *map(server.inspection.stored, server.inspection.kept())]:
                 shared = common_prefix(stored.tokens[: stored.length], self.prompt)
                 most = min(shared, len(self.prompt) - 1)
-                usable = [n for n in range(1, most + 1)
-                          if compare_stored(stored._replace(resume=n), judge.cold_runs.covering(stored.tokens)).holds]
+                cold = judge.cold_runs.covering(stored.tokens)
+                usable = [n for n in range(1, most + 1) if compare_stored(stored._replace(resume=n), cold).equal_cold]
                 slot = stored.owner if stored.kind in ("slot", "checkpoint") else -1
                 self.found.append((stored.kind, slot, shared, usable))
             raise _Arrived

@@ -90,7 +90,7 @@ def put_back(table: Any, field: str, old: Any) -> Any:
 def failing(run: Run) -> set[tuple[int, str]]:
     """Return the broken requests, and the requests that leave a corrupt object, with its kind."""
     corrupt = {(i, stored.kind) for i, one in enumerate(run.requests) for stored, verdict in one.judged.armed
-               if verdict.holds is False}  # fmt: skip
+               if verdict.equal_cold is False}  # fmt: skip
     return {(i, "") for i in run.broken} | corrupt
 
 

@@ -9,9 +9,11 @@ from typing import Any, Callable, NamedTuple
 from cachesim import events as ev
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.events import PromptTruncated
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.mlx_lm import events as mlx
 from cachesim.engines.sglang import events as sglang
 from cachesim.engines.sglang.mem_cache import tree_events
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.vllm.core import kv_cache_events
 from tests.sentences.witness import RunFacts
 
@@ -62,13 +64,13 @@ def _sum(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
 
 
 def _restored(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
-    return any(0 <= event.n_past - n[-1] <= 1 for event in at.facts.events(at.number, ev.CkptRestore))
+    return any(0 <= event.n_past - n[-1] <= 1 for event in at.facts.events(at.number, slot_ev.CkptRestore))
 
 
 def _loaded(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     if match["source"] in ("an entry", "entries"):
         fetched = [event.n_cached for event in at.facts.events(at.number, mlx.Fetched)]
-        return n[0] in fetched or at.happened(ev.PcLoad)
+        return n[0] in fetched or at.happened(slot_ev.PcLoad)
     hits = [event.hit for event in at.facts.events(at.number, kv_cache_events.LookedUp)]
     hits += [max(event.hit, event.full) for event in at.facts.events(at.number, sglang.Matched)]      # host memory, too
     return any(hit >= n[0] or match["source"] != "blocks" for hit in hits) and any(hits)
@@ -99,7 +101,7 @@ def _entries(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
 def _shift(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     _, keep, discard = n
     return any(event.n_keep == keep and event.n_discard == discard
-               for event in at.facts.events(at.number, ev.CtxShift)) or _truncated(n, match, at)  # fmt: skip
+               for event in at.facts.events(at.number, slot_ev.CtxShift)) or _truncated(n, match, at)  # fmt: skip
 
 
 def _truncated(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
@@ -166,7 +168,7 @@ def _count_of(value: Any) -> int:
 
 def _saved(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     gained = [event.point.n for event in at.facts.events(at.number, ev.Gained) if event.point.key[0] == "entry"]
-    return n[0] in gained or (at.happened(ev.PcSave, n_tokens=n[0]) and bool(gained))
+    return n[0] in gained or (at.happened(slot_ev.PcSave, n_tokens=n[0]) and bool(gained))
 
 
 def _entry_lost(*causes: str) -> Check:
@@ -213,13 +215,13 @@ def _slot_empty(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
 
 def _selected(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     return any(event.slot == n[0] for event in at.facts.events(at.number, ev.Launch, ev.Decided)) and (
-        at.happened(ev.PcSearch) or "searches the prompt cache" not in match.string)
+        at.happened(slot_ev.PcSearch) or "searches the prompt cache" not in match.string)
 
 
 def _reset(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     """llama.cpp logs the reset; ik_llama.cpp has only the decision."""
     decided = [event.rule for event in at.facts.events(at.number, ev.Decided)]
-    return at.happened(ev.FullReprocess) or any(rule.startswith("IK-CKPT-RESET") for rule in decided)
+    return at.happened(slot_ev.FullReprocess) or any(rule.startswith("IK-CKPT-RESET") for rule in decided)
 
 
 def _no_cache_prompt(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
@@ -239,7 +241,7 @@ def _died(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
 
 
 def _refused_removal(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
-    return at.happened(ev.TrimRefused) or at.happened(ev.SeqRm, ok=False)
+    return at.happened(llama_ev.TrimRefused) or at.happened(ev.SeqRm, ok=False)
 
 
 def _entry_gained(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
@@ -258,7 +260,7 @@ def _reused(kind: type[ev.Event], name: str) -> Check:
 
 
 def _context_shift(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
-    return at.happened(ev.CtxShift, n_keep=n[1], n_discard=n[2])
+    return at.happened(slot_ev.CtxShift, n_keep=n[1], n_discard=n[2])
 
 
 def _stored(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
@@ -286,7 +288,7 @@ REASONS: list[tuple[str, Check]] = [
     (r"loaded (\d+) from (?P<source>an entry|\w+(?: and \w+)*)", _loaded),
     (r"whole prompt held, all but 1", _whole_prompt),
     (r"extends the slot", _extends),
-    (r"LCP (\d+), (\d+) moved", _event(ev.ReuseChunk)),
+    (r"LCP (\d+), (\d+) moved", _event(slot_ev.ReuseChunk)),
     (r"LCP (\d+), (\d+) kept after a context shift", _event(PromptTruncated)),
     (r"LCP (\d+), kept (\d+)", _lcp),
     (r"LCP (\d+)", _lcp),
@@ -316,21 +318,21 @@ STATE: list[tuple[str, Check]] = [
 ]  # fmt: skip
 
 DECISIONS: list[tuple[str, Check]] = [
-    (r"restored context checkpoint \(n_tokens = (\d+).*", _event(ev.CkptRestore, "n_tokens")),
-    (r"restored checkpoint \(pos_max = (\d+)\): n_past = .*", _event(ev.CkptRestore, "pos_max")),
-    (r"restores checkpoint n_tokens = (\d+) .*", _event(ev.CkptRestore, "n_tokens")),
-    (r"restores checkpoint pos_max = (\d+) .*", _event(ev.CkptRestore, "pos_max")),
+    (r"restored context checkpoint \(n_tokens = (\d+).*", _event(slot_ev.CkptRestore, "n_tokens")),
+    (r"restored checkpoint \(pos_max = (\d+)\): n_past = .*", _event(slot_ev.CkptRestore, "pos_max")),
+    (r"restores checkpoint n_tokens = (\d+) .*", _event(slot_ev.CkptRestore, "n_tokens")),
+    (r"restores checkpoint pos_max = (\d+) .*", _event(slot_ev.CkptRestore, "pos_max")),
     (r"erases \d+ (?:\w+ )?checkpoints? .*", _erases),
-    (r"erases checkpoint pos_max = (\d+) .*", _event(ev.CkptEvict, "pos_max")),
-    (r"checkpoint created (?:at n_tokens = (\d+)|after the whole prompt).*", _event(ev.CkptCreate)),
+    (r"erases checkpoint pos_max = (\d+) .*", _event(slot_ev.CkptEvict, "pos_max")),
+    (r"checkpoint created (?:at n_tokens = (\d+)|after the whole prompt).*", _event(slot_ev.CkptCreate)),
     (r"forcing full prompt re-processing.*", _reset),
     (r"saved to prompt cache: (\d+) tokens?.*", _saved),
     (r"saved to prompt cache \(.*", _entry_gained),
     (r"slot of (\d+) tokens? saved to prompt cache: .*", _saved),
     (r"idle slot of (\d+) tokens? saved to the prompt cache.*", _entry_gained),
-    (r"found a better prompt: entry .*", _any(_event(ev.PcLoad), _event(ev.PcLoadFailed))),
+    (r"found a better prompt: entry .*", _any(_event(slot_ev.PcLoad), _event(slot_ev.PcLoadFailed))),
     (r"the entry is removed from the prompt cache on (?:load|fetch).*", _entry_lost("consumed")),
-    (r"the entry stays in the prompt cache; the slot gets a copy", _event(ev.PcLoad)),
+    (r"the entry stays in the prompt cache; the slot gets a copy", _event(slot_ev.PcLoad)),
     (r"evicts (\d+) oldest entr.*", _entries_evicted),
     (r"context shift at (\d+) tokens: n_keep = (\d+), n_discard = (\d+)", _context_shift),
     (r"selected slot (\d+) .*", _selected),

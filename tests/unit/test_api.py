@@ -98,7 +98,7 @@ def test_judge_finds_the_fault_and_its_absence():
     line = "S40.A20/S.A>3/B9@0/S.A.C5"
     wrong = cachesim.judge(cachesim.load(line, profile="ik_llama@1889-base", model="GA"))
     right = cachesim.judge(cachesim.load(line, profile="ik_llama@main", model="GA"))
-    assert (wrong.verdict.word, right.verdict.word) == ("broken", "holds")
+    assert (wrong.verdict.word, right.verdict.word) == ("wrong", "correct")
     assert wrong.broken and not right.broken
 
 

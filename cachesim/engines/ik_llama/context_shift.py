@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.events import PromptTruncated
@@ -17,6 +16,7 @@ from cachesim.engines.ik_llama.rules.context_shift import InCache, PromptShift, 
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared import slot_events as slot_ev
 
 P = TypeVar("P", Shift, PromptShift)
 
@@ -52,7 +52,7 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
     if srv.settings.projector:
         plan = _decided(srv, slot, srv.rules.media.shift(slot.tokens, plan), plan)
     there = _in_cache(srv, slot, task, plan.n_keep, plan.n_discard)
-    srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
+    srv.emit(slot_ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
     _cut(srv, slot, task, there, n_past, decision.rule)
     slot.uncounted = len(slot.tokens) - (n_past - there.n_discard)

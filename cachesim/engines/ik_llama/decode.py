@@ -15,6 +15,7 @@ from cachesim.engines.ik_llama.server_state import Core, task_error
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.ik_llama.speculative_decoding import accept, warm_up
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.model.spec import TRAINED_ON
@@ -38,7 +39,7 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
         srv.log.spend(*cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos)))
         ret = srv.context.decode(view, srv.is_stopped)
         if srv.context.mixed:
-            srv.emit(ev.Warn(MIXED))
+            srv.emit(slot_ev.Warn(MIXED))
         if ret == OK:
             off += _evaluated(srv, view, off)
             continue
@@ -49,7 +50,7 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
         if not n:
             _give_up(srv, off, ret)
             return
-        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the loop continues from the logged index
+        srv.emit(slot_ev.Warn(SMALLER.format(i=off - n, n=n)))    # the loop continues from the logged index
         done = srv.decide(srv.rules.decode_again(srv.context.evaluated), None)
         if done:
             off += _evaluated(srv, view.view(0, done), off)
@@ -73,13 +74,13 @@ def _abort(srv: Core) -> None:
 def _give_up(srv: Core, off: int, ret: int) -> None:
     """Fail the last task of every slot, idle slots included, and release the slots. The rules decide which tokens stay
     listed."""
-    srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
+    srv.emit(slot_ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
         if slot.task is not None and slot.state is not State.LEAVING:
             srv.fail(slot, TOO_BIG, NO_ROOM)
             del slot.tokens[srv.decide(srv.rules.give_up(len(slot.tokens)), slot) :]
         else:
-            srv.emit(ev.Error(task_error(slot.last_task, TOO_BIG)))
+            srv.emit(slot_ev.Error(task_error(slot.last_task, TOO_BIG)))
         srv.leave(slot)
 
 
@@ -134,7 +135,7 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
     ids = accept(srv, slot, task)
     slot.n_decoded += len(ids)
     _add_outputs(srv, slot, task, len(ids))
-    step = ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
+    step = slot_ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
     slot.at, slot.drafting, slot.draft = -1, False, []
     _take(srv, slot, task, ids)
     srv.emit(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.engines.shared import slot_events
 from cachesim.events.base import Event, SlotEvent, frozen
 
 
@@ -51,4 +52,4 @@ class PromptTruncated(SlotEvent):
     n_tokens: int
 
 
-LOGGED = (PcInfo, PcEntryShifted, CacheLcp, PromptTruncated)
+LOGGED = (*slot_events.LOGGED, PcInfo, PcEntryShifted, CacheLcp, PromptTruncated)

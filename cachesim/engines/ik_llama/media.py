@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import item_at
 from cachesim.engines.base import NO_ROOM
@@ -20,6 +19,7 @@ from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.ik_llama.speculative_decoding import warm_up
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.images import NONCAUSAL
@@ -35,7 +35,7 @@ def decode_image(srv: Core, slot: Slot, task: Task) -> bool:
     items = task.prompt[slot.n_prompt : slot.n_prompt + inside.n_tokens]
     place = srv.rules.media.place(len(slot.tokens), slot.n_prompt)
     at = place.value if place.value == len(slot.tokens) else srv.decide(place, slot)
-    srv.emit(ev.MediaEncode(slot.id, task.id, slot.n_prompt, 1))
+    srv.emit(slot_ev.MediaEncode(slot.id, task.id, slot.n_prompt, 1))
     slot.tokens.extend(items)
     ret = _decode(srv, slot, items, at)
     if ret != OK:
@@ -56,7 +56,7 @@ def _decode(srv: Core, slot: Slot, items: Sequence[int], start: int) -> int:
     for number, at in enumerate(pieces, 1):
         batch, piece = DecodeBatch(), items[at : at + n_batch]
         batch.extend(piece, start + at, slot.id)
-        srv.emit(ev.MediaDecode(number, len(pieces), len(piece)))
+        srv.emit(slot_ev.MediaDecode(number, len(pieces), len(piece)))
         fits = srv.rules.media.fits(len(piece), srv.settings.n_ubatch, srv.settings.projector == NONCAUSAL)
         if fits.value:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
@@ -75,7 +75,7 @@ def _fail(srv: Core, slot: Slot, task: Task, ret: int) -> None:
     evaluation does not stop it again."""
     failure = srv.rules.media.fails(ret)
     text: str = srv.decide(failure, slot)
-    srv.emit(ev.Error(f"{text}, res = {ret}"))
+    srv.emit(slot_ev.Error(f"{text}, res = {ret}"))
     srv.image_failed = True
     if ret == ABORTED:
         for one in srv.slots:

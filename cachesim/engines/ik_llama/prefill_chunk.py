@@ -13,8 +13,9 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -60,7 +61,8 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
     repair: Repair = failed.value
     if repair.wipe and srv.companion is not None:
         srv.decide(failed, slot)
-        srv.emit(ev.Warn(f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"))
+        text = f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"
+        srv.emit(slot_ev.Warn(text))
         srv.companion.kv.seq_rm(slot.id, 0, POS_INF)
     if repair.reset:                # the slot keeps only its count of evaluated prompt tokens
         srv.decide(failed, slot)
@@ -71,7 +73,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
     pos = srv.position(slot.tokens, len(slot.tokens))
     if pos != len(slot.tokens):
         srv.decide(srv.rules.media.position(slot.tokens, len(slot.tokens), srv.kind.mrope), slot)
-    srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), pos))
+    srv.emit(slot_ev.Batch(slot.id, task.id, len(slot.tokens), pos))
     srv.trimmed(slot, task.answer.deciding)
 
 
@@ -100,13 +102,15 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.flags.ctx_checkpoints_eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
         srv.changed(slot, "evicted", evict.rule, ALL_TOKENS)
-        srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
+        srv.emit(slot_ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
     blob = srv.memory.get(slot.id, partial=True)
     facts = Ckpt(pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
                  prompt_end=prompt_end)  # fmt: skip
     slot.checkpoints.append(Checkpoint(facts, blob))
-    srv.emit(ev.CkptCreate(slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
-                           facts.n_tokens, ev.mib(facts.size)))  # fmt: skip
+    srv.emit(slot_ev.CkptCreate(
+        slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, facts.n_tokens,
+        ev.mib(facts.size),
+    ))  # fmt: skip
     srv.changed(slot, "stored", kept=ALL_TOKENS)
     return True
 

@@ -15,7 +15,8 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
+from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 
 TOO_LONG = "the request exceeds the available context size, try increasing it"
 
@@ -50,7 +51,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     resume = _use_checkpoint(srv, slot, task, Common(found.cache - back, found.prompt - back), back)
     back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
     if back:
-        srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
+        srv.emit(slot_ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
     slot.n_prompt = resume.n_past_prompt - back
     task.answer.reused = _reused(srv, slot, task)
     check_cut(srv, slot, slot.tokens, resume.n_past - back)
@@ -86,7 +87,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     """Restore a checkpoint if the live memory cannot serve the prompt, and erase the checkpoints that are no longer
     valid."""
     if back:
-        srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
+        srv.emit(slot_ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
     ask = _facts(srv, slot, task, found)
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     resume = _search(srv, slot, task, ask, found) if need.search else Resume(found.cache, found.prompt)
@@ -94,7 +95,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
     for c in (lost.facts for lost in gone):
-        srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, 0, ask.n_past))
+        srv.emit(slot_ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, 0, ask.n_past))
     return resume
 
 
@@ -109,12 +110,12 @@ def _facts(srv: Core, slot: Slot, task: Task, found: Common) -> Ask:
 
 def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resume:
     """Restore a checkpoint, or start anew. Return where evaluation continues, in tokens."""
-    srv.emit(ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
+    srv.emit(slot_ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
     pick = srv.rules.ckpt_pick(slot.facts, ask)
     picked: int | None = srv.decide(pick, slot)
     if picked is None or not srv.memory.set(slot.id, slot.checkpoints[picked].blob):
         reset = srv.rules.ckpt_reset(ask)
-        srv.emit(ev.FullReprocess(slot.id, task.id))
+        srv.emit(slot_ev.FullReprocess(slot.id, task.id))
         task.answer.deciding, slot.source = reset.rule, "slot"
         nothing: Resume = srv.decide(reset, slot)
         if nothing.forget_tokens:
@@ -126,7 +127,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resum
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
     again = _in_tokens(srv, slot, task, again)._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
-    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
+    srv.emit(slot_ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return again
 

@@ -20,8 +20,9 @@ from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ConversationPoints
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 MIB = 1 << 20
@@ -79,7 +80,7 @@ class PromptComparison:
 class PromptCache:
     """The prompt cache; ``entries`` in order of insertion, oldest first."""
 
-    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+    def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: ConversationPoints) -> None:
         self.rules, self.memory, self.limits, self.log, self.points = rules, memory, limits, log, points
         self.entries: list[Entry] = []
 
@@ -90,8 +91,8 @@ class PromptCache:
     def save(self, slot: Slot, compare: PromptComparison, system: Sequence[int]) -> None:
         """Store a copy of the slot's tokens, state and checkpoints; ``system`` precedes the tokens. The slot is
         unchanged."""
-        self.log.emit(ev.PcBegin())
-        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
+        self.log.emit(slot_ev.PcBegin())
+        self.log.emit(slot_ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
         facts, rest = [], discarded(slot.tokens, slot.kept, slot.discarded)
         for entry in self.entries:
             found = compare.common(entry.tokens, rest)
@@ -99,11 +100,11 @@ class PromptCache:
         decision = self._decide(self.rules.pc_alloc(facts), slot)
         plan: Admission = decision.value
         for i in plan.obsolete:
-            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+            self.log.emit(slot_ev.PcObsolete(len(self.entries[i].tokens)))
             self.points.lost(self.entries[i], "evicted", decision.rule)
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         if plan.verdict == "already":
-            self.log.emit(ev.PcAlready())
+            self.log.emit(slot_ev.PcAlready())
             return
         blob = self.memory.get(slot.id, partial=False)
         size = blob.size + sum(c.facts.size for c in slot.checkpoints)
@@ -117,7 +118,7 @@ class PromptCache:
         held = compare.facts(slot.tokens, slot.kept, slot.discarded)
         base = self.rules.pc_load([], held, least_keep)
         kept = ev.share(base.because["f_keep"]) if held.n_tokens else NAN_SHARE
-        self.log.emit(ev.PcSearch(kept, ev.share(base.because["f_sim"])))
+        self.log.emit(slot_ev.PcSearch(kept, ev.share(base.because["f_sim"])))
         facts = [self._reach(e, compare.facts(e.tokens, e.kept, e.discarded)) for e in self.entries]
         decision = self._decide(self.rules.pc_load(facts, held, least_keep), slot)
         peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
@@ -141,10 +142,10 @@ class PromptCache:
 
     def _restore(self, slot: Slot, decision: Decision) -> None:
         entry = self.entries[decision.value]
-        self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
+        self.log.emit(slot_ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         if not self.memory.set(slot.id, entry.blob):
-            self.log.emit(ev.PcLoadFailed())       # once for the state, once for the prompt
-            self.log.emit(ev.PcLoadFailed())
+            self.log.emit(slot_ev.PcLoadFailed())       # once for the state, once for the prompt
+            self.log.emit(slot_ev.PcLoadFailed())
             failed = self._decide(self.rules.pc_failed(len(slot.tokens)), slot)
             if failed.value:
                 slot.tokens.clear()
@@ -173,9 +174,9 @@ class PromptCache:
         for _ in range(plan.for_size):
             gone = self.entries.pop(0)
             self.points.lost(gone, "evicted", decision.rule)
-            self.log.emit(ev.PcEvict(ev.mib(gone.size)))
+            self.log.emit(slot_ev.PcEvict(ev.mib(gone.size)))
         total = sum(e.size for e in self.entries)
         limit = self.limits.size / MIB
-        self.log.emit(ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))
+        self.log.emit(slot_ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))
         for e in self.entries:
             self.log.emit(PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))

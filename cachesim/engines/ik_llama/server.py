@@ -25,8 +25,8 @@ from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspection, Sequences, Sizes, SlotPoints
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import DecodeBatch
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 from cachesim.engines.shared.images import check_images
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
 from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.model import Model

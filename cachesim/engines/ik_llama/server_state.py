@@ -27,9 +27,10 @@ from cachesim.engines.ik_llama.rules.common_prefix import Between
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import TokenOutput
+from cachesim.engines.shared.conversation_points import ALL_TOKENS, ConversationPoints, ConversationSource
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
 from cachesim.engines.shared.server_loop import SlotCore
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, recorded_piece, unique_piece
 from cachesim.model import Model
@@ -45,7 +46,7 @@ class Core(SlotCore):
     restore points of a core."""
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-                 sampler: Sampler, points_of: Callable[[Core], RestorePointSource]) -> None:
+                 sampler: Sampler, points_of: Callable[[Core], ConversationSource]) -> None:
         if opts.spec_type != "mtp" and kind.spec.mtp:      # an unused head is not loaded
             kind = replace(kind, spec=replace(kind.spec, mtp=False))
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
@@ -59,7 +60,7 @@ class Core(SlotCore):
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
-        self.points = RestorePoints(points_of(self), log)
+        self.points = ConversationPoints(points_of(self), log)
         self.cache = PromptCache(rules, self.memory, limits, log, self.points) if opts.cache_ram else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
@@ -178,7 +179,7 @@ class Core(SlotCore):
         continues."""
         task = slot.task
         assert task is not None
-        self.emit(ev.Error(task_error(task.id, text)))
+        self.emit(slot_ev.Error(task_error(task.id, text)))
         if not task.answer.error:
             task.answer.fails(500, text, kind, **numbers)
             self.take_id()                     # the client disconnects: a task with its own id

@@ -15,6 +15,7 @@ from cachesim.engines.ik_llama.rules.common_prefix import without_reasoning
 from cachesim.engines.ik_llama.rules.slot_selection import Choice, Compared, SlotFacts
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.prompt_cache_limits import part
 
@@ -81,9 +82,9 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     slot.source = "slot"
     if choice.by == "lcp":
         lcp = compare.facts(slot.tokens).n_cache
-        srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, sps, 0.0, lcp))
+        srv.emit(slot_ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, sps, 0.0, lcp))
     elif choice.by == "lru":
-        srv.emit(ev.SlotByLru(slot.id, slot.id_task))
+        srv.emit(slot_ev.SlotByLru(slot.id, slot.id_task))
     if choice.by != "name":
         _exchange(srv, slot, task, compare)
     return slot

@@ -17,8 +17,9 @@ from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
+from cachesim.engines.shared.conversation_points import CheckpointRange, Conversation, ConversationSource
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
-from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
+from cachesim.engines.shared.restore_point_tracker import UNUSABLE, usable_lengths
 from cachesim.engines.shared.server_loop import text_of
 from cachesim.model import Rows
 
@@ -42,7 +43,7 @@ def _of(kv: KvCache, blob: Blob) -> StatePart | None:
 
 def _lengths(n: int, state: StatePart | None) -> tuple[int, int]:
     """Return the range of lengths at which a state is usable: only its own end; without states up to ``n``."""
-    return (1, n) if state is None else (max(1, state.pos + 1), min(n, state.pos + 1))
+    return usable_lengths(n, state=None if state is None else state.pos + 1)
 
 
 def text(core: Core, owner: Slot | Entry) -> list[int]:
@@ -51,7 +52,7 @@ def text(core: Core, owner: Slot | Entry) -> list[int]:
     return [*system, *owner.tokens] if system else owner.tokens
 
 
-class SlotPoints(RestorePointSource):
+class SlotPoints(ConversationSource):
     """Inputs that decide the restore points of slots, checkpoints and stored conversations."""
 
     def __init__(self, core: Core) -> None:
@@ -70,13 +71,13 @@ class SlotPoints(RestorePointSource):
     def _conversation(self, owner: Slot | Entry, own: np.ndarray, state: StatePart | None) -> Conversation:
         """Return the data of a slot or an entry. A purely recurrent cache does not have restore points."""
         tokens = text(self.core, owner)
-        lengths = (1, 0) if self.core.kind.recurrent else _lengths(len(tokens), state)
+        lengths = UNUSABLE if self.core.kind.recurrent else _lengths(len(tokens), state)
         return Conversation(tokens, contiguous_length(own), *lengths, owner.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the range of a checkpoint; empty without recurrent layers, because it holds nothing then."""
         n = checkpoint.facts.n_tokens
-        lengths = _lengths(n, _of(self.core.memory, checkpoint.blob)) if self.core.kind.hybrid else (1, 0)
+        lengths = _lengths(n, _of(self.core.memory, checkpoint.blob)) if self.core.kind.hybrid else UNUSABLE
         return CheckpointRange(n, *lengths)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.llama_cpp.events import LOGGED
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
@@ -24,7 +25,7 @@ def layout(model: str, rules: Rules) -> Layout:
 
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(__name__),
-    RecordingFormat("llama.cpp", COMMITS, (), read_flags, write_flags, options=recorded_options),
+    RecordingFormat("llama.cpp", COMMITS, LOGGED, read_flags, write_flags, options=recorded_options),
     LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(__name__), memory=memory_of(__name__),
 )
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import under
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
 from cachesim.engines.llama_cpp.rules.adapters import NOT_FOUND, Lists, Scales, all_activated, enabled, read_scales
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, Task
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.model.hash_mixing import Rng
 
 FIELD = "lora"
@@ -51,10 +52,10 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
     clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
     if now != slot.adapters and (given or clear.value):
         if srv.decide(clear, slot):
-            srv.emit(ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), clear.because["asked"]))
+            srv.emit(llama_ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), clear.because["asked"]))
             forget(srv, slot, clear.rule)
         else:
-            srv.emit(ev.LoraKeep(slot.id, slot.id_task, len(now)))
+            srv.emit(llama_ev.LoraKeep(slot.id, slot.id_task, len(now)))
     slot.adapters = now
     refusal = rules.one(now, srv.adapters)
     if refusal.value:
@@ -89,7 +90,7 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
     """Forget the slot's tokens, and as the rule says its checkpoints and its cells in the memory."""
     cells = srv.decide(srv.rules.adapters.forget(len(slot.tokens)), slot)
     if cells:
-        srv.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
+        srv.emit(llama_ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
         srv.common_memory.must_rm(slot.id, 0, POS_INF)
     slot.tokens.clear()
     if cells is not None:
@@ -99,7 +100,7 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
 
 def refuse(srv: Core, task: Task, text: str, kind: str) -> bool:
     """Refuse a task that has no slot yet. Return False."""
-    srv.emit(ev.Error(f"error: {text}"))
+    srv.emit(slot_ev.Error(f"error: {text}"))
     task.answer.fails(400, text, kind)
     task.answer.done = True
     return False
@@ -116,10 +117,10 @@ def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:
     prompt = task.request.prompt
     start: int = srv.decide(srv.rules.adapters.scan(prompt, srv.adapters[active].invocation), slot)
     if start < 0:
-        srv.emit(ev.AloraAbsent(slot.id, slot.id_task, active))
+        srv.emit(llama_ev.AloraAbsent(slot.id, slot.id_task, active))
         slot.adapters = scaled(slot.adapters, active, 0.0)
     else:
-        srv.emit(ev.AloraStart(slot.id, slot.id_task, active, start))
+        srv.emit(llama_ev.AloraStart(slot.id, slot.id_task, active, start))
         slot.alora_start, slot.alora = start, active
 
 
@@ -157,7 +158,7 @@ def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     if slot.active >= 0:
         n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
     if slot.alora_start > 0:
-        srv.emit(ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
+        srv.emit(llama_ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
     if slot.alora_start >= 0:
         n_past = _capped(srv, slot, task, n_past, rules.cap(n_past, slot.alora_start))
     if n_past < 0:
@@ -195,7 +196,7 @@ def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
         return None
     if split.value == WAIT:
         return int(srv.decide(split, slot))
-    srv.emit(ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
+    srv.emit(llama_ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
     srv.put_back = slot, slot.adapters[slot.alora]
     slot.adapters = scaled(slot.adapters, slot.alora, 0.0)
     stop: int = srv.decide(split, slot)
@@ -208,7 +209,7 @@ def stop_at_invocation(srv: Core, slot: Slot, task: Task, start: int, stop: int,
     if limit is not None and limit < start:                 # the invocation follows an image: nothing ends the batch
         begin_active_rows_at(task, stop)
     elif srv.put_back is not None and start <= slot.alora_start - 1 < stop:
-        srv.emit(ev.AloraStop(slot.id, task.id, slot.alora_start - 1, slot.alora_start))
+        srv.emit(llama_ev.AloraStop(slot.id, task.id, slot.alora_start - 1, slot.alora_start))
         return slot.alora_start - 1
     return stop
 
@@ -242,7 +243,7 @@ def put_scale_back(srv: Core) -> None:
     if srv.put_back is not None and srv.leader is not None:
         split, scale = srv.put_back
         back = srv.rules.adapters.back(split.id, srv.leader.id)
-        srv.emit(ev.AloraAgain(scale))
+        srv.emit(llama_ev.AloraAgain(scale))
         slot = srv.slots[srv.decide(back, srv.leader) if split is not srv.leader else back.value]
         slot.adapters = scaled(slot.adapters, split.alora, scale)
         if slot is not split and slot.task is not None:
@@ -256,5 +257,5 @@ def set_adapters(srv: Core, given: Mapping[int, float]) -> dict[str, Any]:
         return {"status": 500, "success": False, "error": refused}
     srv.served = tuple(given.get(i, 0.0) for i in range(len(srv.adapters)))
     for number, scale in enumerate(srv.served):
-        srv.emit(ev.LoraSet(number, scale))
+        srv.emit(llama_ev.LoraSet(number, scale))
     return {"status": 200, "success": True}

@@ -5,10 +5,10 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be).
 
 from __future__ import annotations
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines import base
 from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -19,6 +19,7 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import activate_children, orphaned_children, process_task
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_draft, verify
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
@@ -56,17 +57,17 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             return
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
-        srv.emit(ev.KvFull(n, ret))
+        srv.emit(llama_ev.KvFull(n, ret))
 
 
 def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
     """Fail every running request: the batch cannot be evaluated. ``off``: start of the view in the batch [tokens]."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
-    srv.emit(ev.Error(first))
+    srv.emit(slot_ev.Error(first))
     clears = srv.rules.fail_clears(sum(slot.busy for slot in srv.slots))
     srv.fail_all(text, kind, clear=clears.value or srv.decide(clears, None))
     for line in rest:
-        srv.emit(ev.Error(line))
+        srv.emit(slot_ev.Error(line))
 
 
 def post_decode(srv: Core, off: int, n: int) -> None:
@@ -92,7 +93,7 @@ def _fail_split_draft(srv: Core, slot: Slot, off: int, n: int) -> None:
         return
     index = srv.decide(split, slot)
     text = f"got exception: speculative batch index {index} is not inside the current sub-batch [{off}, {off + n})"
-    srv.emit(ev.Error(text))
+    srv.emit(slot_ev.Error(text))
     srv.fail(slot, 500, text, "draft-cut-off", index=index)
 
 
@@ -123,7 +124,7 @@ def _verify_draft(srv: Core, slot: Slot, task: Task) -> None:
     for token in ids:
         if accept_token(srv, slot, task, token):
             return
-    srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
+    srv.emit(slot_ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
     slot.draft = []
 
 
@@ -218,7 +219,7 @@ def _completions(srv: Core, parent: Slot, task: Task) -> list[Slot]:
 
 
 def _cancel(srv: Core, slot: Slot) -> None:
-    srv.emit(ev.Cancel())
+    srv.emit(llama_ev.Cancel())
     waiting = len(srv.queue)
     if slot.task is not None:
         slot.task.answer.cancelled = True

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from itertools import count
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities, under
 from cachesim.base.media_items import is_item, item_at, longest_image
 from cachesim.engines.base import NO_ROOM
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, decode_in_draft
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.images import NONCAUSAL
 
@@ -53,7 +54,7 @@ def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
         image = item_at(prompt, start)
         if image is None:
             return number
-        srv.emit(ev.MediaEncode(slot.id, task.id, start, 1))
+        srv.emit(slot_ev.MediaEncode(slot.id, task.id, start, 1))
         items = prompt[start : start + image.n_tokens]
         if srv.adapters:
             items = tuple(under(items, key_of_scales(_adapters_of_image(srv, slot, task))))
@@ -81,7 +82,7 @@ def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
     for number, at in enumerate(pieces, 1):
         batch, piece = DecodeBatch(), items[at : at + n_batch]
         batch.extend(identities(piece), start + at, slot.id)
-        srv.emit(ev.MediaDecode(number, len(pieces), len(piece)))
+        srv.emit(slot_ev.MediaDecode(number, len(pieces), len(piece)))
         noncausal = srv.settings.projector == NONCAUSAL
         fits = srv.rules.media.fits(len(piece), srv.settings.n_ubatch, noncausal)
         if fits.value:
@@ -119,7 +120,7 @@ def purge_idle(srv: Core) -> bool:
         return False
     for slot in srv.slots:
         if slot.tokens and (not slot.busy or _gives_way(srv, slot)):
-            srv.emit(ev.SlotPurge(slot.id, len(slot.tokens)))
+            srv.emit(llama_ev.SlotPurge(slot.id, len(slot.tokens)))
             srv.clear(slot)
             return True
     return False
@@ -135,8 +136,8 @@ def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:
     """MEDIA-KV: fail the request."""
     failure = srv.rules.media.fails(ret)
     text: str = srv.decide(failure, slot)
-    srv.emit(ev.Error("post-decode callback failed" if ret == DRAFT_FAILED else "failed to decode image"))
+    srv.emit(slot_ev.Error("post-decode callback failed" if ret == DRAFT_FAILED else "failed to decode image"))
     ret = LOGGED.get(ret, ret)
-    srv.emit(ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
-    srv.emit(ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
+    srv.emit(llama_ev.MediaError(slot.id, task.id, f"failed to decode mtmd chunk, idx = {start}, res = {ret}"))
+    srv.emit(llama_ev.MediaError(slot.id, task.id, f"{text}, res = -1"))
     srv.fail(slot, 500, text, NO_ROOM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import keyed, split_prompt, stop_at_invocation
 from cachesim.engines.llama_cpp.media import decode_images
 from cachesim.engines.llama_cpp.memory.context import removal_refused
@@ -18,7 +19,8 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import share_prompt
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
+from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -89,7 +91,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     pos = srv.position(slot, n_tokens)
     if pos != n_tokens:
         srv.decide(srv.rules.media.position(slot.tokens, n_tokens), slot)
-    srv.emit(ev.Batch(slot.id, task.id, n_tokens, pos))
+    srv.emit(slot_ev.Batch(slot.id, task.id, n_tokens, pos))
     if not srv.common_memory.rm(slot.id, n_tokens):
         refused = srv.rules.trim(n_tokens)
         clears = srv.decide(refused, slot)
@@ -97,7 +99,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
             raise ProcessAborted(clears, "busy-slot-cleared", n_past=n_tokens)
         if not clears:
             raise removal_refused(slot.id, n_tokens)
-        srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
+        srv.emit(llama_ev.TrimRefused(slot.id, task.id, n_tokens))
         task.answer.reused, task.answer.deciding = {}, refused.rule
         srv.clear(slot)
     srv.trimmed(slot, task.answer.deciding)
@@ -111,13 +113,13 @@ def maybe_create_checkpoint(
     pos_min, pos_max = srv.pos_min(slot), srv.pos_max(slot)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
-        srv.emit(ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
+        srv.emit(llama_ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
     created = srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max)
     if images:
         reason = srv.rules.media.reason(chunk.do, pos_min)
         created = srv.rules.media.ckpt(created.value or srv.decide(reason, slot), images)
     yes: bool = srv.capture(created, slot)
-    srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
+    srv.emit(llama_ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:
         create_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
 
@@ -137,18 +139,18 @@ def create_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     most, logged = srv.settings.max_checkpoints, srv.rules.limit_told
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)
     for lost in srv.drop(slot, near, logged, "erased", ALL_TOKENS):
-        srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
+        srv.emit(llama_ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), logged, "evicted", ALL_TOKENS):
-        srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
+        srv.emit(slot_ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
     for lost in srv.drop(slot, same, logged, "erased", ALL_TOKENS):
-        srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
+        srv.emit(llama_ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
     facts = srv.with_note(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     n = len(slot.checkpoints)
-    srv.emit(ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))
+    srv.emit(slot_ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))
     srv.changed(slot, "stored", kept=ALL_TOKENS)

@@ -12,6 +12,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import ends_at_image, item_at
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import cap_prefix, mark_rows, moves_chunks
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
@@ -21,12 +22,13 @@ from cachesim.engines.llama_cpp.rules.context_shift import Moved
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared import slot_events as slot_ev
 
 
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Settle n_past and cut the slot's tokens to it. Return False if the prompt is refused and the slot released."""
     request, prompt = task.request, task.request.prompt
-    srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
+    srv.emit(llama_ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
     room = srv.settings.n_ctx_slot
     fit = srv.rules.prompt_fit(len(prompt), room, request.n_keep or 0, srv.settings.context_shift)
@@ -51,10 +53,10 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     needed = srv.rules.need_one(resume.n_past, len(prompt))
     n_past = srv.decide(needed, slot)
     if n_past != resume.n_past:
-        srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
+        srv.emit(slot_ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
     cut = srv.rules.media.cut(slot.tokens, n_past)
     if cut.value:
-        srv.emit(ev.Error(cut.value))
+        srv.emit(slot_ev.Error(cut.value))
         srv.fail(slot, 500, srv.decide(cut, slot), "cut-inside-an-image")
         return False
     task.answer.reused = {slot.source: n_past}
@@ -89,23 +91,24 @@ def move_blocks(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     if least <= 0 or not request.cache_prompt or not moves_chunks(srv, slot):
         return n_past
     if not srv.rules.media.moves(srv.memory.can_shift(), bool(srv.settings.projector)).value:
-        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        srv.emit(llama_ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)
     moved: tuple[Moved, ...] | None = srv.decide(decision, slot)
     if moved is None:
-        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        srv.emit(llama_ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     old = list(slot.tokens)
     srv.points.touch(slot.id, n_past)
     for block in moved:
-        srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
+        source, target = (block.c0, block.c0 + block.n), (block.p0, block.p0 + block.n)
+        srv.emit(slot_ev.ReuseChunk(slot.id, task.id, block.n, *source, *target))
         srv.common_memory.must_rm(slot.id, block.p0, block.c0)
         end = POS_INF if block.open else block.c0 + block.n
         srv.common_memory.seq_add(slot.id, block.c0, end, block.p0 - block.c0)
         slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
         n_past += block.n
-    srv.emit(ev.ReuseResult(slot.id, task.id, n_past))
+    srv.emit(llama_ev.ReuseResult(slot.id, task.id, n_past))
     return n_past
 
 
@@ -128,7 +131,7 @@ def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     pos_min = srv.pos_min(slot)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
-        srv.emit(ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
+        srv.emit(slot_ev.Error(f"n_past = {n_past}, {held}, seq_id = {slot.id}, pos_min = -1"))
         text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
         raise ProcessAborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
     pos_next, n_swa = srv.position(slot, n_past), srv.settings.n_swa
@@ -143,14 +146,14 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
         resume = _search(srv, slot, task, facts, need.thold)
     erase, n_swa = srv.rules.ckpt_erase(slot.facts, facts, resume), srv.settings.n_swa
     for c in srv.drop(slot, erase, srv.rules.erase_told, "erased", facts.n_past):
-        srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, n_swa, resume.pos_next))
+        srv.emit(slot_ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, n_swa, resume.pos_next))
     return resume
 
 
 def _reset(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
     """Apply rule LC-CKPT-RESET to a prompt for which no checkpoint can be restored."""
     reset = srv.rules.ckpt_reset(facts)
-    srv.emit(ev.FullReprocess(slot.id, task.id))
+    srv.emit(slot_ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"
     resume: Resume = srv.decide(reset, slot)
     if resume.forget:
@@ -160,11 +163,11 @@ def _reset(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
 
 
 def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume:
-    srv.emit(ev.CkptSearch(slot.id, task.id, facts.n_past, facts.held, slot.id, facts.pos_min, facts.n_swa))
+    srv.emit(slot_ev.CkptSearch(slot.id, task.id, facts.n_past, facts.held, slot.id, facts.pos_min, facts.n_swa))
     pick = srv.rules.ckpt_pick(slot.facts, facts, thold)
     found: int | None = srv.decide(pick, slot)
     for c in reversed(slot.facts[found or 0 :]):
-        srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
+        srv.emit(llama_ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
     if found is None:
         return _reset(srv, slot, task, facts)
     ckpt = slot.checkpoints[found]
@@ -174,7 +177,7 @@ def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume
             srv.dft.memory.state_read(slot.id, ckpt.draft)
     except StateReadError as error:
         for line in error.lines:
-            srv.emit(ev.Error(line))
+            srv.emit(slot_ev.Error(line))
         unread = srv.rules.ckpt_unread(ckpt.facts.id_task)
         last_words: str = srv.decide(unread, slot)
         if last_words:
@@ -187,6 +190,6 @@ def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume
         resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume, srv.kind.mrope), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
-    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))
+    srv.emit(slot_ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return resume

@@ -12,6 +12,7 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import Immutable
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.profiles import Rules
@@ -19,8 +20,9 @@ from cachesim.engines.llama_cpp.rules.adapters import Noted, Scales
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.conversation_points import ConversationPoints
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 LOST = Blob(0, None, None, None)
@@ -48,7 +50,8 @@ def _is_seen(entry: Entry, scales: Scales) -> bool:
 class PromptCache:
     """Entries in order of insertion, oldest first. ``memory``: target and draft memory."""
 
-    def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+    def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log,
+                 points: ConversationPoints) -> None:
         self.rules, self.memory, self.dft = rules, memory.tgt, memory.dft
         self.limits, self.log, self.points = limits, log, points
         self.entries: list[Entry] = []
@@ -64,23 +67,23 @@ class PromptCache:
             return False
         draft = self.dft.state_size(slot.id, partial=False) + self.rules.host_header if self.dft else 0
         state = self.memory.state_size(slot.id, partial=False) + self.rules.host_header + draft
-        self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
+        self.log.emit(slot_ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
         size = state + sum(c.facts.size for c in slot.checkpoints)
         decision = self.rules.pc_alloc(self._facts(slot.tokens, slot.adapters), len(slot.tokens), size, self.limits)
         log_decision(self.log, decision, slot)
         plan: Admission = decision.value
         if plan.verdict == "already":
-            self.log.emit(ev.PcAlready())
+            self.log.emit(slot_ev.PcAlready())
         elif plan.verdict == "too_big":
-            self.log.emit(ev.PcTooBig(ev.mib(size), ev.mib(self.limits.size)))
+            self.log.emit(llama_ev.PcTooBig(ev.mib(size), ev.mib(self.limits.size)))
         if plan.verdict != "store":
             return False
         for i in plan.obsolete:
-            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+            self.log.emit(slot_ev.PcObsolete(len(self.entries[i].tokens)))
             self.points.lost(self.entries[i], "evicted", decision.rule)
         self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
         for _ in range(plan.evict):
-            self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
+            self.log.emit(slot_ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
         blob = self.memory.state_write(slot.id, partial=False)
         drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
         noted = self.rules.adapters.entry(slot.noted)
@@ -104,19 +107,19 @@ class PromptCache:
         held, lcp = (0, 0) if lost else (len(slot.tokens), common_prefix(slot.tokens, prompt))
         self._check_image(slot.tokens, prompt, lcp)
         base = self.rules.pc_load([], held, lcp, len(prompt))
-        self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
+        self.log.emit(slot_ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
         facts = self._facts(prompt, scales)
         for entry, fact in zip(self.entries, facts, strict=True):
             if fact.lcp == OTHER:
                 continue
             self._check_image(entry.tokens, prompt, fact.lcp)
             f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
-            self.log.emit(ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
+            self.log.emit(llama_ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
         decision = self.rules.pc_load(facts, held, lcp, len(prompt))
         log_decision(self.log, decision, slot)
         if decision.value is None:
             return True
-        self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
+        self.log.emit(slot_ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         return self._restore(slot, decision.value, decision.rule)
 
     def _check_image(self, tokens: Sequence[int], prompt: Sequence[int], lcp: int) -> None:
@@ -130,7 +133,7 @@ class PromptCache:
             if entry.blob is LOST:
                 # As many bytes as exist were read (none), so the server takes the failed read for a success: the
                 # memory stays as it was.
-                self.log.emit(ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
+                self.log.emit(slot_ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
             else:
                 self.memory.state_read(slot.id, entry.blob)
             read = True
@@ -140,9 +143,9 @@ class PromptCache:
             if read and after.value:
                 self._mark_lost(index, after.rule)
             for line in error.lines:
-                self.log.emit(ev.Error(line))
-            self.log.emit(ev.PcLoadFailed())
-            self.log.emit(ev.PcLoadFailed(slot.id))
+                self.log.emit(slot_ev.Error(line))
+            self.log.emit(slot_ev.PcLoadFailed())
+            self.log.emit(slot_ev.PcLoadFailed(slot.id))
             return False
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.source, slot.noted = "entry", entry.noted or slot.noted
@@ -169,11 +172,11 @@ class PromptCache:
         log_decision(self.log, decision, None)
         plan: Eviction = decision.value
         for _ in range(plan.for_size):
-            self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
+            self.log.emit(slot_ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
         for _ in range(plan.for_tokens):
             gone = self._evict(decision.rule)
-            self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
+            self.log.emit(llama_ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
         total, limit = ev.mib(sum(e.size for e in self.entries)), self.limits.size / MIB
-        self.log.emit(ev.PcState(len(self.entries), total, limit, self.limits.tokens, plan.est))
+        self.log.emit(slot_ev.PcState(len(self.entries), total, limit, self.limits.tokens, plan.est))
         for e in self.entries:
-            self.log.emit(ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))
+            self.log.emit(llama_ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))

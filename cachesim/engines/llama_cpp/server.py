@@ -13,6 +13,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import (
     asked_scales,
     joins,
@@ -38,6 +39,7 @@ from cachesim.engines.llama_cpp.slot_assignment import child_task, orphaned_chil
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspection, Sequences, Sizes, SlotPoints
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.images import check_images
 from cachesim.engines.shared.server_loop import CoreServer, SlotTasks
 from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
@@ -98,7 +100,7 @@ class Server(CoreServer):
         if not self.core.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:
-            self.core.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
+            self.core.emit(llama_ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
         if request.kind == "decision":
             request = split_decision(self.core, request, answer)
         if answer.done:
@@ -219,8 +221,8 @@ def update_slots(srv: Core) -> None:
         decode_drafts(srv)
     except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
         text = f"decode() failed: {failure}"
-        srv.emit(ev.Error(str(failure)))
-        srv.emit(ev.Error(text))
+        srv.emit(slot_ev.Error(str(failure)))
+        srv.emit(slot_ev.Error(text))
         srv.fail_all(text, "drafter-failed", clear=False)
 
 
@@ -293,7 +295,7 @@ def fail_full_slot(srv: Core, slot: Slot) -> None:
 
 
 def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
-    srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
+    srv.emit(slot_ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
     if not 0 <= plan.n_discard < plan.n_left:     # the list of tokens is written outside its bounds
         raise ProcessAborted(f"n_discard = {plan.n_discard} writes outside the list of tokens", "list-overrun",

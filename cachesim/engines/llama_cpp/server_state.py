@@ -13,6 +13,7 @@ from typing import Callable, Sequence
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF, TokenList
 from cachesim.engines.base import Answer, Output
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
@@ -27,9 +28,10 @@ from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, loaded_adapters, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import TokenOutput
+from cachesim.engines.shared.conversation_points import ALL_TOKENS, ConversationPoints, ConversationSource
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
 from cachesim.engines.shared.server_loop import SlotCore
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.model import Model, make_model
@@ -46,10 +48,10 @@ class Core(SlotCore):
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler, points_of: Callable[[Core], RestorePointSource],
+        sampler: Sampler, points_of: Callable[[Core], ConversationSource],
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(points_of(self), log)
+        self.sampler, self.points = CountingSampler(sampler, log), ConversationPoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip
@@ -241,7 +243,7 @@ class Core(SlotCore):
 
     def clear(self, slot: Slot) -> None:
         """Apply PROMPT-CLEAR: remove the slot's sequence from the memory and its tokens from the slot."""
-        self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
+        self.emit(llama_ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
         self.common_memory.must_rm(slot.id, 0, POS_INF)
         slot.tokens.clear()
         clear = self.rules.clear(len(slot.checkpoints))
@@ -282,7 +284,7 @@ class Core(SlotCore):
         """Fail the slot's task with an error and release the slot. ``kind`` and ``numbers`` identify the error."""
         task = slot.task
         assert task is not None
-        self.emit(ev.Error(f"error: {text}"))
+        self.emit(slot_ev.Error(f"error: {text}"))
         task.answer.fails(status, text, kind, **numbers)
         self.release(slot)
 

@@ -12,18 +12,20 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
 from cachesim.engines.llama_cpp.media import is_admitted
 from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.prompt_cache_limits import part
 
 
 def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it. Some tasks are refused before."""
     if not is_admitted(srv, task):
-        srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
+        srv.emit(slot_ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
         return
     slot = select_slot(srv, task)
     if slot is None or slot.busy:
@@ -38,7 +40,7 @@ def process_task(srv: Core, task: Task) -> None:
         if not launch_children(srv, task, slot, free[:n_children]):      # lowest ids first, whatever they hold
             return
     if not launch_adapters(srv, slot, task):
-        srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
+        srv.emit(slot_ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
         return
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
@@ -73,7 +75,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     slot.source = "slot"
     lost = saves_first(srv, slot, task)
     if (choice.update or lost) and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
-        srv.emit(ev.PcBegin())
+        srv.emit(slot_ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt, scales_for(srv, task), lost):
             _after_failed_load(srv, slot)
@@ -118,23 +120,23 @@ def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, re
     by = choice.by if choice else ""
     examined = [f for f in facts if f.id == id_slot] if by == "id" else facts
     if choice and by == "id":
-        srv.emit(ev.SlotById(choice.slot, srv.slots[choice.slot].id_task, id_slot))
+        srv.emit(llama_ev.SlotById(choice.slot, srv.slots[choice.slot].id_task, id_slot))
     for fact in examined if srv.settings.sps and by != "name" else ():
         id_task = srv.slots[fact.id].id_task
         if fact.busy:
-            srv.emit(ev.SlotSkipBusy(fact.id, id_task))
+            srv.emit(llama_ev.SlotSkipBusy(fact.id, id_task))
         elif not fact.held:
-            srv.emit(ev.SlotSkipEmpty(fact.id, id_task))
+            srv.emit(llama_ev.SlotSkipEmpty(fact.id, id_task))
         else:
             _check_image(srv, fact, request)
             f_sim = ev.share(part(fact.lcp, n_prompt)) if n_prompt else 0.0
-            srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, n_prompt, srv.settings.sps))
+            srv.emit(llama_ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, n_prompt, srv.settings.sps))
     if choice and by == "lcp":
         f_sim, lcp = round(choice.f_sim, srv.rules.share_digits), facts[choice.slot].lcp
         last = srv.slots[choice.slot].last_task
-        srv.emit(ev.SlotByLcp(choice.slot, last, f_sim, srv.settings.sps, ev.share(choice.f_keep), lcp))
+        srv.emit(slot_ev.SlotByLcp(choice.slot, last, f_sim, srv.settings.sps, ev.share(choice.f_keep), lcp))
     elif choice and by == "lru":
-        srv.emit(ev.SlotByLru(choice.slot, srv.slots[choice.slot].last_task))
+        srv.emit(slot_ev.SlotByLru(choice.slot, srv.slots[choice.slot].last_task))
 
 
 def save_idle(srv: Core) -> None:
@@ -145,7 +147,7 @@ def save_idle(srv: Core) -> None:
             continue
         plan: IdlePlan = srv.decide(srv.rules.idle_save(srv.settings.unified, len(slot.tokens)), slot)
         if plan.say:
-            srv.emit(ev.IdleSave(slot.id, None))
+            srv.emit(llama_ev.IdleSave(slot.id, None))
         saved = plan.save and srv.cache.save(slot)
         if plan.clear == "before":
             srv.clear(slot)
@@ -169,8 +171,8 @@ def launch_children(srv: Core, task: Task, parent: Slot, slots: Sequence[Slot]) 
     for number, slot in enumerate(slots):
         child = child_task(srv, task, number)
         if not launch_adapters(srv, slot, child):
-            srv.emit(ev.Error(f"failed to launch slot with child task, id_task = {child.id}"))
-            srv.emit(ev.Error(f"failed to launch slot with parent task, id_task = {task.id}"))
+            srv.emit(slot_ev.Error(f"failed to launch slot with child task, id_task = {child.id}"))
+            srv.emit(slot_ev.Error(f"failed to launch slot with parent task, id_task = {task.id}"))
             task.answer.fails(400, child.answer.error, child.answer.error_kind)
             task.answer.done = True
             return False
@@ -221,7 +223,7 @@ def activate_children(srv: Core, stop: int) -> None:
             continue
         for child in [srv.slots[number] for number in parent.children]:
             assert parent.task is not None and child.task is not None
-            srv.emit(ev.CopyToChild(parent.id, parent.id_task, child.id))
+            srv.emit(llama_ev.CopyToChild(parent.id, parent.id_task, child.id))
             srv.common_memory.must_rm(child.id, 0, POS_INF)
             srv.common_memory.seq_cp(parent.id, child.id)
             child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
@@ -245,7 +247,7 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
         return True
     for number in parent.children:
         child = srv.slots[number]
-        srv.emit(ev.CopyShared(parent.id, task.id, len(parent.tokens), number))
+        srv.emit(llama_ev.CopyShared(parent.id, task.id, len(parent.tokens), number))
         srv.common_memory.must_rm(number, 0, POS_INF)
         srv.common_memory.seq_cp(parent.id, number)
         child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)

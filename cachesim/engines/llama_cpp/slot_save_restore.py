@@ -18,6 +18,7 @@ from cachesim.base.limits import SLOT_FILE_BYTES
 from cachesim.base.media_items import count_images, is_item
 from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.torn_state import Torn, read_torn, torn_at
 from cachesim.engines.llama_cpp.rules.adapters import Noted
@@ -26,6 +27,7 @@ from cachesim.engines.llama_cpp.rules.slot_file import ENDS, FREED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared import array_file
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.array_file import Arrays, array_text, text_array
 from cachesim.engines.shared.slot_base import check_action
 
@@ -136,7 +138,7 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, 
     found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)
     check_action(len(srv.slots), action, found or 0, file)
     if found is None:
-        srv.emit(ev.Error("error: Invalid slot ID"))
+        srv.emit(slot_ev.Error("error: Invalid slot ID"))
         return {"status": 400, "error": "Invalid slot ID"}
     slot = srv.slots[found]
     if file is None or action == "erase":
@@ -162,7 +164,7 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
                     slot.noted if srv.adapters else None)  # fmt: skip
     write_whole(file, pack(made), sync=False)
     if saved:
-        srv.emit(ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
+        srv.emit(llama_ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": _bytes(srv, made)}
 
 
@@ -184,12 +186,12 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     the file that is left; a state that ends too early is refused or ends the process, and checkpoints that do so are
     ignored."""
     if not kind(file):
-        srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
+        srv.emit(slot_ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)
     saved = unpack(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     array_file.check_model(saved.model, srv.kind.spec.notation, file)
     if saved.form != srv.rules.state_form:
-        srv.emit(ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
+        srv.emit(slot_ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
         return _refused(srv, slot, UNUSABLE)
     try:
         torn = _torn_state(srv, saved, percent)
@@ -198,8 +200,8 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
             return _refused(srv, slot, UNUSABLE)
         srv.memory.state_read(slot.id, saved.blob)
     except StateReadError as error:
-        srv.emit(ev.Error(str(error)))
-        srv.emit(ev.Error(f"{LOAD} failed to restore kv cache"))
+        srv.emit(slot_ev.Error(str(error)))
+        srv.emit(slot_ev.Error(f"{LOAD} failed to restore kv cache"))
         return _refused(srv, slot, UNUSABLE)
     refused = srv.rules.media.file(any(map(is_item, saved.tokens)), bool(srv.settings.projector))
     if refused.value:
@@ -231,7 +233,7 @@ def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
     if end == ENDS:
         raise ProcessAborted("GGML_ASSERT(nread <= state_size) failed", "truncated-slot-file")
     cause = "failed to restore kv cache" if torn.rows and end == FREED else "unexpectedly reached end of file"
-    srv.emit(ev.Error(f"{LOAD} {cause}"))
+    srv.emit(slot_ev.Error(f"{LOAD} {cause}"))
 
 
 def _take_tokens(srv: Core, slot: Slot, saved: SlotFile) -> None:
@@ -262,8 +264,8 @@ def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:
         srv.dft.memory.seq_rm(slot.id, 0)
         if not fits:
             slot.checkpoints = [_without_draft(srv, ckpt) for ckpt in taken]
-            srv.emit(ev.Warn("draft context checkpoint data does not match the draft context - dropped"))
-    srv.emit(ev.CkptFromFile(slot.id, None, len(taken)))
+            srv.emit(slot_ev.Warn("draft context checkpoint data does not match the draft context - dropped"))
+    srv.emit(llama_ev.CkptFromFile(slot.id, None, len(taken)))
 
 
 def _without_draft(srv: Core, ckpt: Checkpoint) -> Checkpoint:
@@ -280,5 +282,5 @@ def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
     else:
         slot.tokens.clear()
         srv.changed(slot, "cleared", failed.rule)
-    srv.emit(ev.Error(f"error: {text}"))
+    srv.emit(slot_ev.Error(f"error: {text}"))
     return {"status": 400, "error": text}

@@ -17,8 +17,9 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
+from cachesim.engines.shared.conversation_points import CheckpointRange, Conversation, ConversationSource
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
-from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation, RestorePointSource
+from cachesim.engines.shared.restore_point_tracker import RowRange, usable_lengths
 from cachesim.engines.shared.server_loop import text_of
 from cachesim.model import Rows
 
@@ -29,16 +30,10 @@ def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
 
 
 def _usable_lengths(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -> tuple[int, int]:
-    """Return the smallest and largest usable length, as far as windows and states of n tokens decide it.
-
-    The last window - 1 rows of a window must be present; a state must end at the length. ``swa``: first and last
-    position of the window's rows, (-1, -1) = no rows. ``recr``: last position that the state has absorbed. None = the
-    model has no such layers."""
-    lo, hi = 1, n
-    if swa is not None:
-        first, last = swa if swa[1] >= 0 else (0, -1)
-        lo, hi = max(lo, first + n_swa - 1 if first else 1), min(hi, last + 1)
-    return (lo, hi) if recr is None else (max(lo, recr + 1), min(hi, recr + 1))
+    """Return the smallest and largest usable length of n tokens. ``swa``: first and last position of the window's rows,
+    (-1, -1) = no rows; ``recr``: last position that the state has absorbed; None = the model has no such layers."""
+    window = () if swa is None else (RowRange(max(swa[0], 0), swa[1], n_swa),)
+    return usable_lengths(n, window, None if recr is None else recr + 1)
 
 
 def _saved_lengths(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
@@ -82,7 +77,7 @@ def named(core: Core, tokens: Sequence[int]) -> Sequence[int]:
     return identities(tokens) if core.adapters else tokens
 
 
-class SlotPoints(RestorePointSource):
+class SlotPoints(ConversationSource):
     """Inputs that decide the restore points of slots, checkpoints and prompt-cache entries."""
 
     def __init__(self, core: Core) -> None:
@@ -119,6 +114,11 @@ class Inspection(CheckpointInspection):
     def tokens_of(self, slot: int) -> Tokens:
         """Return the tokens recorded for a slot, with their keys."""
         return tuple(named(self.core, self.core.slots[slot].tokens))
+
+    def slot_with_id(self, id_slot: int) -> int:
+        """Return the slot of a save, restore or erase with this id; 0 for another id than a slot's."""
+        found: int | None = self.core.rules.slot_id(id_slot, len(self.core.slots)).value if id_slot > 0 else None
+        return found or 0
 
     def live(self, slot: int) -> Stored:
         """Return a copy of the slot: its tokens and everything that the memory holds for it."""

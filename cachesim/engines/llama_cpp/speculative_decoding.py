@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Output
+from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import keyed
 from cachesim.engines.llama_cpp.memory.context import OK
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import join_runs
 from cachesim.engines.shared.vocab import forced_draft
 from cachesim.model import Hidden
@@ -49,7 +50,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     task.answer.draft_n += drafted
     if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
         saved.tgt = _saved_state(srv, slot)
-        srv.emit(ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
+        srv.emit(llama_ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
     slot.spec_ckpt = saved
 
 
@@ -81,7 +82,7 @@ def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
         return
     ret = srv.dft.decode(view, _hidden_before(srv, view) if srv.settings.mtp else None)
     if ret != OK:
-        srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
+        srv.emit(slot_ev.Error(f"failed to decode draft batch, ret = {ret}"))
         raise DrafterFailed("failed to process speculative batch")
 
 
@@ -142,7 +143,7 @@ def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
     the process ends (raises ProcessAborted) or every running request fails, as the rule says."""
     ckpt = slot.spec_ckpt
     assert ckpt is not None
-    srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
+    srv.emit(llama_ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))
     of_draft = False
     try:
         if ckpt.tgt is not None:
@@ -152,7 +153,7 @@ def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)
     except StateReadError as error:
         for line in error.lines:
-            srv.emit(ev.Error(line))
+            srv.emit(slot_ev.Error(line))
         raise ProcessAborted(srv.decide(srv.rules.spec_unread(of_draft), slot), "draft-not-undone") from error
     spared = ckpt.n_tokens - srv.position(slot, ckpt.n_tokens)         # by images with 2-D positions
     srv.common_memory.must_rm(slot.id, ckpt.pos_max + 1 + spared)

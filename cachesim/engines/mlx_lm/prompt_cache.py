@@ -14,7 +14,9 @@ from cachesim.engines.mlx_lm.events import Died, Inserted, Removed
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_weights
 from cachesim.engines.mlx_lm.server_state import Core
-from cachesim.events import Gained, Lost
+from cachesim.engines.point_kinds import CONVERSATION
+from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
+from cachesim.events import Gained
 
 MODEL = "model"
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",
@@ -33,7 +35,7 @@ class PromptCache:
             checkpoint_interval=srv.settings.flags.snapshot_interval, evaluate=self._evaluate,
         )
         self.at: Row | None = None
-        self.count = 0
+        self.points = RestorePointTracker(srv.log)
         self.keys: ImmutableItems[Tokens, Key] = ImmutableItems()   # tokens of an entry -> its key
         self.texts: ImmutableItems[Key, Tokens] = ImmutableItems()  # key of an entry -> its tokens
         self.lent: dict[Tokens, str] = {}                            # entries that a row continues -> the deciding rule
@@ -90,17 +92,16 @@ class PromptCache:
             if event.reason != "replaced":              # the new object takes its place
                 gone = self.keys.pop(event.key)
                 del self.texts[gone]
-                self.srv.emit(Lost(None, gone, CAUSES[event.reason], event.rule))
+                self.points.lose(gone, CAUSES[event.reason], event.rule)
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
 
     def _gained(self, tokens: Tokens, cause: str, rule: str, slot: int | None = None) -> None:
-        """Emit Gained: a row, ``slot``, stored an entry, or the caches of an entry have changed."""
+        """Report that a row, ``slot``, stored an entry, or the caches of an entry have changed."""
         if tokens not in self.keys:
-            self.count += 1
-            self.keys[tokens] = "entry", -1, self.count
+            self.keys[tokens] = self.points.new_key(CONVERSATION)
             self.texts[self.keys[tokens]] = tokens
         if self.srv.log.listens_to(Gained):
-            self.srv.emit(Gained(slot, self.point(self.keys[tokens]), cause, rule))
+            self.points.hold(self.point(self.keys[tokens]), cause, rule, slot, anew=True)
 
     def report_lent(self) -> None:
         """Report lent entries as overwritten: a row evaluates on their caches."""

@@ -17,6 +17,7 @@ from cachesim.engines.mlx_lm.model_layout import alive, declared, rows_of, state
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.engines.server_parts import MemorySizes
+from cachesim.engines.shared.restore_point_tracker import RowRange, usable_lengths
 from cachesim.engines.shared.server_loop import SlotInspection
 from cachesim.model import LayerState, Rows
 
@@ -83,13 +84,9 @@ def point(core: CachedCore, key: Key) -> Point:
     at which the window of each layer is complete."""
     found = stored(core, key)
     n = len(found.tokens)
-    lo, hi = 1, n
-    for part in found.rows:
-        first = int(part.pos[0]) if len(part.pos) else n
-        hi = min(hi, int(part.pos[-1]) + 1 if len(part.pos) else 0)
-        lo = max(lo, first + part.window - 1 if first and part.window else 1)
-    if found.state is not None:
-        lo = max(lo, n)
+    rows = [RowRange(int(part.pos[0]), int(part.pos[-1]), part.window) if len(part.pos)
+            else RowRange(n, -1, part.window) for part in found.rows]  # fmt: skip
+    lo, hi = usable_lengths(n, rows, None if found.state is None else n)
     return Point(key, n, found.tokens, 0, None, lo, hi)
 
 

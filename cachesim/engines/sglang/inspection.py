@@ -11,8 +11,8 @@ from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import Slots
-from cachesim.engines.sglang.mem_cache.tree_points import TreePoints
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, PARTS, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.kv_rows import read_rows
@@ -111,12 +111,25 @@ class Inspection(RequestInspection):
         self.tree_cache.check(own, states)
 
 
+HOST = "copy in host memory"
+
+
 class TreeCells(CacheCells):
     """The nodes of a tree, for pictures."""
 
-    def __init__(self, points: TreePoints) -> None:
-        self.points = points
+    def __init__(self, context: RuntimeContext, tree_core: UnifiedTreeCore) -> None:
+        self.parts = context.tree_components
+        self.tree_core = tree_core
 
     def nodes(self) -> list[TreeCell]:
         """Return the nodes of the tree."""
-        return self.points.cells()
+        cells = list[TreeCell]()
+        for node in self.tree_core.nodes():
+            held = [PARTS[part] for part in self.parts if node.value[part] is not None]
+            lacks = [PARTS[part] for part in self.parts if node.value[part] is None]
+            if node.backuped:
+                held.append(HOST)
+            parent = node.parent.id if node.parent else 0
+            cells.append(TreeCell(node.id, parent, start=node.start, end=node.end, held=held, lacks=lacks,
+                                  locks=node.lock_ref[FULL]))  # fmt: skip
+        return cells

@@ -26,7 +26,7 @@ class Server(RequestQueue):
         self.running = self.scheduler.running_batch.reqs
         self.longest = self.scheduler.max_req_len
         self.inspection = Inspection(self.context, self.slots, self.scheduler)
-        self.cache_cells = TreeCells(self.scheduler.tree_cache.points)
+        self.cache_cells = TreeCells(self.context, self.scheduler.tree_cache.tree_core)
 
     def new_row(self, task: ReceivedRequest) -> Req:
         """Return a received request, the next of ``slots``."""

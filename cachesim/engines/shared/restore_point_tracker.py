@@ -1,195 +1,78 @@
-"""Restore points of slots, of their checkpoints and of stored conversations, reported as they are gained and lost.
+"""Tracker of the restore points of a server, whatever holds them: slots, conversations, blocks, or nodes of a tree.
 
-A driver reports that a conversation changed, the reason, and the length of its unchanged part. This module derives the
-changes of the restore points.
+An engine states the points that its memory has. The tracker knows the last report of each point and derives the events:
+``Gained`` for a copy that is new or changed, ``Advanced`` for a running state that changed, ``Lost`` for a point that
+is gone. ``usable_lengths`` derives the lengths of a point from its rows and its state.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Iterable, NamedTuple
 
 from cachesim.engines.inspection import Key, Point
 from cachesim.events import Advanced, Gained, Log, Lost
 
-ALL_TOKENS = 2**62
-"""A length that exceeds every conversation: all tokens are unchanged."""
+UNUSABLE = 1, 0
+"""Usable lengths of a point from which evaluation can resume after no length."""
+EMPTY = 0, *UNUSABLE
+"""Tokens and usable lengths of a running state that was never reported."""
 
 
-class Conversation(NamedTuple):
-    """The data that determine the restore points of a slot or of a stored conversation: its tokens; the number of
-    ``rows`` of full attention from position 0 on without a gap; the lengths ``lo`` .. ``hi`` at which its windows and
-    states are usable; its checkpoints, each of which keeps its state in ``blob``."""
+class RowRange(NamedTuple):
+    """Rows of layers at the positions ``first`` .. ``last``; ``last`` < 0 = none. ``window``: tokens that a token
+    reads, itself included."""
 
-    tokens: Sequence[int]
-    rows: int
-    lo: int
-    hi: int
-    checkpoints: Sequence[Any]
+    first: int
+    last: int
+    window: int
 
 
-class CheckpointRange(NamedTuple):
-    """Range of a checkpoint, independent of the conversation: ``n`` tokens that it covers, and the lengths ``lo`` ..
-    ``hi`` at which its windows and states are usable."""
-
-    n: int
-    lo: int
-    hi: int
-
-
-Ranges = Mapping[Key, tuple[Any, CheckpointRange, Point]]
-"""Checkpoints by key, with the range of each and the point that was reported for it."""
+def usable_lengths(n: int, rows: Iterable[RowRange] = (), state: int | None = None) -> tuple[int, int]:
+    """Return the smallest and largest length after which evaluation of ``n`` tokens can resume, as far as windows and
+    states decide it. The last window - 1 rows before a length must exist. A state is usable only after the ``state``
+    tokens that it has absorbed; None = the model has no such layers."""
+    lo, hi = 1, n
+    for first, last, window in rows:
+        lo = max(lo, first + window - 1 if first and window else 1)
+        hi = min(hi, last + 1)
+    return (lo, hi) if state is None else (max(lo, state), min(hi, state))
 
 
-class _Reported(NamedTuple):
-    """The last report of a conversation: number of tokens, rows, lengths, and its checkpoints by key. ``short``: a
-    checkpoint would have more tokens or usable lengths if the conversation had more tokens and rows."""
+class RestorePointTracker:
+    """Restore points of a server. ``reported``: number of tokens and usable lengths of each point that exists, as in
+    its last report; ``count``: keys given out so far."""
 
-    n: int
-    rows: int
-    lo: int
-    hi: int
-    ranges: Ranges
-    short: bool = False
-
-
-UNREPORTED = _Reported(0, 0, 1, 0, {})
-"""State of a conversation that was never reported."""
-
-
-class RestorePointSource(ABC):
-    """A server with restore points of slots, checkpoints and stored conversations."""
-
-    @abstractmethod
-    def of_slot(self, slot: Any) -> Conversation:
-        """Return the tokens, rows, usable lengths and checkpoints of a slot, which determine its restore points."""
-
-    @abstractmethod
-    def of_entry(self, entry: Any) -> Conversation:
-        """Return the tokens, rows, usable lengths and checkpoints of a prompt cache entry, which determine its restore
-        points."""
-
-    @abstractmethod
-    def of_checkpoint(self, checkpoint: Any) -> CheckpointRange:
-        """Return the range of a checkpoint."""
-
-
-class RestorePoints:
-    """Restore points of a server. Without a listener on the log, changes are only recorded, and computed on demand."""
-
-    def __init__(self, owner: RestorePointSource, log: Log) -> None:
-        self.owner, self.log = owner, log
-        self.slots: dict[int, _Reported] = {}
-        self.entries: dict[Key, tuple[Any, _Reported]] = {}
-        self.touched: dict[int, int] = {}
-        self.unreported: dict[Key, Any] = {}               # slots and entries changed without a listener
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.reported: dict[Key, tuple[int, int, int]] = {}
         self.count = 0
 
-    def touch(self, slot: int, n: int) -> None:
-        """Record that tokens or rows of a slot from position ``n`` on may have changed; the next call of ``changed``
-        reports it."""
-        self.touched[slot] = min(n, self.touched.get(slot, ALL_TOKENS))
-
-    def changed(self, slot: Any, cause: str, rule: str = "", kept: int = 0, grown: bool = False) -> None:
-        """Report a change of a slot, made by this rule. Tokens and rows of full attention before position ``kept`` are
-        unchanged. ``grown``: the checkpoints are unchanged, too."""
-        key, number = ("slot", slot.id, 0), slot.id
-        was, live = self.slots.get(number) or UNREPORTED, self.log.listens_to(Advanced)
-        if not self.log.listens_to(Gained):
-            self.unreported[key] = slot
-        if key in self.unreported or (grown and not live and not was.short):
-            return
-        now = self.owner.of_slot(slot)
-        n = len(now.tokens)
-        start = min(kept, self.touched.pop(number, ALL_TOKENS), was.n, was.rows, n)
-        lo, hi = now.lo, min(now.hi, now.rows, n)
-        if live and (start < n or kept < was.n or (n, lo, hi) != (was.n, was.lo, was.hi)):
-            tokens = tuple(now.tokens[start:])
-            self.log.emit(Advanced(number, Point(key, n, tokens, start, key if start else None, lo, hi), cause, rule))
-        ranges, short = was.ranges, was.short
-        if not grown or short or start < min(was.n, was.rows):
-            ranges, short = self._ranges(key, now, was.ranges)
-        self.slots[number] = _Reported(n, now.rows, lo, hi, ranges, short)
-        if ranges is not was.ranges:
-            self._report(number, was.ranges, ranges, start, cause, rule)
-
-    def ends_at(self, slot: int, n: int) -> bool:
-        """True if the tokens and rows of a slot ended at ``n`` in the last report and were not touched since."""
-        was = self.slots.get(slot)
-        return was is not None and was.n == was.rows == n and slot not in self.touched
-
-    def _ranges(self, owner: Key, now: Conversation, known: Ranges) -> tuple[Ranges, bool]:
-        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` checkpoints, and whether a
-        checkpoint is ``short`` (see ``_Reported``)."""
-        name = ("checkpoint", owner[1]) if owner[0] == "slot" else ("entry checkpoint", owner[2])
-        keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
-        found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
-        for checkpoint in now.checkpoints:
-            key = keys.get(id(checkpoint.blob)) or (*name, self._next())
-            span = known[key][1] if key in known else self.owner.of_checkpoint(checkpoint)
-            hi = min(span.hi, span.n, n, now.rows)
-            short = short or n < span.n or hi < min(span.hi, span.n)
-            m = min(span.n, n)
-            found[key] = checkpoint, span, Point(key, m, (), m, owner, span.lo, hi)
-        return found, short
-
-    def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:
-        """Report checkpoints that are new or whose tokens from ``start`` on changed, then those that are gone."""
-        for key, (_, _, point) in now.items():
-            if point.n > start or key not in was or was[key][2] != point:
-                self.log.emit(Gained(slot, point, cause, rule))
-        for key in was:
-            if key not in now:
-                self.log.emit(Lost(slot, key, cause, rule))
-
-    def _next(self) -> int:
+    def new_key(self, kind: str, owner: int = -1) -> Key:
+        """Return a key that no point of this server has had."""
         self.count += 1
-        return self.count
-
-    def stored(self, entry: Any, cause: str = "stored", rule: str = "", instead: Any = None) -> None:
-        """Report a stored conversation, or with ``instead`` the replacement of another conversation under its key."""
-        key = self._key(instead) if instead is not None else ("entry", -1, self._next())
-        was = self.entries[key][1] if instead is not None else UNREPORTED
-        self.entries[key] = entry, was
-        if not self.log.listens_to(Gained):
-            self.unreported[key] = entry
-            return
-        now = self.owner.of_entry(entry)
-        n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
-        ranges, short = self._ranges(key, now, was.ranges)
-        self.entries[key] = entry, _Reported(n, now.rows, now.lo, hi, ranges, short)
-        self.log.emit(Gained(None, Point(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule))
-        self._report(None, was.ranges, ranges, 0, cause, rule)
-
-    def lost(self, entry: Any, cause: str, rule: str) -> None:
-        """Report the removal of a stored conversation and of its checkpoints."""
-        key = self._key(entry)
-        self.unreported.pop(key, None)
-        for gone in (key, *self.entries.pop(key)[1].ranges):
-            self.log.emit(Lost(None, gone, cause, rule))
-
-    def _key(self, entry: Any) -> Key:
-        return next(key for key, (known, _) in self.entries.items() if known is entry)
+        return kind, owner, self.count
 
     def kept(self) -> list[Key]:
-        """Return the keys of all checkpoints (by slot), then of stored conversations with their checkpoints, oldest
-        first."""
-        for key, changed in self.unreported.items():
-            if key[0] == "slot":
-                was = self.slots.get(key[1]) or UNREPORTED
-                self.slots[key[1]] = was._replace(ranges=self._ranges(key, self.owner.of_slot(changed), was.ranges)[0])
-            else:
-                was = self.entries[key][1]
-                ranges, _ = self._ranges(key, self.owner.of_entry(changed), was.ranges)
-                self.entries[key] = changed, was._replace(ranges=ranges)
-        of_slots = [key for number in sorted(self.slots) for key in self.slots[number].ranges]
-        return of_slots + [found for key, (_, known) in self.entries.items() for found in (key, *known.ranges)]
+        """Return the keys of all copies that were reported and are not lost."""
+        return list(self.reported)
 
-    def checkpoint(self, key: Key) -> Any:
-        """Return the checkpoint of a slot, or of a stored conversation, with this key."""
-        owner = self.slots[key[1]] if key[0] == "checkpoint" else self.entries["entry", -1, key[1]][1]
-        return owner.ranges[key][0]
+    def hold(self, point: Point, cause: str, rule: str = "", slot: int | None = None, anew: bool = False) -> None:
+        """Report a copy if it is new or has other lengths than in its last report. ``anew``: its content changed, too,
+        so that it is reported in any case."""
+        now = point.n, point.lo, point.hi
+        if anew or self.reported.get(point.key) != now:
+            self.reported[point.key] = now
+            self.log.emit(Gained(slot, point, cause, rule))
 
-    def conversation(self, key: Key) -> Any:
-        """Return the stored conversation with this key, or the owner of the checkpoint with this key."""
-        return self.entries[key if key[0] == "entry" else ("entry", -1, key[1])][0]
+    def advance(self, slot: int, point: Point, cause: str, rule: str, anew: bool = False) -> None:
+        """Report the running state of a slot if it has other tokens or lengths than in its last report. ``anew``: its
+        tokens are others although their number is the same."""
+        now = point.n, point.lo, point.hi
+        if anew or point.start < point.n or self.reported.get(point.key, EMPTY) != now:
+            self.reported[point.key] = now
+            self.log.emit(Advanced(slot, point, cause, rule))
+
+    def lose(self, key: Key, cause: str, rule: str = "", slot: int | None = None) -> None:
+        """Report that a point is gone."""
+        self.reported.pop(key, None)
+        self.log.emit(Lost(slot, key, cause, rule))

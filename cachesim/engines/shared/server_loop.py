@@ -11,9 +11,10 @@ from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key
+from cachesim.engines.point_kinds import CHECKPOINT
 from cachesim.engines.rule import Decision
 from cachesim.engines.server_parts import Inspection, Removal, Tasks
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
+from cachesim.engines.shared.conversation_points import ALL_TOKENS, ConversationPoints
 from cachesim.events import Advanced, Decided, Declined, Log, Settled
 from cachesim.model import Model
 
@@ -173,7 +174,7 @@ class SlotInspection(Inspection):
 class SlotCore(Core):
     """State of a server whose restore points are slots, their checkpoints, and stored conversations."""
 
-    points: RestorePoints
+    points: ConversationPoints
 
     @property
     def window_is_shared(self) -> bool:
@@ -207,6 +208,6 @@ class SlotCore(Core):
 
 def text_of(core: SlotCore, key: Key) -> tuple[Sequence[int], int]:
     """Return the tokens of the conversation that owns a checkpoint, and its slot; slot -1 = a stored conversation."""
-    if key[0] == "checkpoint":
+    if key[0] == CHECKPOINT:
         return core.slots[key[1]].tokens, key[1]
     return core.points.conversation(key).tokens, -1

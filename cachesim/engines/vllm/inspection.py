@@ -13,7 +13,7 @@ from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared.request_queue import RequestInspection, too_many
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.core.scheduler import Scheduler
-from cachesim.engines.vllm.kv_cache_interface import FULL, VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheGroupSpec, VllmConfig
 from cachesim.engines.vllm.pool_points import PoolPoints
 from cachesim.engines.vllm.request import Request, RequestText
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
@@ -42,6 +42,7 @@ class Inspection(RequestInspection):
         super().__init__(slots, points)
         self.opts = vllm_config.options
         self.kv_cache_groups = vllm_config.kv_cache_config.kv_cache_groups
+        self.hash_block_size = vllm_config.kv_cache_config.hash_block_size
         self.running = scheduler.running
         self.kv_cache_manager = scheduler.kv_cache_manager
         self.model_runner = model_runner
@@ -60,14 +61,30 @@ class Inspection(RequestInspection):
         kind, owner, _ = key
         if kind == "slot":
             return self._stored_by_request(owner)
-        node = self.points.points[key]
+        node = self.points.prefix(key)
         text = node.text
         assert isinstance(text, RequestText)
         tokens = text.full() if node.start else text.full()[: node.end]
         groups = self.kv_cache_groups
-        block_ids = [self.points.blocks_of(group.group_id, text, node.end) for group in groups]
+        block_ids = [self._blocks_of(group, text, node.end) for group in groups]
         prefix = StoredPrefix(node.end, block_ids, start=max(start, node.start), running_column={}, has_states=True)
         return self._content(Stored(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
+
+    def _blocks_of(self, group: KVCacheGroupSpec, text: RequestText, end: int) -> list[int]:
+        """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
+        pool = self.kv_cache_manager.block_pool
+        unit = self.hash_block_size
+        hashes = text.block_hashes
+        block = group.block_size
+        rest = end % block
+        ends = [end] if group.kind == "mamba" else [*range(block, end + 1, block), *([end] if rest else ())]
+        found = [pool.get_cached_block(hashes[stop // unit - 1], (group.group_id,)) for stop in ends]
+        if rest and not found[-1]:
+            last = min(end - rest + block, len(hashes) * unit)
+            longer = hashes[end // unit - 1 : last // unit]
+            blocks = (pool.get_cached_block(block_hash, (group.group_id,)) for block_hash in longer)
+            found[-1] = next(filter(None, blocks), None)
+        return [blocks[0] if blocks else 0 for blocks in found]
 
     def _stored_by_request(self, req_id: int) -> Stored:
         """Return the content of a request's blocks. With drafts, or with steps in flight, its states are ahead of its
@@ -105,7 +122,7 @@ class Inspection(RequestInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
-        return sorted(node.end for node in self.points.points.values())
+        return sorted(self.points.prefix(key).end for key in self.points.kept())
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

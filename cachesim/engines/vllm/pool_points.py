@@ -55,21 +55,6 @@ class PoolPoints(PrefixPoints):
                 self.gained(key % num_groups, chain, end // unit)
         self.entered.clear()
 
-    def blocks_of(self, group: int, text: RequestText, end: int) -> list[int]:
-        """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
-        unit = self.unit
-        hashes = text.block_hashes
-        kind, block, _ = self.groups[group]
-        rest = end % block
-        ends = [end] if kind == STATE else [*range(block, end + 1, block), *([end] if rest else ())]
-        found = [self.pool.get_cached_block(hashes[stop // unit - 1], (group,)) for stop in ends]
-        if rest and not found[-1]:
-            last = min(end - rest + block, len(hashes) * unit)
-            longer = hashes[end // unit - 1 : last // unit]
-            blocks = (self.pool.get_cached_block(block_hash, (group,)) for block_hash in longer)
-            found[-1] = next(filter(None, blocks), None)
-        return [blocks[0] if blocks else 0 for blocks in found]
-
     def lost(self, block: int, keys: Sequence[int], cause: str) -> None:
         """Decide on the loss of a block's keys, and report that it can no longer be found under these."""
         rules = self.rules

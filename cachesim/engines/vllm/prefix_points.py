@@ -12,7 +12,8 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Key, Point
-from cachesim.events import Gained, Log, Lost
+from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
+from cachesim.events import Log
 
 ALL, WINDOW, CHUNK, STATE = "all", "window", "chunk", "state"
 
@@ -69,21 +70,20 @@ class Prefix:
                 todo += found.longer.values()
 
 
-class PrefixPoints:
+class PrefixPoints(RestorePointTracker):
     """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]."""
 
     def __init__(self, log: Log, groups: Sequence[GroupPieces], align: int) -> None:
-        self.log = log
+        super().__init__(log)
         self.groups = groups
         self.align = align
         self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
         self.far = max(self.far, *(group.block for group in groups))
         self.known: dict[int, Prefix] = {}
-        self.points: dict[Key, Prefix] = {}
 
-    def kept(self) -> list[Key]:
-        """Return the keys of all restore points."""
-        return list(self.points)
+    def prefix(self, key: Key) -> Prefix:
+        """Return the prefix of a restore point."""
+        return self.known[key[2]]
 
     def gained(self, group: int, chain: UnitChain, n: int) -> None:
         """Report a computed piece at the end of a prefix, the first ``n`` units of a chain."""
@@ -198,8 +198,7 @@ class PrefixPoints:
     def _report(self, node: Prefix, cause: str, rule: str) -> None:
         key = "block", -1, node.number
         if not node.usable:
-            del self.points[key]
-            self.log.emit(Lost(None, key, cause, rule))
+            self.lose(key, cause, rule)
             return
         units = [node.unit]
         after = node.before
@@ -207,8 +206,7 @@ class PrefixPoints:
             units.append(after.unit)
             after = after.before
         node.start = after.end if after is not None else 0
-        self.points[key] = node
         tokens = tuple(token for unit in reversed(units) for token in unit)
         origin = None if after is None else ("block", -1, after.number)
         point = Point(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
-        self.log.emit(Gained(None, point, "stored", ""))
+        self.hold(point, "stored", anew=True)

@@ -6,10 +6,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
+from cachesim.judging.verdict_words import exit_code_of
 from cachesim.tools.live.record_command import add_timeout
 from cachesim.tools.picture.picture_options import Shown, add_pictures
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
     else:
         show(verify_report(data))
     draw_cases(args, [(scenario, found.profile)], _shown(data))
-    return {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}[found.same]
+    return exit_code_of(found.same)
 
 
 def _shown(data: dict[str, Any]) -> Shown:

@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.rule import role_of
-from cachesim.events import Aborted, CtxShift, Decided, Error, Event, PcLoad, ReuseChunk, SeqRm, Warn
+from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, ReuseChunk, Warn
+from cachesim.events import Aborted, Decided, Event, SeqRm
 from cachesim.judging.verdict_text import QUIET, sentence
 from cachesim.tools.picture.event_stream import Held, Span, Told, Walk
 

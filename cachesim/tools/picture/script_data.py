@@ -10,7 +10,7 @@ from base64 import b64encode
 from functools import lru_cache
 from typing import Any, Iterable, Iterator, Sequence
 
-from cachesim.events import CkptRestore, PcLoad
+from cachesim.engines.shared.slot_events import CkptRestore, PcLoad
 from cachesim.tools.picture.event_stream import Held, Told, Walk
 from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
 from cachesim.tools.picture.scene import StepRow

@@ -12,7 +12,8 @@ import numpy as np
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, RowsPart
-from cachesim.events import Decided, Event, Gained, Lost, PcLoad
+from cachesim.engines.shared.slot_events import PcLoad
+from cachesim.events import Decided, Event, Gained, Lost
 from cachesim.scenarios.runner import Silent
 from cachesim.scenarios.schema import Action, Step
 from cachesim.tools.picture.event_stream import Held, Span, Walk

@@ -14,15 +14,12 @@ from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.reproduce_command import flags_data, flags_line
+from cachesim.judging.verdict_words import SERVER_DIED, UNDECIDED, WORDS, WRONG_OUTPUT, VerdictWord, error_name, word_of
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.observed_differences import differing_data, differing_text
 
-EQUAL = {True: "output correct", False: "WRONG OUTPUT"}
-
 SHOWN = frozenset({"cache_n", "equal_cold", "status", "died"})
 """Observables that the text of an outcome contains."""
-
-COLOUR = {True: "green", False: "red", None: "yellow"}
 
 
 def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[str, Any]:
@@ -104,7 +101,7 @@ def without_order(names: Sequence[str], compared: bool) -> list[str]:
 
 
 def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
-    colour = COLOUR[turn.now.equal_cold if turn.now else None]
+    colour = WORDS[word_of(turn.now.equal_cold if turn.now else None)].colour
     yield indented(f"{mark}{_outcome_text(turn.now)} {_since(turn.new)}", colour, 3)
     if turn.was != turn.now and mark:
         yield indented(f"({_outcome_text(turn.was)} at {turn.old})", "dim", 6)
@@ -137,9 +134,9 @@ def _outcome_text(outcome: RequestOutcome | None) -> str:
     if outcome is None:
         return "not run"
     if outcome.status == 0:
-        return "SERVER DIED"
+        return SERVER_DIED.name
     if outcome.status != 200:
-        return f"{'REFUSED' if outcome.equal_cold is None else 'ERROR'} ({outcome.status})"
+        return error_name(outcome.equal_cold is None, outcome.status)
     if outcome.equal_cold is None:
-        return "UNDECIDED"
-    return f"reuses {outcome.cache_n}, {EQUAL[outcome.equal_cold]}"
+        return UNDECIDED.name
+    return f"reuses {outcome.cache_n}, {f'output {VerdictWord.CORRECT}' if outcome.equal_cold else WRONG_OUTPUT.name}"

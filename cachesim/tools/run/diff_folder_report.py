@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.layout import Fitted, WholeTable, indented, lean_table
+from cachesim.judging.verdict_words import OK, WRONG_OUTPUT
 from cachesim.tools.run.diff_report import percent
 
 Data = dict[str, Any]
@@ -95,12 +96,12 @@ def _style(file: Data) -> str:
 
 def _sums(sums: dict[str, int]) -> Text:
     a, b = sums["evaluated_a"], sums["evaluated_b"]
-    wrong = "WRONG OUTPUT" if sums["wrong_a"] or sums["wrong_b"] else "OK"
+    worst = WRONG_OUTPUT if sums["wrong_a"] or sums["wrong_b"] else OK
     lines = [
         f"  {sums['files_changed']} of {counted(sums['files'], 'scenario')} differ,"
         f" {sums['changed']} of {counted(sums['requests'], 'request')}",
         f"  evaluated in all: {a} -> {b} tokens{percent(a, b, 2)}",
-        f"  {wrong}: {counted(sums['wrong_a'], 'wrong answer')} under A, {sums['wrong_b']} under B;"
+        f"  {worst.name}: {counted(sums['wrong_a'], 'wrong answer')} under A, {sums['wrong_b']} under B;"
         f" {sums['broken']} newly wrong, {sums['mended']} fixed",
     ]
     return Text("\n".join(lines), "bold red" if sums["broken"] else "bold")

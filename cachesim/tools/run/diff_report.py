@@ -18,6 +18,7 @@ from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.request_events import group_of, owned_events
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import sentence, style_of, verdict_line
+from cachesim.judging.verdict_words import OK
 from cachesim.tools.run.observed_differences import differing_data, differing_text
 from cachesim.tools.run.run_table import predicted_lines, short_verdict
 
@@ -127,7 +128,7 @@ def _verdicts(data: Data) -> Iterator[RenderableType]:
     for name, run in (("A", data["a"]), ("B", data["b"])):
         yield Text.assemble(f"{name} ", (run["profile"], "cyan"), "  ", verdict_line(run))
         for request in run["requests"]:
-            if request["verdict"] != "OK":
+            if request["verdict"] != OK.name:
                 yield indented(f"request {request['i']}: {request['fault']}", style_of(request["verdict"]))
                 yield from (indented(f"request {request['i']} {read}", "", 4) for read in request["read_instead"][:1])
         yield from predicted_lines(run["predicted"])

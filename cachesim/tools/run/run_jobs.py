@@ -12,6 +12,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, note, progress
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.pool import Done, Unfinished, finished
+from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -107,13 +108,7 @@ def run_each(
 def answers_code(answers: Iterable[tuple[bool | None, bool]]) -> int:
     """Return exit code 1 if an answer is wrong, 3 if an answer is undecided, else 0. ``answers``: pairs of "equal to a
     cold run" (None = undecided) and "the file expects a refusal"."""
-    return exits.worst(
-        exits.BROKEN if equal is False else exits.UNDECIDED if equal is None and not expected else exits.HOLDS
-        for equal, expected in answers
-    )
-
-
-CODES = {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}
+    return exits.worst(exit_code_of(True if equal is None and expected else equal) for equal, expected in answers)
 
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
@@ -121,7 +116,7 @@ def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
     undecided; see ``judging.verdict.outcome``."""
     from cachesim.judging.verdict import outcome
 
-    return exits.worst(CODES[outcome(run, as_expected)] for run in runs)
+    return exits.worst(exit_code_of(outcome(run, as_expected)) for run in runs)
 
 
 def rule_file_error(error: BaseException) -> BadInput | None:

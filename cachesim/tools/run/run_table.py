@@ -20,6 +20,7 @@ from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.verdict_text import style_of, titles_text, verdict_line
+from cachesim.judging.verdict_words import OK, VerdictWord, shown_verdict
 
 Data = Mapping[str, Any]
 WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}
@@ -180,7 +181,7 @@ def _legend(keeps: str, pool: bool) -> RenderableType:
 
 
 def _table(requests: Sequence[Data], width: int) -> WholeTable:
-    plain = all(one["verdict"] == "OK" for one in requests)
+    plain = all(one["verdict"] == OK.name for one in requests)
     table = lean_table(width)
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)
@@ -204,8 +205,8 @@ def _reason(request: Data) -> str:
 
 def short_verdict(verdict: str) -> str:
     """Return the verdict of a request, shortened for a table cell."""
-    return {"WRONG OUTPUT": "WRONG", "CORRUPT STATE": "CORRUPT", "SERVER DIED": "DIED"}.get(
-        verdict, verdict.partition(" (")[0])
+    shown = shown_verdict(verdict)
+    return verdict if shown is None else shown.short
 
 
 def origins(request: Data) -> tuple[int, int, int, int]:
@@ -221,7 +222,7 @@ def _wrong(data: Data) -> Iterator[RenderableType]:
     """Yield the faults of the answers, a line per fault, and the memory that the requests read instead of their own."""
     groups: dict[tuple[str, str], list[Data]] = {}
     for one in data["requests"]:
-        if one["verdict"] != "OK":
+        if one["verdict"] != OK.name:
             groups.setdefault((one["fault"], one["rung"]), []).append(one)
     for (fault, rung), same in groups.items():
         numbers = ", ".join(str(one["i"]) for one in same)
@@ -282,13 +283,13 @@ def _mismatch(found: Data) -> RenderableType:
 
 def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
     """Return the counts of all runs in a line. ``failed``: number of files and runs without a result."""
-    hold, broken = (sum(run["holds"] is value for run in runs) for value in (True, False))
-    undecided = len(runs) - hold - broken
+    hold, wrong, undecided = (sum(run["holds"] is value for run in runs) for value in (True, False, None))
     off = sum(run["as_expected"] is False for run in runs)
     known = sum(run["as_expected"] is True for run in runs)
-    text = f"{counted(len(runs), 'run')}: {hold} OK, {broken} wrong, {undecided} undecided"
+    counts = f"{hold} {OK.name}, {wrong} {VerdictWord.WRONG}, {undecided} {VerdictWord.UNDECIDED}"
+    text = f"{counted(len(runs), 'run')}: {counts}"
     if known or off:
         text += f"; {counted(known, 'matches', 'match')} expectations, {counted(off, 'differs', 'differ')}"
     if failed:
         text += f"; {failed} not run"
-    return Text(text, "bold red" if off or failed else "bold yellow" if broken or undecided else "bold green")
+    return Text(text, "bold red" if off or failed else "bold yellow" if wrong or undecided else "bold green")

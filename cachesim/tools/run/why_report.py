@@ -14,6 +14,7 @@ from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
+from cachesim.judging.verdict_words import OK
 from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
 
 
@@ -76,7 +77,7 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:
     style = style_of(data["verdict"])
     known = " (known bug, as expected)" if data["known_bug"] and data["equal_cold"] is False else ""
     yield Text(f"{answer_text(data['verdict'])}, {cost_text(data)}{' (as expected)' if data['told'] else known}", style)
-    if data["verdict"] != "OK":
+    if data["verdict"] != OK.name:
         rung = f" [{data['rung']}]" if data["rung"] in ("bits", "argmax") else ""
         yield indented(f"{data['fault']}{rung}", style)
 

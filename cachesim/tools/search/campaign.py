@@ -17,9 +17,10 @@ from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.judging.compare_answer import Judge
+from cachesim.judging.fault_kinds import Kind
 from cachesim.scenarios.notation.shrink import TRIES, shrink
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
-from cachesim.tools.search.property_failure import DIED, SIMULATOR, Group, PropertyFailure
+from cachesim.tools.search.property_failure import SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.run_properties import ALL, Cost, compared, failed, findings, shown
 
 BLOCK = 50             # conversations in the job of a process
@@ -181,7 +182,7 @@ def lost(job: CampaignJob, how: str) -> CampaignBlock:
     """Return the block of a job that two processes did not survive. ``how``: how the second process ended."""
     seed = job.plan.seed
     numbers = {"first": job.first, "last": job.stop - 1, "seed": seed, "how": how}
-    died = PropertyFailure(SIMULATOR, 0, DIED, numbers)
+    died = PropertyFailure(SIMULATOR, 0, Kind.DIED, numbers)
     return CampaignBlock([(seed * SPREAD + job.first, died)], 0, 0, job.first, job.stop)
 
 
@@ -243,7 +244,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
 
 def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
     """Draw the first conversation of the failure. Return None if it cannot be drawn or is not known."""
-    if failure.finding.kind == DIED:
+    if failure.finding.kind == Kind.DIED:
         return None
     try:
         case = draw_conversation(failure.first, plan.engine, plan.models)

@@ -18,6 +18,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.registry import profiles
+from cachesim.judging.fault_kinds import Kind
 from cachesim.scenarios.load import inside, load, load_each
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.search.campaign import (
@@ -36,7 +37,7 @@ from cachesim.tools.search.campaign import (
 )
 from cachesim.tools.search.campaign_folder import CampaignFolder, finding_data, group_of
 from cachesim.tools.search.drawn_conversation import case_of
-from cachesim.tools.search.property_failure import DIED, Group, PropertyFailure, parse_finding
+from cachesim.tools.search.property_failure import Group, PropertyFailure, parse_finding
 from cachesim.tools.search.run_properties import Cost
 
 # Stored cases: scenario files that are run again under the plan of a campaign.
@@ -209,7 +210,8 @@ class CampaignSearch:
         """Shrink the failures until the time is over."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
         todo = [one for one in failures
-                if not one.shrunk and one.finding.kind != DIED and one.finding.group not in self.known]  # fmt: skip
+                if not one.shrunk and one.finding.kind != Kind.DIED
+                and one.finding.group not in self.known]  # fmt: skip
         with closing(self._spread(partial(shrunk, plan=self.plan), todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):
                 finding = one.share.finding

@@ -14,11 +14,11 @@ from cachesim.engines.inspection import Excess, Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Log
 from cachesim.judging.compare_answer import Judge
+from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.judging_observer import OBSERVED_EVENTS, AnswerObserver
 from cachesim.judging.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
-from cachesim.tools.search.property_failure import ERASED, GAP, INCONSISTENT
 
 SHARED_MEMORY = "/dev/shm" if kind("/dev/shm") == FOLDER else None
 """Folder for the small slot files of conversations: writing to a disk would dominate the run time."""
@@ -98,12 +98,12 @@ class InvariantObserver(AnswerObserver):
         try:
             self.server.inspection.check()
         except Crash as crash:
-            self.played.unsound.append((number, INCONSISTENT, {"error": str(crash)}))
+            self.played.unsound.append((number, Kind.INCONSISTENT, {"error": str(crash)}))
         for seq in self.server.inspection.occupied_slots():
             held = self.server.sequences.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():
-                self.played.unsound.append((number, GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
+                self.played.unsound.append((number, Kind.GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """Check the memory after a step that is not a completion, unless the server has ended before it."""
@@ -113,7 +113,7 @@ class InvariantObserver(AnswerObserver):
         # The ids of requests may exceed the slots: the server wraps or refuses them.
         known = action.id_slot in self.server.inspection.occupied_slots()
         if action.do == "erase" and known and (left := len(self.server.sequences.held(action.id_slot))):
-            self.played.unsound.append((number, ERASED, {"slot": action.id_slot, "rows": left}))
+            self.played.unsound.append((number, Kind.ERASED, {"slot": action.id_slot, "rows": left}))
 
 
 def observe_run(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.base import Answer
+from cachesim.engines.point_kinds import is_copy
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
@@ -14,7 +15,6 @@ from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search import property_failure
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord
 from cachesim.tools.search.property_failure import PropertyFailure, masked
 
@@ -26,7 +26,8 @@ def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     for at, step in enumerate(run.steps):
         if step.answer.died:
             return
-        wrong = next((one for one in (step.verdict, step.state) if one.holds is False and one.rung != "error"), None)
+        verdicts = (one for one in (step.verdict, step.state) if one.equal_cold is False)
+        wrong = next((one for one in verdicts if one.rung != "error"), None)
         if wrong is not None:
             yield PropertyFailure("warm-equals-cold", step.number, str(wrong.kind), wrong.numbers, step.answer.deciding,
                           _first_wrong_kind(run, at), _causes(run, at))
@@ -38,7 +39,7 @@ def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     wrong objects, a finding of each kind is reported."""
     for at, step in enumerate(run.steps):
         wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": stored.length}
-                 for stored, verdict in reversed(step.armed) if verdict.holds is False}
+                 for stored, verdict in reversed(step.armed) if verdict.equal_cold is False}
         for (stored, kind), numbers in wrong.items():
             yield PropertyFailure("stored-equals-cold", step.number, kind, numbers, _made_by(run, step), stored,
                           _causes(run, at))
@@ -78,7 +79,7 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
 def seq_rm_atomic(run: CheckedRun) -> Iterator[PropertyFailure]:
     """A refused removal changes nothing; an executed removal leaves nothing of its range."""
     for step, numbers in run.torn[:1]:
-        yield PropertyFailure("seq-rm-atomic", step, property_failure.TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, Kind.TORN, numbers)
 
 
 def memory_sound(run: CheckedRun) -> Iterator[PropertyFailure]:
@@ -96,7 +97,7 @@ def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", step.number, property_failure.MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", step.number, Kind.MISCOUNTED, numbers, answer.deciding)
             return
 
 
@@ -104,7 +105,7 @@ def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
     """The limits that flags set are not exceeded at the end of a request."""
     for step in run.steps:
         for one in step.over[:1]:
-            yield PropertyFailure("limits", step.number, property_failure.EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", step.number, Kind.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -124,7 +125,7 @@ PROPERTIES: Mapping[str, Check] = {
 def _first_wrong_kind(run: CheckedRun, at: int) -> str:
     """Return the kind of the first stored object that was wrong, "" if all were correct."""
     armed = (one for step in run.steps[: at + 1] for one in step.armed)
-    return next((stored.kind for stored, verdict in armed if verdict.holds is False), "")
+    return next((stored.kind for stored, verdict in armed if verdict.equal_cold is False), "")
 
 
 def _made_by(run: CheckedRun, step: StepRecord) -> str:
@@ -153,8 +154,8 @@ def _causes(run: CheckedRun, at: int) -> tuple[str, ...]:
         out += [f"  seq_rm({e.seq}, {e.p0}) fails" for e in run.log.of(step.number)
                 if isinstance(e, SeqRm) and not e.ok]
         out += [f"  leaves a corrupt {stored.kind} of {stored.length} tokens: {verdict.why}"
-                for stored, verdict in step.armed[:2] if verdict.holds is False]
-    wrong = [one.why for one in (run.steps[at].verdict, run.steps[at].state) if one.holds is False]
+                for stored, verdict in step.armed[:2] if verdict.equal_cold is False]
+    wrong = [one.why for one in (run.steps[at].verdict, run.steps[at].state) if one.equal_cold is False]
     return (*out[-12:], *(f"  wrong: {why}" for why in wrong))
 
 
@@ -168,7 +169,7 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.ledger.balanced:
-            yield PropertyFailure("balances", i, property_failure.UNBALANCED, {"account": str(one.ledger)},
+            yield PropertyFailure("balances", i, Kind.UNBALANCED, {"account": str(one.ledger)},
                                   one.answer.deciding)  # fmt: skip
             return
 
@@ -179,17 +180,19 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.ledger.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield PropertyFailure("no-lost-conversation", i, property_failure.CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, Kind.CONSUMED, numbers, charge.rule)
                 return
 
 
 def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
-    """A usable checkpoint is used, and is not erased while it is usable."""
+    """A usable stored copy is used, and is not erased while it is usable: a checkpoint, a stored conversation, a block,
+    a node or its state. The state of a request in progress is not a copy."""
     for i, one in enumerate(run.requests):
         for charge in one.ledger.charges:
-            if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
+            if is_copy(charge.kind) and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
-                yield PropertyFailure("nothing-needless", i, property_failure.WASTED, numbers, charge.rule)
+                rule = charge.rule or one.answer.deciding
+                yield PropertyFailure("nothing-needless", i, Kind.WASTED, numbers, rule)
                 return
 
 
@@ -228,7 +231,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield PropertyFailure("monotone", first, property_failure.LESS, numbers, name)
+            yield PropertyFailure("monotone", first, Kind.LESS, numbers, name)
             return
 
 

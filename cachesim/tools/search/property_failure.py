@@ -16,24 +16,6 @@ SIMULATOR = "simulator"
 """Name of findings about the simulator itself. It is not the name of a property."""
 USERS_RULE = "user's-rule"
 """Name of findings about a rule in a user's file. It is not the name of a property."""
-CONSUMED, WASTED, UNBALANCED = "conversation-consumed", "restore-point-wasted", "bill-unbalanced"
-TORN, INCONSISTENT, GAP, ERASED = "removal-torn", "memory-inconsistent", "gap-in-positions", "rows-behind-an-erase"
-LESS, MISCOUNTED, EXCEEDED, DIED = "less-with-more", "tokens-miscounted", "limit-exceeded", "process-died"
-
-TEXTS: Mapping[str, str] = {
-    CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
-    WASTED: "{tokens} tokens of a usable {point} were {event}",
-    UNBALANCED: "{account}",
-    LESS: "{some} {option}: {before} reused; {plenty}: {after}",
-    TORN: "seq_rm({seq}, {p0}, {p1}) was {answer}: {before} rows before, {after} after",
-    INCONSISTENT: "{error}",
-    GAP: "positions of sequence {seq} have a gap of {gap}",
-    ERASED: "slot {slot} was erased and has {rows} rows",
-    MISCOUNTED: "{found} reused and {evaluated} evaluated of {prompt} tokens",
-    EXCEEDED: "{holder} {held} {what}, limit {most}",
-    DIED: "conversations {first} .. {last} of seed {seed} were not judged: {how}, twice",
-}
-"""Sentence of each kind. Kinds of verdicts have the judge's sentences; for all other kinds it is the server's error."""
 
 Group = tuple[str, str, str, str]
 
@@ -56,12 +38,12 @@ class PropertyFailure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The failure as a sentence."""
+        """The failure as a sentence; for a kind without one the error of the server."""
         if self.kind in SENTENCES:
-            sentence = fault_sentence(Kind(self.kind), self.numbers)
+            sentence = fault_sentence(Kind(self.kind), self.numbers).strip()
             tokens = self.numbers.get("stored_tokens")
             return sentence if tokens is None else f"{self.stored} of {tokens} tokens: {sentence}"
-        return TEXTS.get(self.kind, "{error}").format_map(self.numbers).strip()
+        return f"{self.numbers['error']}".strip()
 
     @property
     def label(self) -> str:
@@ -79,12 +61,13 @@ class PropertyFailure(NamedTuple):
             case "seq-rm-atomic":
                 return "seq_rm"
             case "memory-sound":
-                return {ERASED: "erase", GAP: "gap"}.get(self.kind, "check")
+                named: Mapping[str, str] = {Kind.ERASED: "erase", Kind.GAP: "gap"}
+                return named.get(self.kind, "check")
         if self.name == USERS_RULE:
             return f"{self.kind} at {self.deciding}"
         if self.name == SIMULATOR:
             where = f" in {self.deciding}" if self.deciding else ""
-            return "a process died" if self.kind == DIED else f"{self.kind}{where}"
+            return "a process died" if self.kind == Kind.DIED else f"{self.kind}{where}"
         return self.deciding
 
     @property

@@ -93,7 +93,7 @@ def tokens(step: StepRecord) -> int:
 
 def _right(step: StepRecord) -> bool:
     answered = step.answer.status == 200 and not step.answer.died
-    return answered and step.verdict.holds is True and step.state.holds is True
+    return answered and step.verdict.equal_cold is True and step.state.equal_cold is True
 
 
 # Failures of the simulator itself or of a user's rule: the finding and its place in the source.

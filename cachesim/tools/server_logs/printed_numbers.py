@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim import events
-from cachesim.events import Event, Launch
+from cachesim.engines.registry import ENGINES
+from cachesim.events import Event, Launch, Release
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.read_lines import ReadLine
 
@@ -18,10 +18,10 @@ ROUNDING = 0.0015            # difference of shares that were rounded to three d
 _UNCOMPARED = frozenset({
     "launch", "cancel", "warn", "error", "user_pos", "kv_full", "spec_ckpt", "spec_restore", "spec_step", "pc_begin",
     "reuse_unsupported", "slot_clear", "slot_purge", "idle_save", "slot_skip_busy", "slot_skip_empty", "copy_shared",
-    "copy_to_child",
+    "copy_to_child", "pc_info", "cache_lcp", "prompt_truncated",
 })  # fmt: skip
-_KINDS = frozenset(kind.ev for kind in map(events.__dict__.get, events.__all__)
-                   if isinstance(kind, type) and issubclass(kind, Event) and kind.logged) - _UNCOMPARED  # fmt: skip
+_LOGGED: tuple[type[Event], ...] = (Release, *(kind for engine in ENGINES.values() for kind in engine.recorded.events))
+_KINDS = frozenset(kind.ev for kind in _LOGGED if kind.logged) - _UNCOMPARED
 _TIMED = frozenset({"prompt_time", "in_cache"})
 _NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
 """Fields without a number that a simulation can contradict: ids, times, sizes, and options."""

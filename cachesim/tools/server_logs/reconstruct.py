@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
-from cachesim.events import CkptCreate
+from cachesim.engines.shared.slot_events import CkptCreate
 from cachesim.model.spec import parse
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength, assumed_lengths, following_requests
 from cachesim.tools.server_logs.before_the_log import (

@@ -58,7 +58,7 @@ def wrong_ones(scenario):
     """Return the requests that the simulator answers wrongly, and the request that ends the process."""
     run = run_judged(scenario, PROFILE, "provenance", with_ledger=False)
     return [n for n, one in enumerate(run.requests)
-            if one.answer.died or (one.judged.answer.holds is False and one.answer.status == 200)]  # fmt: skip
+            if one.answer.died or (one.judged.answer.equal_cold is False and one.answer.status == 200)]  # fmt: skip
 
 
 def really_wrong(requests):

@@ -10,6 +10,9 @@ from typing import ClassVar
 import pytest
 
 from cachesim import events
+from cachesim.engines.ik_llama import events as ik_events
+from cachesim.engines.llama_cpp import events as llama_events
+from cachesim.engines.shared import slot_events
 from cachesim.events.base import Event, Log, SlotEvent, frozen
 
 
@@ -52,8 +55,15 @@ def test_an_event_has_its_fields_and_no_other_and_can_be_copied():
     assert copy.deepcopy(event) == pickle.loads(pickle.dumps(event)) == event
 
 
+@pytest.mark.parametrize("home", [slot_events, llama_events, ik_events])
+def test_every_logged_event_of_an_engine_is_in_its_list(home):
+    kinds = [kind for kind in vars(home).values() if isinstance(kind, type) and issubclass(kind, Event)]
+    assert {kind for kind in kinds if kind.logged and kind.ev} <= set(home.LOGGED)
+
+
 def test_every_event_is_of_this_form():
-    kinds = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Event)]
+    homes = {**vars(events), **vars(slot_events), **vars(llama_events)}
+    kinds = [one for one in homes.values() if isinstance(one, type) and issubclass(one, Event)]
     made = [one for one in kinds if one not in (Event, SlotEvent)]
     assert len(made) > 60
     for kind in made:

@@ -9,7 +9,8 @@ from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, Stored
 from cachesim.judging import compare_answer as module
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.verdict import HOLDS, RUNGS, Verdict, worst
+from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import Rows, make_model, parse
 from cachesim.oracle.cold_run import cold
 
@@ -41,7 +42,7 @@ def test_one_foreign_digest_breaks_the_answer_at_its_position(place):
     request, answer = right(model())
     answer.outputs[place] = answer.outputs[place]._replace(digest=7)
     verdict = Judge(model()).answer(request, answer)
-    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", 9 + place)
+    assert (verdict.equal_cold, verdict.rung, verdict.where) == (False, "provenance", 9 + place)
 
 
 def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
@@ -62,8 +63,8 @@ def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken(
     request, answer = right(model())
     answer.tokens[0] = 999
     verdict = Judge(model()).answer(request, answer)
-    assert (verdict.holds, verdict.rung) == (False, "provenance")
-    assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).holds is False
+    assert (verdict.equal_cold, verdict.rung) == (False, "provenance")
+    assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).equal_cold is False
 
 
 @pytest.mark.parametrize("layers, holds", [("C W8", True), ("AA", False)])
@@ -79,7 +80,7 @@ def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(lay
 def test_the_last_token_was_never_evaluated():
     request, answer = right(model())
     answer.tokens[-1] = 999
-    assert Judge(model()).answer(request, answer).holds is True
+    assert Judge(model()).answer(request, answer).equal_cold is True
 
 
 def test_of_a_cancelled_answer_what_was_said_is_judged():
@@ -101,7 +102,7 @@ def test_without_a_model_everything_is_undecided():
     request, answer = right(model())
     slot = Stored("slot", 0, HELD, len(HELD), (), None)
     judged = Judge(None).judge(request, answer, slot)
-    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (None, None, None)
+    assert (judged.answer.equal_cold, judged.state.equal_cold, judged.equal_cold) == (None, None, None)
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -110,14 +111,14 @@ def test_what_a_request_left_behind_is_judged(wrong):
     digest = cold(model(), HELD, logits_at=()).rows(1).digest + np.uint64(wrong)
     part = RowsPart(0, np.arange(len(HELD)), {1: Rows(digest, None, None)})
     judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (part,), None))
-    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (True, not wrong, not wrong)
+    assert (judged.answer.equal_cold, judged.state.equal_cold, judged.equal_cold) == (True, not wrong, not wrong)
 
 
 def test_a_refused_request_holds_and_a_dead_server_does_not():
     request, _ = right(model())
-    assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
+    assert Judge(model()).answer(request, Answer(0, status=400)).equal_cold is True
     verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
-    assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server stopped: why")
+    assert (verdict.equal_cold, verdict.rung, verdict.why) == (False, "aborted", "the server stopped: why")
 
 
 def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
@@ -130,20 +131,20 @@ def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
 
 def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_holds():
     judge = Judge(model())
-    assert judge.stored(Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)).holds is False
-    assert judge.stored(Stored("slot", 0, (), 0, (), None)).holds is True
+    assert judge.stored(Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)).equal_cold is False
+    assert judge.stored(Stored("slot", 0, (), 0, (), None)).equal_cold is True
 
 
-BROKEN = [Verdict(False, rung) for rung in RUNGS]
-UNDECIDED = Verdict(None)
+BROKEN = [Verdict(VerdictWord.WRONG, rung) for rung in RUNGS]
+UNDECIDED = Verdict(VerdictWord.UNDECIDED)
 
 
 @pytest.mark.parametrize(
     "verdicts, want",
     [
-        ([], HOLDS),
-        ([HOLDS, UNDECIDED], UNDECIDED),
-        ([UNDECIDED, BROKEN[0], HOLDS], BROKEN[0]),
+        ([], CORRECT),
+        ([CORRECT, UNDECIDED], UNDECIDED),
+        ([UNDECIDED, BROKEN[0], CORRECT], BROKEN[0]),
         (BROKEN, BROKEN[-1]),
         (BROKEN[::-1], BROKEN[-1]),
     ],
@@ -152,7 +153,7 @@ def test_the_worst_wins(verdicts, want):
     assert worst(verdicts) is want
 
 
-@pytest.mark.parametrize("verdict, word", [(HOLDS, "holds"), (UNDECIDED, "undecided"), (BROKEN[0], "broken")])
+@pytest.mark.parametrize("verdict, word", [(CORRECT, "correct"), (UNDECIDED, "undecided"), (BROKEN[0], "wrong")])
 def test_a_verdict_in_one_word(verdict, word):
     assert verdict.word == word
 
@@ -199,7 +200,7 @@ def counted(monkeypatch):
 def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, second):
     judge, objects, made = Judge(model(exact)), several(exact, talk, second), counted(monkeypatch)
     verdicts = judge.each_stored(objects)
-    assert list(verdicts) == list(objects) and all(one == HOLDS for one in verdicts.values())
+    assert list(verdicts) == list(objects) and all(one == CORRECT for one in verdicts.values())
     assert sorted(made) == sorted([second[:9], talk])
     made.clear()
     assert judge.each_stored(objects) == verdicts and made == [], "the judge keeps its cold runs"
@@ -222,7 +223,7 @@ def test_a_wrong_object_is_found_whichever_of_several_it_is(number, fault):
     else:
         objects["checkpoint", 0, number] = wrong._replace(resume=wrong.resume - 1)
     verdicts = Judge(model(exact=True)).each_stored(objects)
-    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [number]
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.equal_cold] == [number]
     rung = {"number": "bits", "state's number": "bits"}.get(fault, "provenance")
     assert verdicts["checkpoint", 0, number].rung == rung
 
@@ -231,7 +232,7 @@ def test_an_object_under_the_tokens_of_another_conversation_is_wrong():
     objects = several()
     objects["checkpoint", 0, 2] = objects["checkpoint", 0, 2]._replace(tokens=(*TALK[:11], 7))
     verdicts = Judge(model(exact=True)).each_stored(objects)
-    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [2]
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.equal_cold] == [2]
 
 
 def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
@@ -239,9 +240,9 @@ def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
     objects = {("entry", -1, number): Stored("entry", -1, HELD[:n], resume, (), None)
                for number, (n, resume) in enumerate([(4, 0), (0, 0), (4, 5), (0, 1)])}  # fmt: skip
     verdicts = Judge(model(exact=True)).each_stored(objects).values()
-    assert ([one.holds for one in verdicts], made) == ([True, True, False, False], [])
+    assert ([one.equal_cold for one in verdicts], made) == ([True, True, False, False], [])
 
 
 def test_without_a_model_every_object_is_undecided():
-    assert {one.holds for one in Judge(None).each_stored(several()).values()} == {None}
+    assert {one.equal_cold for one in Judge(None).each_stored(several()).values()} == {None}
     assert Judge(None).each_stored({}) == {} == Judge(model()).each_stored({})

@@ -37,24 +37,24 @@ def stored(rows=(), state=None, resume=N):
 def test_a_true_copy_holds_in_any_order_of_its_cells():
     _, run = world("AA")
     for positions in (range(N), range(N)[::-1], [*range(7, N), *range(7)]):
-        assert compare_stored(stored([rows_part(run, (0, 1), positions)]), run).holds
+        assert compare_stored(stored([rows_part(run, (0, 1), positions)]), run).equal_cold
 
 
 def test_more_than_what_is_believed_does_not_matter():
     _, run = world("AA")
-    assert compare_stored(stored([rows_part(run, (0, 1), range(N))], resume=12), run).holds
+    assert compare_stored(stored([rows_part(run, (0, 1), range(N))], resume=12), run).equal_cold
 
 
 @pytest.mark.parametrize("gone", [0, 7, 19])
 def test_a_missing_row_is_broken_and_named(gone):
     _, run = world("AA")
     verdict = compare_stored(stored([rows_part(run, (0, 1), [p for p in range(N) if p != gone])]), run)
-    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", gone)
+    assert (verdict.equal_cold, verdict.rung, verdict.where) == (False, "provenance", gone)
 
 
 def test_a_position_held_twice_is_broken():
     _, run = world("AA")
-    assert compare_stored(stored([rows_part(run, (0, 1), [*range(N), 4])]), run).holds is False
+    assert compare_stored(stored([rows_part(run, (0, 1), [*range(N), 4])]), run).equal_cold is False
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -63,14 +63,14 @@ def test_a_foreign_row_is_broken_and_its_position_named(layer):
     part = rows_part(run, (0, 1), range(N)[::-1])
     part.rows[layer].digest[3] += np.uint64(1)                  # the row of position 16
     verdict = compare_stored(stored([part]), run)
-    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", 16)
+    assert (verdict.equal_cold, verdict.rung, verdict.where) == (False, "provenance", 16)
     assert f"layer {layer}" in verdict.why
 
 
 @pytest.mark.parametrize("first, holds", [(13, True), (12, True), (0, True), (14, False)])
 def test_of_a_window_only_what_the_next_token_reads_must_be_there(first, holds):
     _, run = world("W8")                                        # token 20 reads 13 .. 19 and itself
-    assert compare_stored(stored([rows_part(run, (0,), range(first, N), window=8)]), run).holds is holds
+    assert compare_stored(stored([rows_part(run, (0,), range(first, N), window=8)]), run).equal_cold is holds
 
 
 @pytest.mark.parametrize("at, holds", [(12, True), (13, False)])
@@ -78,7 +78,7 @@ def test_a_foreign_row_out_of_sight_does_not_matter(at, holds):
     _, run = world("W8")
     part = rows_part(run, (0,), range(N), window=8)
     part.rows[0].digest[at] += np.uint64(1)
-    assert compare_stored(stored([part]), run).holds is holds
+    assert compare_stored(stored([part]), run).equal_cold is holds
 
 
 def state_part(run, n=N, pos=None):
@@ -88,23 +88,23 @@ def state_part(run, n=N, pos=None):
 @pytest.mark.parametrize("kind", ["G", "S", "C"])
 def test_a_true_state_holds_and_that_of_another_length_does_not(kind):
     _, run = world(kind)
-    assert compare_stored(stored(state=state_part(run)), run).holds
+    assert compare_stored(stored(state=state_part(run)), run).equal_cold
     for wrong in (state_part(run, 19), state_part(run, 19, pos=19), state_part(run, 20, pos=18)):
-        assert compare_stored(stored(state=wrong), run).holds is False
+        assert compare_stored(stored(state=wrong), run).equal_cold is False
 
 
 def test_a_zeroed_state_is_not_the_state_of_a_conversation():
     _, run = world("S")
-    assert compare_stored(stored(state=StatePart(N - 1, {0: None})), run).holds is False
+    assert compare_stored(stored(state=StatePart(N - 1, {0: None})), run).equal_cold is False
 
 
 def test_an_exact_copy_is_compared_bit_by_bit():
     _, run = world("A", exact=True)
     part = rows_part(run, (0,), range(N))
-    assert compare_stored(stored([part]), run).holds
+    assert compare_stored(stored([part]), run).equal_cold
     part.rows[0].v[5, 0, 0] += 1
     verdict = compare_stored(stored([part]), run)
-    assert (verdict.holds, verdict.rung) == (False, "bits")
+    assert (verdict.equal_cold, verdict.rung) == (False, "bits")
 
 
 def test_an_exact_state_is_compared_bit_by_bit():
@@ -112,9 +112,9 @@ def test_an_exact_state_is_compared_bit_by_bit():
     true = run.state_at(0, N)
     h = true.h.copy()
     h.flat[0] += 1
-    assert compare_stored(stored(state=StatePart(N - 1, {0: true})), run).holds
+    assert compare_stored(stored(state=StatePart(N - 1, {0: true})), run).equal_cold
     verdict = compare_stored(stored(state=StatePart(N - 1, {0: true._replace(h=h)})), run)
-    assert (verdict.holds, verdict.rung) == (False, "bits")
+    assert (verdict.equal_cold, verdict.rung) == (False, "bits")
 
 
 def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
@@ -124,7 +124,7 @@ def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
     numbers = held[1]._replace(h=held[1].h + 1)
     for spoilt, rung in ((numbers, "bits"), (numbers._replace(hash=numbers.hash + 1), "provenance")):
         verdict = compare_stored(stored(state=StatePart(N - 1, {**held, 1: spoilt})), run)
-        assert (verdict.holds, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)
+        assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -133,7 +133,7 @@ def test_of_what_several_share_only_its_own_stretch_must_be_there(exact):
     _, run = world("AA", exact)
     block = stored([rows_part(run, (0, 1), range(8, 12))], resume=12)
     assert compare_stored(block, run).where == 0
-    assert compare_stored(block._replace(start=8), run).holds
+    assert compare_stored(block._replace(start=8), run).equal_cold
     assert compare_stored(block._replace(start=7), run).where == 7
     assert compare_stored(block._replace(start=8, resume=13), run).where == 12
     block.rows[0].rows[1].digest[1] += np.uint64(1)
@@ -143,5 +143,5 @@ def test_of_what_several_share_only_its_own_stretch_must_be_there(exact):
 def test_of_a_shared_window_only_what_the_next_token_reads_must_be_there():
     _, run = world("W8 W8")
     block, whole = ([rows_part(run, (0,), range(first, last), window=8)] for first, last in ((8, 12), (13, N)))
-    assert compare_stored(stored(block, resume=12)._replace(start=8), run).holds
-    assert compare_stored(stored(whole)._replace(start=2), run).holds
+    assert compare_stored(stored(block, resume=12)._replace(start=8), run).equal_cold
+    assert compare_stored(stored(whole)._replace(start=2), run).equal_cold

@@ -89,7 +89,7 @@ def test_a_corrupt_object_is_reported_and_does_not_break_the_request():
     judged = server.request()
     [(stored, verdict)] = judged.armed
     assert (judged.equal_cold, stored) == (True, server.objects[CKPT])
-    assert (verdict.holds, verdict.rung, verdict.kind) == (False, "provenance", Kind.ROW)
+    assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, "provenance", Kind.ROW)
 
 
 def test_correct_objects_are_not_reported_and_not_asked_for_again():
@@ -181,7 +181,7 @@ def test_a_restart_forgets_what_the_old_server_kept():
 def test_without_a_model_every_kept_object_is_undecided():
     server = Keeping(Judge(None))
     server.gain(CKPT)
-    assert [[verdict.holds for _, verdict in server.request().armed] for _ in range(2)] == [[None], [None]]
+    assert [[verdict.equal_cold for _, verdict in server.request().armed] for _ in range(2)] == [[None], [None]]
 
 
 def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
@@ -190,7 +190,7 @@ def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
     server.objects[CKPT] = server.objects[CKPT]._replace(rows=None)
     for _ in range(2):                  # it stays undecided as long as the object is there
         judged = server.request()
-        assert (judged.answer.holds, judged.answer.kind, judged.armed) == (None, Kind.JUDGE_FAILED, [])
+        assert (judged.answer.equal_cold, judged.answer.kind, judged.armed) == (None, Kind.JUDGE_FAILED, [])
 
 
 def test_an_observer_makes_a_judge_when_it_has_none():
@@ -230,6 +230,6 @@ def test_each_kept_object_of_a_run_is_compared_once(profile):
     judge = CountingJudge(make_model(engine_of(profile).start(profile, "GA", {}, "provenance").model.spec, exact=False))
     run = run_judged(scenario, profile, "provenance", judge)
     gained = [one.point.key for one in run.log.events if isinstance(one, Gained)]
-    assert run.verdict.holds and not any(one.judged.armed for one in run.requests)
+    assert run.verdict.equal_cold and not any(one.judged.armed for one in run.requests)
     assert len(judge.compared) >= 4 and not set(judge.compared) - set(gained)
     assert all(judge.compared.count(key) <= gained.count(key) for key in gained)

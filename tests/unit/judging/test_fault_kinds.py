@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.judging.fault_kinds import SENTENCES, Kind, fault_sentence, pattern
-from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
+from cachesim.judging.verdict import CORRECT, Verdict, undecided, wrong
+from cachesim.judging.verdict_words import VerdictWord
 
 
 def test_every_kind_has_one_sentence():
@@ -14,12 +15,12 @@ def test_every_kind_has_one_sentence():
 
 
 @pytest.mark.parametrize(("verdict", "why"), [
-    (HOLDS, ""),
-    (broken("provenance", Kind.ROW, 7, layer=2, position=7), "layer 2: K/V row 7 differs from a cold run's"),
-    (broken("provenance", Kind.ROWS_MISSING, 4, rows=3, position=4), "3 K/V rows from position 4 on are missing"),
-    (broken("provenance", Kind.STATE_ELSEWHERE, 9, position=5, wanted=9),
+    (CORRECT, ""),
+    (wrong("provenance", Kind.ROW, 7, layer=2, position=7), "layer 2: K/V row 7 differs from a cold run's"),
+    (wrong("provenance", Kind.ROWS_MISSING, 4, rows=3, position=4), "3 K/V rows from position 4 on are missing"),
+    (wrong("provenance", Kind.STATE_ELSEWHERE, 9, position=5, wanted=9),
      "the recurrent state ends at position 5, not 9"),
-    (broken("error", Kind.WARM_ERROR, status=500, error="x"), "error 500 where a cold run answers: x"),
+    (wrong("error", Kind.WARM_ERROR, status=500, error="x"), "error 500 where a cold run answers: x"),
     (undecided(Kind.REFUSED, status=400, error="y"), "REFUSED (400): y"),
     (undecided(Kind.REFUSED, status=400, error="y", tokens=2300, room=1024),
      "REFUSED (400): prompt of 2,300 tokens exceeds the context of 1,024 (--ctx-size)"),
@@ -34,5 +35,6 @@ def test_a_pattern_has_n_for_every_number():
 
 
 def test_verdicts_of_one_kind_differ_in_numbers_only():
-    one, other = (broken("bits", Kind.ROW_BITS, layer=n) for n in (1, 2))
-    assert one.kind == other.kind and one != other and one == Verdict(False, "bits", Kind.ROW_BITS, {"layer": 1})
+    one, other = (wrong("bits", Kind.ROW_BITS, layer=n) for n in (1, 2))
+    assert one.kind == other.kind and one != other
+    assert one == Verdict(VerdictWord.WRONG, "bits", Kind.ROW_BITS, {"layer": 1})

@@ -18,7 +18,7 @@ from cachesim.judging.find_change import ChangedFields, bisect, neighbours
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import NOTHING
-from cachesim.judging.verdict import HOLDS
+from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.shared import SMALL
@@ -156,7 +156,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
-        verdict = RequestVerdict(HOLDS, HOLDS)
+        verdict = RequestVerdict(CORRECT, CORRECT)
         judgement = Judgement(Request((1,)), Answer(0, **answer(table)), verdict, NOTHING, [])
         return Run(scenario, profile, mode, requests=[judgement])
 

@@ -11,7 +11,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
+from cachesim.engines.shared.conversation_points import ConversationPoints
 from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
@@ -171,7 +171,7 @@ TRACKER = "blockpool.point_tracker.BlockPoints"          # of the engine's own m
 
 
 PLANTED = [
-    *product([LLAMA, IK], [(RestorePoints, "changed", report_all), (None, "stored", look_at_all)]),
+    *product([LLAMA, IK], [(ConversationPoints, "changed", report_all), (None, "stored", look_at_all)]),
     (POOL, (TRACKER, "rows", report_blocks_again)),
 ]
 

@@ -38,7 +38,7 @@ TOGETHER = {"together": True}
 def test_requests_sent_together_stand_in_the_order_of_the_file():
     run = judged("S40.A20>9/S.B20>2", (1, dict(TOGETHER)), parallel=2)
     assert [len(one.answer.tokens) for one in run.requests] == [9, 2]
-    assert run.verdict.holds and all(one.ledger.balanced for one in run.requests)
+    assert run.verdict.equal_cold and all(one.ledger.balanced for one in run.requests)
 
 
 def test_tokens_not_evaluated_when_the_slot_was_chosen_are_not_charged():
@@ -70,7 +70,7 @@ def test_a_slot_emptied_in_the_same_iteration_is_judged_as_it_was():
 def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
     run = judged("S40>4/x1/x/x/S[:39].x", (1, act("save", 0, "a")), (2, act("restart")), (3, act("restore", 0, "a")))
     assert [one.checkpoints for one in run.requests][:4] == [[20, 36], [20, 36], [], []]
-    assert run.requests[3].judged.state.holds is True
+    assert run.requests[3].judged.state.equal_cold is True
     charges = run.requests[4].ledger.charges
     assert [(c.tokens, c.event, c.at) for c in charges if c.kind == "checkpoint"] == [(36, "restarted", 2)]
     assert run.requests[4].ledger.balanced
@@ -139,7 +139,7 @@ def test_every_draft_is_made_in_its_place(model, spec, drafts):
     answer = run.requests[0].answer
     assert answer.draft_n == sum(drafted for drafted, _ in drafts)
     assert answer.draft_n_accepted == sum(accepted for _, accepted in drafts)
-    assert run.verdict.holds is True and len(answer.tokens) == 30
+    assert run.verdict.equal_cold is True and len(answer.tokens) == 30
 
 
 def test_a_run_bears_the_name_of_the_rules_that_it_followed():

@@ -15,13 +15,14 @@ from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
-from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.judging.verdict import CORRECT, Verdict
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
 
-BROKEN = Verdict(False, "bits")
+BROKEN = Verdict(VerdictWord.WRONG, "bits")
 HEAD = "llama_cpp@b10587"
 
 
@@ -57,14 +58,14 @@ def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
             server.inspection.memory_matches = lambda slot: False
 
     found = watched("A40>4", make=Doubting).found[0]
-    assert (found.judged.answer.holds, found.judged.state.holds) == (True, False)
+    assert (found.judged.answer.equal_cold, found.judged.state.equal_cold) == (True, False)
 
 
 def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
     watch = watched("A40>4/{save@0 a}/B9/{restore@0 a}")
     saved, restored = watch.found[1], watch.found[3]
     assert [one.ledger is NOTHING for one in (saved, restored)] == [True, True]
-    assert restored.judged.state.holds is True and restored.answer.id_slot == 0
+    assert restored.judged.state.equal_cold is True and restored.answer.id_slot == 0
 
 
 def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
@@ -77,7 +78,7 @@ def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
                 self.judge.stored = lambda stored: BROKEN
 
     found = watched("A40>4/{save@0 a}/B9/{restore@0 a}", make=Restoring).found
-    assert [one.judged.state for one in found.values()] == [HOLDS, HOLDS, HOLDS, BROKEN]
+    assert [one.judged.state for one in found.values()] == [CORRECT, CORRECT, CORRECT, BROKEN]
 
 
 def test_the_slot_of_a_step_is_counted_as_the_server_counts():

@@ -8,7 +8,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.recompute_ledger import RequestLedger
 from cachesim.judging.recompute_reasons import reasons
-from cachesim.judging.verdict import HOLDS
+from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from tests.shared import SMALL
 
@@ -69,7 +69,8 @@ def test_a_last_token_behind_moved_ones_is_a_new_one():
     def last(best):
         ledger = RequestLedger(best, best, 9, (), moved=9 - best)
         request = Request(tuple(range(10)))
-        (reason,) = reasons(Judgement(request, Answer(0, reused={"slot": 9}), RequestVerdict(HOLDS, HOLDS), ledger, []))
+        answer = Answer(0, reused={"slot": 9})
+        (reason,) = reasons(Judgement(request, answer, RequestVerdict(CORRECT, CORRECT), ledger, []))
         return reason.start, reason.stop, reason.why
 
     assert last(9) == (9, 10, "at least one token must be evaluated for logits")

@@ -35,7 +35,7 @@ def test_an_error_that_a_cold_run_does_not_have_is_broken():
     run = run_judged(scenario, FAULTY, "provenance")
     one = run.requests[1]
     assert (one.answer.status, one.judged.answer.rung, one.judged.refused) == (500, "error", False)
-    assert (run.broken, run.refused, run.verdict.holds, run.wrong) == ([1], [], False, [])
+    assert (run.broken, run.refused, run.verdict.equal_cold, run.wrong) == ([1], [], False, [])
     assert repeat_cold(scenario, 1, FAULTY).status == 200
     assert outcome(run_data(run), as_expected=True) is True
     assert outcome(run_data(run), as_expected=False) is False
@@ -53,18 +53,18 @@ def test_a_prompt_that_no_server_takes_is_refused():
     first = run.requests[0].judged
     assert (first.equal_cold, first.refused, run.refused, run.broken) == (None, True, [0], [])
     assert first.answer.why.startswith("REFUSED (400): prompt of 300 tokens exceeds")
-    assert run.verdict.holds is None
+    assert run.verdict.equal_cold is None
     assert exit_code([run_data(run)]) == exit_code([run_data(run)], True) == exits.UNDECIDED
 
 
 def test_a_file_that_expects_the_status_settles_it(tmp_path):
     run = run_judged(load(OVERSIZED), B10587.name, "provenance")
-    assert (run.refused, run.told, run.verdict.holds) == ([1], [1], True)
+    assert (run.refused, run.told, run.verdict.equal_cold) == ([1], [1], True)
     assert exit_code([run_data(run)]) == exits.HOLDS
     silent = tmp_path / OVERSIZED.name
     silent.write_text(OVERSIZED.read_text().replace("status = [200, 400, 200]\n", ""))
     run = run_judged(load(silent), B10587.name, "provenance")
-    assert (run.told, run.wrong, run.verdict.holds) == ([], [], None)
+    assert (run.told, run.wrong, run.verdict.equal_cold) == ([], [], None)
     assert exit_code([run_data(run)], as_expected=True) == exits.UNDECIDED
     assert main(["run", str(silent), "--complete"]) == exits.UNDECIDED
     assert "status = [200, 400, 200]" in silent.read_text()
@@ -147,4 +147,4 @@ def test_fuzz_finds_the_error_once():
 def test_a_server_that_fails_has_not_refused(status, said):
     """A step that the scenario does not list cannot be repeated on a fresh server."""
     verdict = error_verdict(from_line("A1"), 1, Answer(1, status=status, error="no"), B10587.name)
-    assert (verdict.holds, verdict.why) == (None, said)
+    assert (verdict.equal_cold, verdict.why) == (None, said)

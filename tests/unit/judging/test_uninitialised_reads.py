@@ -18,13 +18,14 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import NOTHING
 from cachesim.judging.run_data import run_data
-from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.judging.verdict import CORRECT, Verdict
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import Silent
 from cachesim.tools.run.run_jobs import exit_code
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
-WRONG = Verdict(False, "bits")
+WRONG = Verdict(VerdictWord.WRONG, "bits")
 
 
 def asking(*thresholds):
@@ -49,7 +50,7 @@ def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
 
 def test_a_run_whose_outcome_depends_on_it_is_never_green():
     run = run_judged(load(D8), "ik_llama@main", "provenance")
-    assert (run.unsettled, run.verdict.holds, run.wrong) == ([5], None, [])
+    assert (run.unsettled, run.verdict.equal_cold, run.wrong) == ([5], None, [])
     assert "cache_n 229 or 103" in run.requests[5].judged.answer.why
     assert exit_code([run_data(run)]) == exits.UNDECIDED
     assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
@@ -78,7 +79,7 @@ def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):
 
 def test_positions_leave_nothing_to_chance():
     run = run_judged(load(D8), "ik_llama@1716", "provenance")
-    assert (run.unsettled, run.verdict.holds) == ([], True)
+    assert (run.unsettled, run.verdict.equal_cold) == ([], True)
 
 
 def test_too_many_cases_leave_everything_behind_the_first_question_undecided(monkeypatch: pytest.MonkeyPatch):
@@ -95,18 +96,19 @@ def case(*requests):
         if not number:
             log.emit(Compared(0, (1, 0), 5))
     judgements = [
-        Judgement(Request(()), Answer(0, reused={"slot": kept}), RequestVerdict(verdict, HOLDS, [], True), NOTHING, [])
+        Judgement(Request(()), Answer(0, reused={"slot": kept}), RequestVerdict(verdict, CORRECT, [], True), NOTHING,
+                  [])
         for kept, verdict in requests
     ]
     return SimpleNamespace(log=log, requests=judgements)
 
 
 @pytest.mark.parametrize(("first", "second", "left"), [
-    ((3, HOLDS), (3, HOLDS), True), ((3, HOLDS), (4, HOLDS), None), ((3, WRONG), (3, HOLDS), None),
-    ((3, HOLDS), (3, WRONG), None), ((3, WRONG), (3, WRONG), False), ((3, WRONG), (4, WRONG), False),
+    ((3, CORRECT), (3, CORRECT), True), ((3, CORRECT), (4, CORRECT), None), ((3, WRONG), (3, CORRECT), None),
+    ((3, CORRECT), (3, WRONG), None), ((3, WRONG), (3, WRONG), False), ((3, WRONG), (4, WRONG), False),
 ])  # fmt: skip
 def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(first, second, left):
-    cases = [case((0, HOLDS), first), case((0, HOLDS), second)]
+    cases = [case((0, CORRECT), first), case((0, CORRECT), second)]
     assert judged_run.settle(cases) == ([1] if left is None else [])
     judged = cases[0].requests[1].judged
     assert judged.equal_cold is left
@@ -115,7 +117,7 @@ def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(f
 
 def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(judged_run, "MOST", 1)
-    assert judged_run.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]
+    assert judged_run.settle([case((0, CORRECT), (3, CORRECT))] * 2) == [1]
 
 
 def test_a_further_observer_sees_the_first_value_only():

@@ -8,7 +8,8 @@ import pytest
 
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
-from cachesim.events import Launch, NeedOne, PcBegin, SeqRm
+from cachesim.engines.shared.slot_events import NeedOne, PcBegin
+from cachesim.events import Launch, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import difference, records, replay, without_cancel

@@ -17,12 +17,13 @@ import numpy as np
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.llama_cpp.events import RowsPurged
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, as_array, as_range, index
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch, check_stream_order, split_by_run
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
-from cachesim.events import Event, RowsPurged
+from cachesim.events import Event
 from cachesim.model import Model, Rows
 
 Emit = Callable[[Event], None]

@@ -23,7 +23,7 @@ from cachesim.engines.llama_cpp.memory.recurrent_cells import Position, as_index
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
 from cachesim.engines.shared.batch import TokenOutput, join_runs, micro_batch, read_outputs
-from cachesim.events import Error, Warn
+from cachesim.engines.shared.slot_events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
 
 # Deferred evaluation of generated tokens: their cells, and the conditions.

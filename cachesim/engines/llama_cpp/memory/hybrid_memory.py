@@ -27,7 +27,8 @@ from cachesim.engines.llama_cpp.memory.ubatch import (
     split_simple,
 )
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore
-from cachesim.events import Error, SeqRm
+from cachesim.engines.shared.slot_events import Error
+from cachesim.events import SeqRm
 from cachesim.model import Model
 
 PAD = 256        # cells of every cache are a multiple of this

@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.events import Warn
+from cachesim.engines.shared.slot_events import Warn
 from cachesim.model import TokenRun
 
 

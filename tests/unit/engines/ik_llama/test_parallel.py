@@ -10,6 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.memory.nan_states import NAN, is_nan
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.events import Log
 from cachesim.judging.compare_answer import Judge
 
@@ -111,7 +112,7 @@ def retry(profile, model="GGGA"):
 @pytest.mark.parametrize("model", ["AAAA", "GGGA"])
 def test_a_retry_evaluates_the_first_micro_batches_twice(model):
     srv, equal = retry("ik_llama@main", model)
-    texts = [event.text for event in srv.log.events if isinstance(event, ev.Warn)]
+    texts = [event.text for event in srv.log.events if isinstance(event, slot_ev.Warn)]
     warned = [text.rpartition("defragmentation ")[2] for text in texts if text.startswith("failed to find")]
     assert warned == [
         "i=-32 n_batch=32 ret=1", "i=-16 n_batch=16 ret=1", "i=-8 n_batch=8 ret=1", "i=4 n_batch=4 ret=1",
@@ -131,7 +132,7 @@ def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
     srv.core.memory.cells.place(20, np.arange(44), np.arange(44), 1)
     answer = srv.complete(Request((*word(1000, 20), *word(5000, 5)), 1, id_slot=0))
     events = srv.log.events[start_at:]
-    errors = [event.text for event in events if isinstance(event, ev.Error)]
+    errors = [event.text for event in events if isinstance(event, slot_ev.Error)]
     assert answer.status == 500 and [text.split('"')[0] for text in errors[1:]] == [
         f"task error id_multi=-1 id_task={srv.core.slots[0].last_task} error=",
         "task error id_multi=-1 id_task=-1 error="]

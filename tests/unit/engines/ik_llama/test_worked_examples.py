@@ -9,7 +9,8 @@ from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.memory.kv_cache import Window, capacity
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.events import Batch, CkptRestore, Log, SeqRm
+from cachesim.engines.shared.slot_events import Batch, CkptRestore
+from cachesim.events import Log, SeqRm
 
 BASE, MAIN = "ik_llama@1889-base", "ik_llama@main"
 

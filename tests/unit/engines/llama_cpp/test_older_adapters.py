@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim import events as ev
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp import events as llama_ev
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -43,8 +43,8 @@ def test_the_log_counts_all_adapters_where_lists_are_complete():
     for build, named in (("b7400", 3), ("b7789", 1)):
         one = talk(build)
         one.ask(P, extra=ZERO)
-        assert [(event.n_slot, event.n_request) for event in one.log.events if isinstance(event, ev.LoraClear)] == [
-            (0, named)]
+        cleared = [event for event in one.log.events if isinstance(event, llama_ev.LoraClear)]
+        assert [(event.n_slot, event.n_request) for event in cleared] == [(0, named)]
 
 
 @pytest.mark.parametrize(("build", "died"), [("b6685", True), ("b6740", True), ("b6914", False), ("b11549", False)])
@@ -55,14 +55,14 @@ def test_a_prompt_that_begins_with_the_invocation_ends_the_process_until_16818(b
 def test_a_prompt_that_is_not_cached_has_no_cap():
     one = talk("b6740")
     answer = one.ask(M + R, extra=ACTIVE, cache_prompt=False)
-    assert not answer.died and not any(isinstance(event, ev.AloraCap) for event in one.log.events)
+    assert not answer.died and not any(isinstance(event, llama_ev.AloraCap) for event in one.log.events)
 
 
 def test_an_alora_is_a_plain_adapter_until_15327():
     for build, starts in (("b6388", 0), ("b6685", 1)):
         one = talk(build)
         assert right(one, one.ask(P + M + R, extra=ACTIVE))
-        assert sum(isinstance(event, ev.AloraStart) for event in one.log.events) == starts
+        assert sum(isinstance(event, llama_ev.AloraStart) for event in one.log.events) == starts
 
 
 @pytest.mark.parametrize(("build", "capped"), [("b7400", 0), ("b7789", 1)])
@@ -70,7 +70,7 @@ def test_a_refused_request_leaves_its_start_since_18547(build, capped):
     one = talk(build)
     one.ask((*P, *M, -1), extra=ACTIVE)
     one.ask(P, extra=ZERO)
-    assert sum(isinstance(event, ev.AloraCap) for event in one.log.events) == capped
+    assert sum(isinstance(event, llama_ev.AloraCap) for event in one.log.events) == capped
 
 
 @pytest.mark.parametrize(("build", "left"), [("b9765", 1), ("b10587", 0)])

@@ -73,4 +73,4 @@ def stored(srv):
 def sound(srv):
     """True if every entry holds its key."""
     judge = Judge(srv.core.machine.model)
-    return all(judge.stored(entry).holds for entry in stored(srv))
+    return all(judge.stored(entry).equal_cold for entry in stored(srv))

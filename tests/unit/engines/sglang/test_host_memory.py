@@ -6,9 +6,9 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import RowsPart
+from cachesim.engines.sglang.inspection import HOST
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
-from cachesim.engines.sglang.mem_cache.tree_points import HOST
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.events import Decided
 

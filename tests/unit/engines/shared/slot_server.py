@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cachesim.engines.inspection import Point
-from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, CheckpointRange, Conversation, RestorePoints
+from cachesim.engines.shared.conversation_points import ALL_TOKENS, CheckpointRange, Conversation, ConversationPoints
 from cachesim.events import Advanced, Gained, Log, Lost
 from tests.unit.engines.restore_points import Reported
 
@@ -41,7 +41,7 @@ class Server:
     def __init__(self, *kinds):
         self.log, self.told, self.looked = Log(), Reported(), 0
         self.log.listener, self.log.kinds = self.told, frozenset(kinds)
-        self.points = RestorePoints(self, self.log)
+        self.points = ConversationPoints(self, self.log)
 
     def of_slot(self, held):
         rows = len(held.tokens) if held.rows is None else held.rows

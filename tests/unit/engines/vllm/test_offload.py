@@ -32,7 +32,7 @@ def sources(run):
 
 def test_a_prompt_that_the_pool_lost_is_loaded_but_for_its_last_token():
     run = judged("A15/B19/A/A")
-    assert run.verdict.holds
+    assert run.verdict.equal_cold
     assert sources(run) == [{}, {}, {"chunk": 12}, {"block": 12}]
     assert run.requests[2].answer.prompt_n == 3
     assert sources(judged("A16/B19/A"))[2] == {"chunk": 15}
@@ -42,13 +42,13 @@ def test_a_prompt_that_the_pool_lost_is_loaded_but_for_its_last_token():
 @pytest.mark.parametrize("server, found", [({}, 4), ({"offload_prompt_only": False}, 8), ({"blocks_per_chunk": 2}, 0)])
 def test_complete_chunks_of_prompts_are_stored_and_those_of_answers_if_asked(server, found):
     run = judged("A5>r6/B19/A.r", **server)
-    assert run.verdict.holds and run.requests[2].answer.cache_n == found
+    assert run.verdict.equal_cold and run.requests[2].answer.cache_n == found
 
 
 @pytest.mark.parametrize("policy, kept", [("lru", {}), ("arc", {"chunk": 3})])
 def test_chunks_that_came_back_once_stay_longer_with_arc(policy, kept):
     run = judged("A4/B19/A/C16/D16/A", num_cpu_chunks=5, eviction_policy=policy)
-    assert run.verdict.holds and sources(run)[-1] == kept
+    assert run.verdict.equal_cold and sources(run)[-1] == kept
 
 
 @pytest.mark.parametrize("threshold, found", [(0, 12), (1, 12), (2, 0)])
@@ -58,7 +58,7 @@ def test_a_chunk_is_stored_at_the_offer_of_the_threshold(threshold, found):
 
 def test_a_request_waits_for_chunks_that_another_one_loads():
     run = judged("A15/B19/A/A{together}")
-    assert run.verdict.holds and sources(run)[2:] == [{"chunk": 12}, {"block": 12}]
+    assert run.verdict.equal_cold and sources(run)[2:] == [{"chunk": 12}, {"block": 12}]
     stores = [event.value for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-STORE"]
     assert stores == [3, 4]
     waits = [event for event in run.log.events if isinstance(event, Decided) and event.rule == "VL-OFF-WAIT"]
@@ -177,7 +177,7 @@ def test_chunks_of_older_releases_are_refused():
 def test_chunks_of_an_ended_request_are_copied_before_another_one_writes_in_their_blocks():
     """The store of Y has no room until it ended; in that step Z takes all blocks."""
     run = judged("X12/Y8>y2{together}/Z23{together}/Y", num_gpu_blocks=7, num_cpu_chunks=3)
-    assert run.verdict.holds and sources(run)[3] == {"chunk": 7}
+    assert run.verdict.equal_cold and sources(run)[3] == {"chunk": 7}
 
 
 @rule("TEST-OFF-LOAD", Role.LOAD, "one chunk less")
@@ -205,7 +205,7 @@ def store_one(missing, free, idle):
 def test_the_server_does_what_a_changed_rule_says(field, made, found):
     case = from_line("A15/B43/A/A{together}", model="A", profiles=(NEW,), server={**SMALL, "num_gpu_blocks": 12})
     run = run_judged(case, NEW, table=replace(ENGINE.profiles[NEW], **{field: made}))
-    assert run.verdict.holds and sources(run)[2:] == found
+    assert run.verdict.equal_cold and sources(run)[2:] == found
 
 
 def test_why_leaves_out_older_releases(capsys):

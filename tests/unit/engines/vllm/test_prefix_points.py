@@ -19,7 +19,7 @@ def gain(known, group, end, unit=4):
 
 
 def lengths(known):
-    return sorted(one.end for one in known.points.values())
+    return sorted(known.prefix(key).end for key in known.kept())
 
 
 def test_rows_need_every_block_before_them():

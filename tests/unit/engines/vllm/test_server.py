@@ -32,7 +32,7 @@ def charges(run, number):
 ])
 def test_every_kind_of_model_finds_its_complete_blocks_again(model, found):
     run = judged("A40/A/A.B9", model, block_size=16)
-    assert run.verdict.holds and reused(run) == [0, found, found]
+    assert run.verdict.equal_cold and reused(run) == [0, found, found]
 
 
 def test_a_reply_of_the_drafter_s_group_is_found_a_block_earlier_with_the_drop():
@@ -43,13 +43,13 @@ def test_a_reply_of_the_drafter_s_group_is_found_a_block_earlier_with_the_drop()
 
 def test_blocks_are_shared_only_under_the_same_salt_and_adapter():
     run = judged("A40/A{cache_salt=x}/A{cache_salt=x}/A{lora=a}/A{lora=a}/A")
-    assert run.verdict.holds and reused(run) == [0, 0, 32, 0, 32, 32]
+    assert run.verdict.equal_cold and reused(run) == [0, 0, 32, 0, 32, 32]
 
 
 @pytest.mark.parametrize("model, found", [("A", [0, 28, 20]), ("GA", [0, 24, 0])])
 def test_the_rows_of_an_image_are_found_only_for_the_same_image(model, found):
     run = judged("S20.I4x2/S.I.B5/S.J4x2.B", model, block_size=4, multimodal=True, prefix_cache_retention_interval=0)
-    assert run.verdict.holds and reused(run) == found
+    assert run.verdict.equal_cold and reused(run) == found
 
 
 @pytest.mark.parametrize("line, server, told", [
@@ -66,7 +66,7 @@ def test_drafts_of_a_step_in_flight_are_rejected_like_others(right):
     drafts = {"block_size": 4, "speculative_method": "ngram", "num_speculative_tokens": 2}
     line = f"A9>r12{{draft_else={right}}}/A.r.u3"
     now, late = judged(line, **drafts), judged(line, **drafts, async_scheduling=True)
-    assert late.verdict.holds and reused(late) == reused(now)
+    assert late.verdict.equal_cold and reused(late) == reused(now)
     assert late.requests[0].answer.tokens == now.requests[0].answer.tokens
 
 
@@ -79,7 +79,7 @@ def test_the_token_in_flight_of_an_answer_that_ends_early_is_not_counted_as_eval
 
 def test_an_evicted_block_is_charged_to_the_eviction():
     run = judged("A30/B40/A", block_size=4, num_gpu_blocks=16)
-    assert run.verdict.holds and reused(run) == [0, 0, 20]
+    assert run.verdict.equal_cold and reused(run) == [0, 0, 20]
     assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "VL-POOL-EVICT")]
 
 
@@ -95,7 +95,7 @@ def test_a_window_that_is_left_out_is_charged_to_the_mask():
 
 def test_a_preempted_request_says_what_a_cold_run_says():
     run = judged("A20>r12/B22>s16{together}", block_size=4, num_gpu_blocks=16)
-    assert run.verdict.holds and any(event.ev == "preempt" for event in run.log.events)
+    assert run.verdict.equal_cold and any(event.ev == "preempt" for event in run.log.events)
 
 
 def test_a_reset_empties_the_cache():

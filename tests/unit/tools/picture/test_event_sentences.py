@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from cachesim.events import Aborted, CtxShift, PcState, SeqRm
+from cachesim.engines.shared.slot_events import CtxShift, PcState
+from cachesim.events import Aborted, SeqRm
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.picture.event_sentences import _noted, minus
 from cachesim.tools.picture.event_stream import Held

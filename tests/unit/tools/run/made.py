@@ -10,16 +10,17 @@ from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
-from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.judging.verdict import CORRECT, Verdict
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.from_notation import from_line
 
 HEAD = "llama_cpp@b10587"
-BROKEN = Verdict(False, "bits")
-UNDECIDED = Verdict(None)
+BROKEN = Verdict(VerdictWord.WRONG, "bits")
+UNDECIDED = Verdict(VerdictWord.UNDECIDED)
 
 
 def judgement(
-    answer=HOLDS, state=HOLDS, refused=False, charges=(), armed=(), n=10, cache_n=0, source="slot", **fields
+    answer=CORRECT, state=CORRECT, refused=False, charges=(), armed=(), n=10, cache_n=0, source="slot", **fields
 ):
     """A request of so many tokens, of which ``cache_n`` are from a ``source``; ``fields`` are those of its answer."""
     charged = tuple(Charge(*one) for one in charges)

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
-from cachesim.judging.verdict import HOLDS
+from cachesim.judging.verdict import CORRECT
 from cachesim.tools.run.why_report import why_report
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
 
@@ -16,9 +16,9 @@ def told(*requests, number=0, others=(), **more):
 
 
 @pytest.mark.parametrize(("answer", "state", "wrong", "what"), [
-    (BROKEN, HOLDS, True, "wrong answer"), (HOLDS, BROKEN, False, "corrupt state left in the slot"),
-    (BROKEN, BROKEN, True, "wrong answer"), (HOLDS, HOLDS, False, "correct answer"),
-    (UNDECIDED, HOLDS, False, "undecided"),
+    (BROKEN, CORRECT, True, "wrong answer"), (CORRECT, BROKEN, False, "corrupt state left in the slot"),
+    (BROKEN, BROKEN, True, "wrong answer"), (CORRECT, CORRECT, False, "correct answer"),
+    (UNDECIDED, CORRECT, False, "undecided"),
 ])  # fmt: skip
 def test_an_answer_and_what_it_left_behind_are_told_apart_and_first(answer, state, wrong, what):
     data = told(judgement(answer, state))

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.engines.llama_cpp.server import Server
+from cachesim.judging.fault_kinds import Kind
 from cachesim.tools.search import campaign, run_properties
 from cachesim.tools.search.campaign import (
     ALL,
@@ -29,7 +30,7 @@ from cachesim.tools.search.campaign import (
 from cachesim.tools.search.campaign_folder import campaign_data
 from cachesim.tools.search.drawn_conversation import longest
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.property_failure import DIED, PropertyFailure
+from cachesim.tools.search.property_failure import PropertyFailure
 from tests.unit.tools.search.test_drawn_conversation import made
 
 NAMES = tuple(PROPERTIES)
@@ -93,7 +94,7 @@ def test_a_block_at_which_processes_died_is_named():
     job = next(blocks(plan(), 250))
     block = lost(job, "killed by SIGKILL")
     [(number, finding)] = block.found
-    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
+    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, Kind.DIED, 0, (0, 50))
     assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
     assert shrunk(Failure(number, finding), plan()) == Failure(number, finding)
 

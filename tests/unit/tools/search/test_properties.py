@@ -17,7 +17,8 @@ from cachesim.engines.mlx_lm.lru.rules_insert import Present
 from cachesim.engines.rule import RULES
 from cachesim.events import Decided, Log
 from cachesim.judging.fault_kinds import Kind
-from cachesim.judging.verdict import HOLDS, Verdict, broken
+from cachesim.judging.verdict import CORRECT, Verdict, wrong
+from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord, observe_run
 from cachesim.tools.search.properties import (
@@ -28,9 +29,8 @@ from cachesim.tools.search.properties import (
     survives,
     warm_equals_cold,
 )
-from cachesim.tools.search.property_failure import MISCOUNTED
 
-WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
+WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), wrong("provenance", Kind.ROW, 1, layer=0, position=1)),)
 
 
 def conversation(*steps, armed=(), **answer):
@@ -43,7 +43,7 @@ def conversation(*steps, armed=(), **answer):
             log.emit(Decided(0, rule, value, {}))
         last = number == len(steps) - 1
         reply = Answer(number, deciding="LC-NPAST-LCP", done=True, **(answer if last else {}))
-        records.append(StepRecord(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
+        records.append(StepRecord(number, Request((1, 2)), reply, CORRECT, CORRECT, armed if last else (), ()))
     return CheckedRun(from_line("A2"), "llama_cpp@b10587", log, records)
 
 
@@ -147,7 +147,7 @@ def told(stored, verdict, **answer):
 def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
     def found(stored, n):
         names = ("layer", "position", "rows", "tokens", "wanted", "resume")
-        verdict = broken("provenance", kind, n, **dict.fromkeys(names, n))
+        verdict = wrong("provenance", kind, n, **dict.fromkeys(names, n))
         return told(Stored(stored, 0, tuple(range(n)), n, (), None), verdict)
 
     one, other = found("entry", 3), found("entry", 17)
@@ -158,9 +158,9 @@ def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
     assert found("checkpoint", 3).group != one.group
 
 
-WRONG_ANSWER = broken("bits", Kind.ANSWER, 4, position=4)
-WRONG_STATE = broken("provenance", Kind.STATE, 3, layer=0, tokens=3)
-WARM_ERROR = broken("error", Kind.WARM_ERROR, status=500, error="no")
+WRONG_ANSWER = wrong("bits", Kind.ANSWER, 4, position=4)
+WRONG_STATE = wrong("provenance", Kind.STATE, 3, layer=0, tokens=3)
+WARM_ERROR = wrong("error", Kind.WARM_ERROR, status=500, error="no")
 
 
 def judged(*verdicts, **answer):
@@ -172,17 +172,17 @@ def judged(*verdicts, **answer):
 
 
 @pytest.mark.parametrize(("verdicts", "found"), [
-    ([(HOLDS, HOLDS)] * 2, []), ([(HOLDS, HOLDS), (WRONG_ANSWER, HOLDS)], [(1, Kind.ANSWER)]),
-    ([(HOLDS, WRONG_STATE), (WRONG_ANSWER, HOLDS)], [(0, Kind.STATE)]),            # the first counts
-    ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(None), HOLDS)], []),
-    ([(WARM_ERROR, HOLDS)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is not a wrong answer
+    ([(CORRECT, CORRECT)] * 2, []), ([(CORRECT, CORRECT), (WRONG_ANSWER, CORRECT)], [(1, Kind.ANSWER)]),
+    ([(CORRECT, WRONG_STATE), (WRONG_ANSWER, CORRECT)], [(0, Kind.STATE)]),            # the first counts
+    ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(VerdictWord.UNDECIDED), CORRECT)], []),
+    ([(WARM_ERROR, CORRECT)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is not a wrong answer
 ])  # fmt: skip
 def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
     assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found
 
 
 def test_behind_the_end_of_a_server_nothing_is_an_answer():
-    assert list(warm_equals_cold(judged((WRONG_ANSWER, HOLDS), died=True))) == []
+    assert list(warm_equals_cold(judged((WRONG_ANSWER, CORRECT), died=True))) == []
 
 
 @pytest.mark.parametrize(("answer", "wrong"), [
@@ -197,7 +197,7 @@ def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     for name, value in answer.items():
         setattr(one.steps[0].answer, *(("reused", {"slot": value}) if name == "cache_n" else (name, value)))
     numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
-    assert [(found.kind, found.numbers) for found in accounting(one)] == ([(MISCOUNTED, numbers)] if wrong else [])
+    assert [(found.kind, found.numbers) for found in accounting(one)] == ([(Kind.MISCOUNTED, numbers)] if wrong else [])
 
 
 def test_the_first_limit_that_is_exceeded_is_told():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.base import Answer
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.rule import Role, role_of
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import properties as reuse_properties
@@ -54,12 +58,32 @@ def test_a_conversation_is_lost_if_an_earlier_request_consumed_enough_of_it(char
 
 @pytest.mark.parametrize(("charge", "needless"), [
     ((LEAST, "not chosen", -1, "checkpoint"), True), ((LEAST, "erased", 0, "checkpoint"), True),
-    ((LEAST - 1, "erased", 0, "checkpoint"), False), ((9, "erased", 0, "entry"), False),
-    ((9, "evicted", 0, "checkpoint"), False), ((9, "erased", 0, "entry checkpoint"), True),
+    ((LEAST - 1, "erased", 0, "checkpoint"), False), ((9, "evicted", 0, "checkpoint"), False),
+    *(((9, event, 0, kind), True) for event in ("not chosen", "erased")
+      for kind in ("entry checkpoint", "entry", "block", "node", "state", "kind of another engine")),
+    ((9, "not chosen", -1, "slot"), False), ((9, "never captured", -1, ""), False),
 ])  # fmt: skip
-def test_a_checkpoint_is_wasted_if_it_was_there_and_would_have_served(charge, needless):
+def test_a_copy_is_wasted_if_it_was_there_and_would_have_served(charge, needless):
     numbers = {"tokens": charge[0], "point": charge[3], "event": charge[1]}
     assert found("nothing-needless", EMPTY, bill(charge), bill(charge)) == ([(1, numbers, "R.1")] if needless else [])
+
+
+VLLM, SGLANG = ENGINES["vllm"].profiles["vllm@0.33.0"], ENGINES["sglang"].profiles["sglang@0.5.23"]
+
+
+@pytest.mark.parametrize(("rules", "model", "kind", "tokens"), [
+    (replace(VLLM, name="vllm@blind", most_tokens=lambda n: 0), "A", "block", 32),
+    (replace(SGLANG, name="sglang@blind", accept_node=lambda *facts: (0, False)), "A", "node", 40),
+    (replace(SGLANG, name="sglang@blind", accept_node=lambda *facts: (0, False)), "GA", "state", 40),
+])  # fmt: skip
+def test_a_rule_that_finds_no_block_node_or_state_wastes_it(rules, model, kind, tokens):
+    profile = f"{rules.name.partition('@')[0]}@{'0.33.0' if kind == 'block' else '0.5.23'}"
+    scenario = from_line("A40/A.B9", model=model, profiles=(profile,))
+    wasted = list(LEDGER_PROPERTIES["nothing-needless"](run_judged(scenario, profile, "provenance", table=rules)))
+    assert [(one.step, one.numbers) for one in wasted] == [
+        (1, {"tokens": tokens, "point": kind, "event": "not chosen"})]  # fmt: skip
+    assert role_of(wasted[0].deciding) in (Role.LOAD, Role.PREFIX)
+    assert list(LEDGER_PROPERTIES["nothing-needless"](run_judged(scenario, profile, "provenance"))) == []
 
 
 def reusing(monkeypatch, **reused):

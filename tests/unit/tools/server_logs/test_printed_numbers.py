@@ -9,6 +9,7 @@ import pytest
 from cachesim import events as ev
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, events_by_task, printed_lines
@@ -30,7 +31,7 @@ def created(n, n_tokens):
 
 
 def made(n, n_tokens):
-    return ev.CkptCreate(0, 7, n, 32, n_tokens - 1, n_tokens - 1, n_tokens, 0.1)
+    return slot_ev.CkptCreate(0, 7, n, 32, n_tokens - 1, n_tokens - 1, n_tokens, 0.1)
 
 
 def test_lines_match_events_in_their_order_and_may_be_missing():
@@ -50,17 +51,17 @@ def test_a_contradiction_names_the_numbers_that_differ():
 
 def test_shares_are_rounded_and_sizes_unknown():
     chosen = lines_of("selected slot by LCP similarity, f_sim_best = 0.500 (> 0.100 thold), f_keep = 0.250")
-    assert contradictions(chosen, [ev.SlotByLcp(0, None, 0.501, 0.1, 0.25, 9)], {}) == []
-    assert contradictions(chosen, [ev.SlotByLcp(0, None, 0.502, 0.1, 0.25, 9)], {}) != []
+    assert contradictions(chosen, [slot_ev.SlotByLcp(0, None, 0.501, 0.1, 0.25, 9)], {}) == []
+    assert contradictions(chosen, [slot_ev.SlotByLcp(0, None, 0.502, 0.1, 0.25, 9)], {}) != []
     state = lines_of(" - cache state: 1 prompts, 80.0 MiB (limits: 8192.0 MiB, 32768 tokens, 99 est)")
-    assert contradictions(state, [ev.PcState(1, 2.0, 8192.0, 32768, 12345)], {}) == []
-    assert contradictions(state, [ev.PcState(2, 80.0, 8192.0, 32768, 99)], {}) != []
+    assert contradictions(state, [slot_ev.PcState(1, 2.0, 8192.0, 32768, 12345)], {}) == []
+    assert contradictions(state, [slot_ev.PcState(2, 80.0, 8192.0, 32768, 99)], {}) != []
 
 
 def test_events_before_a_launch_belong_to_it():
     found = events_by_task([
-        ev.SlotByLru(1, None), ev.PcBegin(), ev.Launch(1, 8, 0), ev.SlotByLru(0, None), ev.Launch(0, 7, 0),
-        ev.Release(1, 8, 5, 0), ev.Launch(2, 9, 1), ev.Release(0, 7, 5, 0)])  # fmt: skip
+        slot_ev.SlotByLru(1, None), slot_ev.PcBegin(), ev.Launch(1, 8, 0), slot_ev.SlotByLru(0, None),
+        ev.Launch(0, 7, 0), ev.Release(1, 8, 5, 0), ev.Launch(2, 9, 1), ev.Release(0, 7, 5, 0)])  # fmt: skip
     assert [[(event.ev, event.slot) for event in task if event.ev != "pc_begin"] for task in found] == [
         [("slot_by_lru", 0), ("launch", 0), ("release", 0)], [("slot_by_lru", 1), ("launch", 1), ("release", 1)]]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
+from cachesim.engines.llama_cpp.events import RowsPurged
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, BuildTraits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
-from cachesim.events import RowsPurged
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
 
 SHAPE = AttentionShape(4, 256)

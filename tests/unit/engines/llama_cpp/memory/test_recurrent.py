@@ -10,7 +10,7 @@ from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
-from cachesim.events import Warn
+from cachesim.engines.shared.slot_events import Warn
 from cachesim.model import TokenRun
 
 
