@@ -1,0 +1,364 @@
+"""Reading of a pasted command line that starts a real server, with the table of its engine.
+
+``find_program`` finds the words that start the server. ``read_command`` reads its arguments. An argument is simulated,
+without effect, or refused: none is left out silently.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput, first_of, nearest, quoted
+from cachesim.base.shell_words import Word
+from cachesim.base.untrusted_files import parse_json
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.shared.command_line import READERS
+from cachesim.engines.shared.command_table import (
+    LIMIT,
+    MODEL,
+    NO_EFFECT,
+    OPEN,
+    OPTION,
+    SIZE,
+    Argument,
+    CommandTable,
+    Reading,
+)
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
+_LEVEL = re.compile(r"-O\.?(?:level=)?\d")
+_EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
+_CONTAINERS = ("docker", "podman", "nerdctl")
+_CONTAINER_SWITCHES = frozenset({
+    "-d", "-i", "-t", "-P", "-q", "--detach", "--init", "--interactive", "--no-healthcheck", "--oom-kill-disable",
+    "--privileged", "--publish-all", "--quiet", "--read-only", "--rm", "--tty",
+})  # fmt: skip
+"""Options of `docker run` without a value; letters may be joined."""
+
+
+class NotInRelease(BadInput):
+    """An argument that another release has."""
+
+
+class Program(NamedTuple):
+    """Start of a server in a command line. ``at``: index of the first word after the program; ``marked``: the path or
+    image names the engine; ``variables``: environment variables set for it; ``entry``: words of an image's entry
+    point that stand before the arguments; ``before``: words before the program that start no server."""
+
+    at: int
+    marked: bool
+    variables: Mapping[str, Word]
+    entry: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
+@dataclass
+class ServerCommand:
+    """Meaning of a command line: ``options`` of the server by name, its ``model`` as written, ``ignored`` arguments
+    without effect, ``sized`` arguments that only set the size of the pool, ``limits`` that are not simulated, ``unread``
+    environment variables, and ``needs``: options that an argument leaves open, with the reason."""
+
+    options: dict[str, Option] = field(default_factory=dict)
+    model: str = ""
+    ignored: list[str] = field(default_factory=list)
+    sized: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    needs: dict[str, str] = field(default_factory=dict)
+
+
+def find_program(words: Sequence[Word], table: CommandTable) -> Program | None:
+    """Return the place where a command line starts a server of this table, None if it does not."""
+    texts = [word.text for word in words]
+    for at, text in enumerate(texts):
+        if text in _CONTAINERS and texts[at + 1 : at + 2] == ["run"]:
+            return _in_container(words, at + 2, table)
+        for start in table.starts:
+            if _starts(texts[at : at + len(start)], start):
+                marked = bool(table.mark) and table.mark in text
+                before, variables = _before(words[:at])
+                return Program(at + len(start), marked, variables, before=before)
+    return None
+
+
+def _starts(texts: Sequence[str], start: Sequence[str]) -> bool:
+    """True if these words are the words of a start; paths and `.exe` do not matter."""
+    return len(texts) == len(start) and all(_base(text) == word for text, word in zip(texts, start, strict=True))
+
+
+def _base(text: str) -> str:
+    return _EXTENSION.sub("", re.split(r"[/\\]", text)[-1])
+
+
+def _before(words: Sequence[Word]) -> tuple[tuple[str, ...], dict[str, Word]]:
+    """Return the words before a program, and the environment variables that they set."""
+    variables = {word.text.partition("=")[0]: word._replace(text=word.text.partition("=")[2])
+                 for word in words if _ASSIGNMENT.match(word.text)}  # fmt: skip
+    return tuple(word.text for word in words if not _ASSIGNMENT.match(word.text)), variables
+
+
+def _in_container(words: Sequence[Word], at: int, table: CommandTable) -> Program | None:
+    """Return the start of a server by ``docker run``, whose options begin at ``at``; None for an image of another
+    program."""
+    variables: dict[str, Word] = {}
+    program = ""
+    while at < len(words) and words[at].text.startswith("-"):
+        name, equals, value = words[at].text.partition("=")
+        joined = re.fullmatch(r"-[ditqP]+", name) is not None
+        if not equals and name not in _CONTAINER_SWITCHES and not joined:
+            at += 1
+            value = words[at].text if at < len(words) else ""
+        if name in ("-e", "--env") and "=" in value:
+            variables[value.partition("=")[0]] = words[at]._replace(text=value.partition("=")[2])
+        if name == "--entrypoint":
+            program = value
+        at += 1
+    if at >= len(words):
+        return None
+    image, after = words[at].text, at + 1
+    found = find_program(words[after:], table)
+    if found is not None:
+        return found._replace(at=found.at + after, variables={**variables, **found.variables})
+    entry = next((first for part, first in table.images.items() if part in image), None)
+    if program:
+        entry = () if any(_base(program) == start[0] for start in table.starts) else None
+    return None if entry is None else Program(after, True, variables, entry=entry)
+
+
+def read_command(words: Sequence[Word], program: Program, table: CommandTable, flags: Sequence[Flag],
+                 release: str, sizes: Sequence[Flag] = ()) -> ServerCommand:
+    """Read the arguments of a server. ``flags``: options that are simulated; ``release``: rule set whose arguments
+    are accepted; ``sizes``: options that change only sizes, which are read, too. Raises BadInput for an unknown
+    argument, a broken value, and one that is not simulated."""
+    reader = _ArgumentReader(table, (*sizes, *flags), release, {word for flag in sizes for word in flag.spellings})
+    reader.read_variables(program.variables)
+    reader.read_words([*(Word(text, 1) for text in program.entry), *words[program.at :]])
+    reader.finish()
+    return reader.found
+
+
+@dataclass
+class _ArgumentReader:
+    """Arguments read so far. ``open``: those that are not simulated; ``parts``: values given part by part, as
+    ``--config.key value``."""
+
+    table: CommandTable
+    flags: Sequence[Flag]
+    release: str
+    sizes: AbstractSet[str] = frozenset()          # spellings of options that change only sizes
+    found: ServerCommand = field(default_factory=ServerCommand)
+    open: list[str] = field(default_factory=list)
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, Argument] = field(default_factory=dict)
+    todo: list[Word] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = self.table.of_release(self.release)
+
+    def read_words(self, words: Sequence[Word]) -> None:
+        """Read all words. Raises BadInput."""
+        self.todo = list(words)[::-1]
+        while self.todo:
+            word = self.todo.pop()
+            if word.variable:
+                raise BadInput(f"{_place(word.variable)}: {quoted(word.text)} has a shell variable",
+                               hint="put its value there")  # fmt: skip
+            if word.text.startswith("-") and len(word.text) > 1 and not _NUMBER.fullmatch(word.text):
+                self._read_argument(word)
+            elif self.table.positional and not self.found.model:
+                self.found.model = word.text
+            else:
+                raise BadInput(f"{_place(word.place)}: expected a flag, found {quoted(word.text)}")
+
+    def read_variables(self, variables: Mapping[str, Word]) -> None:
+        """Read environment variables: those that stand for an argument, and names of others that the server reads."""
+        rows = {row.variable: row for row in self.names.values() if row.variable}
+        for name, word in variables.items():
+            if name in rows and word.variable:
+                raise BadInput(f"{_place(word.variable)}: {name} has a shell variable", hint="put its value there")
+            if name in rows:
+                self._apply_variable(rows[name], word)
+            elif name.startswith(self.table.variables):
+                self.found.unread.append(name)
+            else:
+                self.found.ignored.append(name)
+
+    def _apply_variable(self, row: Argument, word: Word) -> None:
+        """Apply an environment variable that stands for an argument; a switch has a truth value."""
+        if row.values == "0":
+            on = word.text.lower() in ("1", "on", "true", "enabled")
+            positive = [name for name in row.spellings if not name.startswith(("--no-", "-no"))]
+            negative = [name for name in row.spellings if name.startswith(("--no-", "-no"))]
+            if on or negative:
+                self._apply((positive if on else negative)[0], row, [], word)
+        else:
+            self._apply(row.spellings[0], row, [word], word)
+
+    def _read_argument(self, word: Word) -> None:
+        """Read an argument with its values. Raises BadInput."""
+        text, equals, value = word.text.partition("=") if self.table.style.equals else (word.text, "", "")
+        name, dot, keys = self._plain(text).partition(".")
+        spelling = self._spelling(name, word) if dot else self._spelling(self._plain(text), word)
+        if spelling is None:
+            self.found.ignored.append(text)
+            return
+        row = self.names[spelling]
+        values = self._values(spelling, row, Word(value, word.place) if equals else None)
+        if dot:
+            self._add_part(spelling, row, keys, values, word)
+            return
+        self._apply(spelling, row, values, word)
+
+    def _plain(self, text: str) -> str:
+        """Return a name as the table has it."""
+        if not self.table.style.underscores or not text.startswith("--"):
+            return text
+        name, dot, keys = text.partition(".")
+        return name.replace("_", "-") + dot + keys
+
+    def _spelling(self, name: str, word: Word) -> str | None:
+        """Return the spelling in the table that a name denotes; None for a level of optimisation (`-O3`). Raises
+        BadInput for an unknown name."""
+        if name in self.names:
+            return name
+        if _LEVEL.fullmatch(word.text) and "--optimization-level" in self.names:
+            return None
+        if self.table.style.beginnings and name.startswith("--"):
+            meant = sorted(known for known in self.names if known.startswith(name))
+            rows = {self.names[known] for known in meant}
+            if len(rows) == 1 and len(meant) == 1:
+                return meant[0]
+            if meant:
+                raise BadInput(f"{_place(word.place)}: {quoted(name)} is ambiguous", hint=first_of(meant, 160))
+        raise self._unknown(name, word)
+
+    def _unknown(self, name: str, word: Word) -> BadInput:
+        """Return the error for a name that the release does not have."""
+        release = self.release.partition("@")[2]
+        other = self.table.where(name)
+        renamed = self.table.renamed.get(name, "")
+        if not other and name not in self.table.renamed:
+            return BadInput(f"{_place(word.place)}: unknown flag {quoted(name)} of {self.release}",
+                            hint=nearest(name, self.names))  # fmt: skip
+        there = f"{release} has {renamed}" if renamed in self.names else ""
+        has = f"{other} has it" if other else "other releases had it"
+        return NotInRelease(f"{_place(word.place)}: {self.release} has no flag {quoted(name)}", hint=there or has)
+
+    def _values(self, spelling: str, row: Argument, given: Word | None) -> list[Word]:
+        """Take the values of an argument. Raises BadInput if one is missing."""
+        if row.values == "0" and given is not None:
+            raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
+        if given is not None:
+            return [given]
+        least, most = {"0": (0, 0), "2": (2, 2), "?": (0, 1), "*": (0, 1 << 20), "+": (1, 1 << 20)}.get(row.values, (1, 1))
+        values: list[Word] = []
+        while len(values) < most and self.todo and not self._is_flag(self.todo[-1].text):
+            values.append(self.todo.pop())
+        if len(values) < least:
+            after = f", found {quoted(self.todo[-1].text)}" if self.todo else ""
+            raise BadInput(f"flag {quoted(spelling)}: expected a value{after}")
+        for value in values:
+            if value.variable:
+                raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
+                               hint="put its value there")  # fmt: skip
+        return values
+
+    def _is_flag(self, text: str) -> bool:
+        """True if a word cannot be a value: it is a flag of this release."""
+        name = text.partition("=")[0] if self.table.style.equals else text
+        if self._plain(name) in self.names:
+            return True
+        strict = self.table.style.beginnings and " " not in text
+        return strict and text.startswith("-") and len(text) > 1 and not _NUMBER.fullmatch(text)
+
+    def _add_part(self, spelling: str, row: Argument, keys: str, values: list[Word], word: Word) -> None:
+        """Add a part of a JSON value, ``--config.key value``. Raises BadInput."""
+        if row.values != "j":
+            raise BadInput(f"{_place(word.place)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
+        place = self.parts.setdefault(row.spellings[0], {})
+        *path, last = keys.rstrip("+").split(".")
+        for key in path:
+            place = place.setdefault(key, {}) if isinstance(place, dict) else {}
+        text = values[0].text
+        try:
+            place[last] = parse_json(text.encode(), what=spelling)
+        except BadInput:
+            place[last] = text
+
+    def _apply(self, spelling: str, row: Argument, values: list[Word], word: Word) -> None:
+        """Apply an argument. Raises BadInput for a broken value."""
+        value: Any = values[0].text if values else ""
+        if row.values == "j":
+            value = _json(spelling, values[0])
+        if spelling in self.sizes:
+            self._set(spelling, row, value)
+        elif row.effect == MODEL:
+            self.found.model = str(value)
+        elif row.effect == NO_EFFECT or values and values[0].text in row.harmless:
+            self.found.ignored.append(spelling)
+        elif row.effect == SIZE:
+            self.found.sized.append(spelling)
+        elif row.effect == LIMIT:
+            self.found.limits.append(" ".join([spelling, *(one.text for one in values[:1])]))
+        elif row.effect == OPEN:
+            self.open.append(" ".join([spelling, *(one.text for one in values[:1])]))
+        else:
+            self._set(spelling, row, value)
+
+    def _set(self, spelling: str, row: Argument, value: Any) -> None:
+        """Set the options that an argument stands for. Raises BadInput."""
+        reader = self.table.readers.get(row.spellings[0])
+        try:
+            reading = reader(value) if reader else self._option(spelling, value)
+        except BadInput as bad:
+            raise BadInput(f"flag {quoted(spelling)}: {bad.cause}", hint=bad.hint) from None
+        self.found.options.update(reading.options)
+        self.found.needs.update(reading.needs)
+        self.found.ignored += [f"{spelling} {part}" for part in reading.ignored]
+        self.open += [f"{spelling} {part}" for part in reading.refused]
+
+    def _option(self, spelling: str, text: str) -> Reading:
+        """Return the option of this spelling with its value. Raises BadInput for a value that is not simulated."""
+        flag = next(flag for flag in self.flags if spelling in (*flag.spellings, *flag.off))
+        if isinstance(flag.default, bool) and flag.read is None:
+            return Reading({flag.name: spelling in flag.spellings})
+        read = flag.read or READERS[type(flag.default)]
+        value = read(text)
+        if isinstance(value, Mapping):
+            return Reading(value)
+        if flag.choices and value not in flag.choices:
+            return Reading(refused=(quoted(text),))
+        return Reading({flag.name: value})
+
+    def finish(self) -> None:
+        """Apply values that were given part by part. Raises BadInput for arguments that are not simulated."""
+        for spelling, value in self.parts.items():
+            row = self.names[spelling]
+            if row.effect == OPTION:
+                self._set(spelling, row, value)
+            elif row.effect == OPEN:
+                self.open.append(spelling)
+            else:
+                self.found.ignored.append(spelling)
+        self.parts.clear()
+        if self.open:
+            raise BadInput(f"not simulated, and may change what is reused: {first_of(self.open, 250)}",
+                           hint="remove these flags to simulate the server without them")  # fmt: skip
+
+
+def _place(place: int) -> str:
+    return f"command line at character {place}"
+
+
+def _json(spelling: str, value: Word) -> Any:
+    """Return the JSON value of an argument. Raises BadInput with its place."""
+    try:
+        return parse_json(value.text.encode("utf-8", "replace"), what=spelling)
+    except BadInput as bad:
+        raise BadInput(f"{_place(value.place)}: flag {quoted(spelling)}: {bad.cause}") from None
+
+
+__all__ = ["NotInRelease", "Program", "ServerCommand", "find_program", "read_command"]
