@@ -18,7 +18,8 @@ MOST_WORDS = 2_000
 _OPERATOR = re.compile(r"&&|\|\||>>|<<|\$\(|[|&;<>`()]")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$])")
 _KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?:command|cmd|entrypoint|args)[\"']?\s*:(?=\s)\s*(?:[>|][+-]?[ \t]*(?=\n))?")
-_JOIN = re.compile(r"\\[ \t]*\r?\n")                # a backslash that joins two lines
+_JOIN = re.compile(r"[\\`^][ \t]*\r?\n")             # the end of a line that continues, in three shells
+_QUOTED = re.compile(r"\\[\"\\$`]")                     # a sign that a backslash quotes between double quotes
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
@@ -72,7 +73,8 @@ def _list_words(body: str, start: int) -> list[Word]:
     try:
         items = parse_json(body.encode("utf-8", "replace"), what="list of words")
     except BadInput as bad:
-        raise BadInput(f"command line at character {start + 1}: {bad.cause}", hint="a list is written as JSON") from None
+        raise BadInput(f"command line at character {start + 1}: {bad.cause}",
+                       hint="a list is written as JSON") from None  # fmt: skip
     if not isinstance(items, list):
         raise BadInput(f"command line at character {start + 1}: expected a list of words")
     for item in items:
@@ -124,6 +126,9 @@ class _Reader:
             self._quotation("'")
         elif sign == '"':
             self._quotation('"')
+        elif joined := _JOIN.match(self.text, self.at):
+            self.end_word()
+            self.at = joined.end()
         elif sign == "\\":
             self._escape()
         elif operator := _OPERATOR.match(self.text, self.at):
@@ -154,13 +159,10 @@ class _Reader:
         self.at += len(text)
 
     def _escape(self) -> None:
-        """Read a backslash outside of quotes: it joins lines and quotes a sign; before a letter it is a Windows path."""
+        """Read a backslash outside of quotes: it quotes a sign; before a letter it is part of a Windows path."""
         after = self.text[self.at + 1 : self.at + 2]
         if not after:
             raise BadInput(f"command line at character {self.at + 1}: nothing follows the backslash")
-        if joined := _JOIN.match(self.text, self.at):
-            self.at = joined.end()
-            return
         word = self._begin()
         word.append(f"\\{after}" if after.isalnum() or after in "._" else after)
         self.at += 2
@@ -170,7 +172,7 @@ class _Reader:
         word, place = self._begin(), self.at + 1
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != quote:
-            if quote == '"' and self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`"):
+            if quote == '"' and _QUOTED.match(self.text, self.at):
                 word.append(self.text[self.at + 1])
                 self.at += 2
             elif quote == '"' and self.text.startswith(("$(", "`"), self.at):

@@ -1,12 +1,13 @@
 """Arguments of ik_llama.cpp's server, with their effect on the cache.
 
-A row is the number of values (as argparse writes it, j = JSON), the spellings, and where they hold: >= and <= a release,
-= a value without effect. The rows are one in a line, as the parsers have them, which makes this module long.
+A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
+release, = a value without effect. A row is one line, which makes this module long.
 Source: ik_llama.cpp common/common.cpp gpt_params_find_arg (8337e4cd3).
 """
 
 from __future__ import annotations
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.command_table import (
     LIMIT,
     MODEL,
@@ -14,6 +15,8 @@ from cachesim.engines.shared.command_table import (
     OPEN,
     OPTION,
     CommandTable,
+    Reader,
+    Reading,
     Style,
     table_rows,
 )
@@ -30,6 +33,7 @@ OPTIONS = """
 1 -ctx-ckpt-i --ctx-checkpoints-interval
 1 -ctx-ckpt-t --ctx-checkpoints-tolerance
 1 -fa --flash-attn
+0 -no-fa --no-flash-attn
 1 --mmproj
 0 --no-context-shift
 1 -np --parallel
@@ -205,7 +209,6 @@ j --chat-template-kwargs
 0 -nkvo --no-kv-offload
 0 --no-display-prompt
 0 --no-escape
-0 -no-fa --no-flash-attn
 0 -no-fmoe --no-fused-moe
 0 -no-fug --no-fused-up-gate
 0 -no-gr --no-graph-reuse
@@ -331,14 +334,41 @@ j --chat-template-kwargs
 1 --yarn-orig-ctx
 """
 
+ROWS = {
+    OPTION: OPTIONS,
+    MODEL: MODELS,
+    LIMIT: LIMITS,
+    OPEN: NOT_SIMULATED,
+    NO_EFFECT: WITHOUT_EFFECT,
+}
+
+SWITCHES = {"on": True, "auto": True, "1": True, "off": False, "0": False}
+
+
+def read_switch(option: str) -> Reader:
+    """Return a reader of on, off, auto, 1 or 0, as the server reads them."""
+
+    def read(text: str) -> Reading:
+        """Return the option with this value. Raises BadInput."""
+        if text.lower() not in SWITCHES:
+            raise BadInput(f"expected on or off, found {quoted(text)}")
+        return Reading({option: SWITCHES[text.lower()]})
+
+    return read
+
 
 COMMAND_TABLE = CommandTable(
     starts=(("llama-server",),),
-    arguments=table_rows("ik_llama", {OPTION: OPTIONS, MODEL: MODELS, LIMIT: LIMITS, OPEN: NOT_SIMULATED, NO_EFFECT: WITHOUT_EFFECT}),
+    arguments=table_rows("ik_llama", ROWS),
     releases=("ik_llama@main",),
     style=Style(equals=False, beginnings=False, underscores=True),
-    images={"ik_llama": ("llama-server",), "ik-llama": ("llama-server",)},
+    images=("ik_llama", "ik-llama"),
     mark="ik_llama",
+    readers={
+        "-fa": read_switch("flash_attn"),
+        "-no-fa": lambda text: Reading({"flash_attn": False}),
+        "--context-shift": read_switch("context_shift"),
+    },
     renamed={"-fmoe": "--no-fused-moe", "--fused-moe": "--no-fused-moe"},
     variables=("LLAMA_", "GGML_"),
 )  # fmt: skip

@@ -159,8 +159,8 @@ class Options:
         governs="LC-RS-PLANES LC-RS-BACK LC-SPEC-MAX LC-SPEC-CKPT LC-SPEC-ROOM",
     )
     model_draft: str = flag(
-        "", "-md", "--model-draft", "--spec-draft-model", model=True, read=_read_model, write=unwritten, governs="LC-SPEC-ON",
-        help="Draft model for spec_type draft-simple: layers or a name.",
+        "", "-md", "--model-draft", "--spec-draft-model", model=True, read=_read_model, write=unwritten,
+        governs="LC-SPEC-ON", help="Draft model for spec_type draft-simple: layers or a name.",
     )
     kv_unified_per_slot: int = flag(
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",

@@ -1,18 +1,22 @@
 """Arguments of mlx_lm.server by release, with their effect on the cache.
 
-A row is the number of values (as argparse writes it, j = JSON), the spellings, and where they hold: >= and <= a release,
-= a value without effect. The rows are one in a line, as the parsers have them, which makes this module long.
+A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
+release, = a value without effect. A row is one line, which makes this module long.
 Source: mlx-lm 0.31.1, 0.31.3 and 0.32.2 (PyPI) mlx_lm/server.py.
 """
 
 from __future__ import annotations
 
+import re
+
+from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.command_table import (
     MODEL,
     NO_EFFECT,
     OPEN,
     OPTION,
     CommandTable,
+    Reading,
     table_rows,
 )
 
@@ -54,9 +58,30 @@ j --chat-template-args
 0 --use-default-chat-template
 """
 
+ROWS = {
+    OPTION: OPTIONS,
+    MODEL: MODELS,
+    OPEN: NOT_SIMULATED,
+    NO_EFFECT: WITHOUT_EFFECT,
+}
+
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(|M|G|MB|GB)", re.IGNORECASE)
+_UNITS = {"": 1, "M": 10**6, "G": 10**9, "MB": 10**6, "GB": 10**9}
+MOST_BYTES = 2**31 - 1
+
+
+def read_bytes(text: str) -> Reading:
+    """Read a size such as 70G. A size above the largest option is a limit that a simulated model does not reach."""
+    found = _SIZE.fullmatch(text)
+    if not found:
+        raise BadInput(f"expected a size such as 4GB, found {quoted(text)}")
+    size = int(float(found[1]) * _UNITS[found[2].upper()])
+    return Reading({"prompt_cache_bytes": size}) if size <= MOST_BYTES else Reading(limits=(text,))
+
 
 COMMAND_TABLE = CommandTable(
     starts=(("mlx_lm.server",), ("mlx_lm", "server"), ("-m", "mlx_lm.server"), ("-m", "mlx_lm", "server")),
-    arguments=table_rows("mlx_lm", {OPTION: OPTIONS, MODEL: MODELS, OPEN: NOT_SIMULATED, NO_EFFECT: WITHOUT_EFFECT}),
+    arguments=table_rows("mlx_lm", ROWS),
     releases=("mlx_lm@0.31.1", "mlx_lm@0.31.3", "mlx_lm@0.32.2"),
+    readers={"--prompt-cache-bytes": read_bytes},
 )

@@ -1,7 +1,7 @@
 """Arguments of SGLang's server by release, with their effect on the cache.
 
-A row is the number of values (as argparse writes it, j = JSON), the spellings, and where they hold: >= and <= a release,
-= a value without effect. The rows are one in a line, as the parsers have them, which makes this module long.
+A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
+release, = a value without effect. A row is one line, which makes this module long.
 Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py ServerArgs.add_cli_args.
 """
 
@@ -616,6 +616,14 @@ j --watermark-config >=0.5.23
 1 --weight-version
 """
 
+ROWS = {
+    OPTION: OPTIONS,
+    MODEL: MODELS,
+    SIZE: SIZES,
+    LIMIT: LIMITS,
+    OPEN: NOT_SIMULATED,
+    NO_EFFECT: WITHOUT_EFFECT,
+}
 
 DRAFTERS = {"EAGLE": "EAGLE", "EAGLE3": "EAGLE", "NEXTN": "EAGLE", "NGRAM": "NGRAM"}
 """Algorithm of drafts -> the option here: those of the EAGLE family compare prefixes as pairs of tokens."""
@@ -630,10 +638,10 @@ def read_algorithm(text: str) -> Reading:
 
 COMMAND_TABLE = CommandTable(
     starts=(("-m", "sglang.launch_server"), ("sglang", "serve")),
-    arguments=table_rows("sglang", {OPTION: OPTIONS, MODEL: MODELS, SIZE: SIZES, LIMIT: LIMITS, OPEN: NOT_SIMULATED, NO_EFFECT: WITHOUT_EFFECT}),
+    arguments=table_rows("sglang", ROWS),
     releases=("sglang@0.5.9", "sglang@0.5.20", "sglang@0.5.23"),
     positional=True,
-    images={"sglang": ("-m", "sglang.launch_server")},
+    images=("sglang",),
     readers={
         "--speculative-algorithm": read_algorithm,
         "--max-total-tokens": lambda text: Reading({"max_total_tokens": read_human_integer(text)}),

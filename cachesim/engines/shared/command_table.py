@@ -39,11 +39,13 @@ class Argument(NamedTuple):
 
 class Reading(NamedTuple):
     """Meaning of an argument's value: ``options`` of the server; ``ignored``: parts of the value without effect;
-    ``refused``: parts that are not simulated; ``needs``: options that the value leaves open -> why."""
+    ``refused``: parts that are not simulated; ``limits``: those that matter only for requests that reach them;
+    ``needs``: options that the value leaves open -> why."""
 
     options: Mapping[str, Option] = {}
     ignored: Sequence[str] = ()
     refused: Sequence[str] = ()
+    limits: Sequence[str] = ()
     needs: Mapping[str, str] = {}
 
 
@@ -59,6 +61,9 @@ class Style(NamedTuple):
     underscores: bool = False
 
 
+ARGPARSE = Style()
+
+
 @dataclass(frozen=True)
 class CommandTable:
     """Command lines of a server. A word of ``starts`` is compared with the last part of a path."""
@@ -66,9 +71,9 @@ class CommandTable:
     starts: tuple[tuple[str, ...], ...]          # words that start it: ("vllm", "serve")
     arguments: tuple[Argument, ...]
     releases: tuple[str, ...] = ()               # rule sets with whose servers the rows were compared, oldest first
-    style: Style = Style()
+    style: Style = ARGPARSE
     positional: bool = False                     # the model is a word without a flag
-    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # part of an image's name -> its first words
+    images: tuple[str, ...] = ()                 # parts of the names of images whose entry point is the server
     mark: str = ""                               # part of the path of a program whose name another engine has, too
     readers: Mapping[str, Reader] = field(default_factory=dict)          # first spelling -> reader of its value
     renamed: Mapping[str, str] = field(default_factory=dict)             # spelling -> its name in other releases
@@ -97,10 +102,10 @@ class CommandTable:
         last = self.releases.index(row.until) if row.until else len(self.releases) - 1
         return first <= place <= last
 
-    def where(self, spelling: str) -> str:
-        """Return the compared releases that have a spelling, as words."""
-        found = [release for release in self.releases
-                 if any(self.has(row, release) for row in self.names.get(spelling, ()))]  # fmt: skip
+    def where(self, spelling: str, values: str = "") -> str:
+        """Return the compared releases that have a spelling, as words. ``values``: with this number of values."""
+        rows = [row for row in self.names.get(spelling, ()) if values in ("", row.values)]
+        found = [release for release in self.releases if any(self.has(row, release) for row in rows)]
         short = [release.partition("@")[2] for release in found]
         return short[0] if len(short) == 1 else f"{short[0]} to {short[-1]}" if short else ""
 
@@ -124,12 +129,12 @@ def _rows(text: str, effect: str, engine: str) -> Iterator[Argument]:
             effect=effect,
             since=next((f"{engine}@{word[2:]}" for word in words if word.startswith(">=")), ""),
             until=next((f"{engine}@{word[2:]}" for word in words if word.startswith("<=")), ""),
-            harmless=tuple(word[1:] for word in words if word[0] == "="),
+            harmless=tuple(word[1:].casefold() for word in words if word[0] == "="),
             variable=next((word[1:] for word in words if word[0] == "$"), ""),
         )
 
 
-_HUMAN = re.compile(r"(\d{1,10})(?:\.(\d{1,3}))?([kKmMgG]?)")
+_HUMAN = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,3}))?([kKmMgG]?)")
 
 
 def read_human_integer(text: str) -> int:
@@ -138,24 +143,20 @@ def read_human_integer(text: str) -> int:
     if not found or (found[2] and not found[3]):
         raise BadInput(f"expected an integer such as 8192 or 32k, found {quoted(text)}")
     base = 1024 if found[3].isupper() else 1000
-    scale = base ** (" kmg".index(found[3].lower()) if found[3] else 0)
+    scale = {"": 1, "k": base, "m": base * base, "g": base * base * base}[found[3].lower()]
     return int(found[1]) * scale + int(found[2] or 0) * scale // 10 ** len(found[2] or "")
 
 
 def default_table(engine: str, flags: Sequence[Flag], silent: Mapping[str, int]) -> CommandTable:
     """Return the table of an engine that brings none: its simulated flags and those without effect. The program has the
     engine's name."""
-    counts = {bool: "0"}
-    rows = [Argument((*flag.spellings, *flag.off), counts.get(type(flag.default), "1"), OPTION)
-            for flag in flags if flag.spellings]  # fmt: skip
+    rows = [Argument(("-m", "--model"), "1", MODEL)]
+    rows += [Argument((*flag.spellings, *flag.off), "0" if isinstance(flag.default, bool) else "1", OPTION)
+             for flag in flags if flag.spellings]  # fmt: skip
     taken = {spelling for row in rows for spelling in row.spellings}
     rows += [Argument((word,), str(count), NO_EFFECT) for word, count in silent.items() if word not in taken]
-    if not taken & {"-m", "--model"}:
-        rows.append(Argument(("-m", "--model"), "1", MODEL))
-    rows = [row._replace(spellings=tuple(w for w in row.spellings if row.effect == MODEL or w not in ("-m", "--model")))
-            for row in rows]  # fmt: skip
-    return CommandTable(starts=((engine,), (engine.replace("_", "-"),)), arguments=tuple(row for row in rows if row.spellings))
+    return CommandTable(starts=((engine,), (engine.replace("_", "-"),)), arguments=tuple(rows))
 
 
-__all__ = ["LIMIT", "MODEL", "NO_EFFECT", "OPEN", "OPTION", "SIZE", "Argument", "CommandTable", "Reader", "Reading", "Style",
-           "default_table", "read_human_integer", "table_rows"]  # fmt: skip
+__all__ = ["LIMIT", "MODEL", "NO_EFFECT", "OPEN", "OPTION", "SIZE", "Argument", "CommandTable", "Reader", "Reading",
+           "Style", "default_table", "read_human_integer", "table_rows"]  # fmt: skip

@@ -28,8 +28,10 @@ from cachesim.engines.shared.command_table import (
 )
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
-_LEVEL = re.compile(r"-O\.?(?:level=)?\d")
+_NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
+_LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
+_MACRO = re.compile(r"\$\{\w+\}")             # of llama-swap and compose; harmless where the value does not matter
+_COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _CONTAINER_SWITCHES = frozenset({
@@ -39,35 +41,38 @@ _CONTAINER_SWITCHES = frozenset({
 """Options of `docker run` without a value; letters may be joined."""
 
 
+_MANY = 1 << 20
+_NUMBERS = {"0": (0, 0), "1": (1, 1), "j": (1, 1), "2": (2, 2), "?": (0, 1), "*": (0, _MANY), "+": (1, _MANY)}
+"""Number of values in a table -> the least and the most."""
+
+
 class NotInRelease(BadInput):
     """An argument that another release has."""
 
 
 class Program(NamedTuple):
     """Start of a server in a command line. ``at``: index of the first word after the program; ``marked``: the path or
-    image names the engine; ``variables``: environment variables set for it; ``entry``: words of an image's entry
-    point that stand before the arguments; ``before``: words before the program that start no server."""
+    image names the engine; ``variables``: environment variables set for it; ``before``: words before the program, which
+    are not read."""
 
     at: int
     marked: bool
     variables: Mapping[str, Word]
-    entry: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
 
 
 @dataclass
 class ServerCommand:
-    """Meaning of a command line: ``options`` of the server by name, its ``model`` as written, ``ignored`` arguments
-    without effect, ``sized`` arguments that only set the size of the pool, ``limits`` that are not simulated, ``unread``
-    environment variables, and ``needs``: options that an argument leaves open, with the reason."""
+    """Meaning of a command line."""
 
-    options: dict[str, Option] = field(default_factory=dict)
-    model: str = ""
-    ignored: list[str] = field(default_factory=list)
-    sized: list[str] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    needs: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)   # options of the server by name
+    model: str = ""                                            # the model as written
+    ignored: list[str] = field(default_factory=list)           # arguments without effect
+    sized: list[str] = field(default_factory=list)             # arguments that only set the size of the pool
+    limits: list[str] = field(default_factory=list)            # arguments with values that are not simulated
+    unread: list[str] = field(default_factory=list)            # environment variables that are not read
+    needs: dict[str, str] = field(default_factory=dict)        # options that an argument leaves open -> why
+    before: list[str] = field(default_factory=list)            # words before the program, which are not read
 
 
 def find_program(words: Sequence[Word], table: CommandTable) -> Program | None:
@@ -97,7 +102,8 @@ def _before(words: Sequence[Word]) -> tuple[tuple[str, ...], dict[str, Word]]:
     """Return the words before a program, and the environment variables that they set."""
     variables = {word.text.partition("=")[0]: word._replace(text=word.text.partition("=")[2])
                  for word in words if _ASSIGNMENT.match(word.text)}  # fmt: skip
-    return tuple(word.text for word in words if not _ASSIGNMENT.match(word.text)), variables
+    others = (word.text for word in words if not _ASSIGNMENT.match(word.text))
+    return tuple(text for text in others if not _COMMON.fullmatch(_base(text))), variables
 
 
 def _in_container(words: Sequence[Word], at: int, table: CommandTable) -> Program | None:
@@ -122,20 +128,24 @@ def _in_container(words: Sequence[Word], at: int, table: CommandTable) -> Progra
     found = find_program(words[after:], table)
     if found is not None:
         return found._replace(at=found.at + after, variables={**variables, **found.variables})
-    entry = next((first for part, first in table.images.items() if part in image), None)
+    starts = any(part in image for part in table.images)
     if program:
-        entry = () if any(_base(program) == start[0] for start in table.starts) else None
-    return None if entry is None else Program(after, True, variables, entry=entry)
+        starts = any(_base(program) == start[0] for start in table.starts)
+    return Program(after, bool(table.mark) and table.mark in image, variables) if starts else None
 
 
 def read_command(words: Sequence[Word], program: Program, table: CommandTable, flags: Sequence[Flag],
-                 release: str, sizes: Sequence[Flag] = ()) -> ServerCommand:
+                 release: str, sizes: Sequence[Flag] = (), later: str = "") -> ServerCommand:
     """Read the arguments of a server. ``flags``: options that are simulated; ``release``: rule set whose arguments
-    are accepted; ``sizes``: options that change only sizes, which are read, too. Raises BadInput for an unknown
-    argument, a broken value, and one that is not simulated."""
-    reader = _ArgumentReader(table, (*sizes, *flags), release, {word for flag in sizes for word in flag.spellings})
+    are accepted; ``later``: the next compared one, whose arguments are accepted, too, "" = none; ``sizes``: options
+    that change only sizes, which are read, too. Raises BadInput for an unknown argument, a broken value, and one that
+    is not simulated."""
+    words_of_sizes = {word for flag in sizes for word in flag.spellings}
+    names = {**table.of_release(release), **(table.of_release(later) if later else {})}
+    reader = _ArgumentReader(table, (*sizes, *flags), release, words_of_sizes, names)
     reader.read_variables(program.variables)
-    reader.read_words([*(Word(text, 1) for text in program.entry), *words[program.at :]])
+    reader.read_words(words[program.at :])
+    reader.found.before = list(program.before)
     reader.finish()
     return reader.found
 
@@ -148,15 +158,12 @@ class _ArgumentReader:
     table: CommandTable
     flags: Sequence[Flag]
     release: str
-    sizes: AbstractSet[str] = frozenset()          # spellings of options that change only sizes
+    sizes: AbstractSet[str]                        # spellings of options that change only sizes
+    names: Mapping[str, Argument]                  # spellings that are accepted
     found: ServerCommand = field(default_factory=ServerCommand)
     open: list[str] = field(default_factory=list)
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    names: Mapping[str, Argument] = field(default_factory=dict)
     todo: list[Word] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.names = self.table.of_release(self.release)
 
     def read_words(self, words: Sequence[Word]) -> None:
         """Read all words. Raises BadInput."""
@@ -192,8 +199,8 @@ class _ArgumentReader:
             on = word.text.lower() in ("1", "on", "true", "enabled")
             positive = [name for name in row.spellings if not name.startswith(("--no-", "-no"))]
             negative = [name for name in row.spellings if name.startswith(("--no-", "-no"))]
-            if on or negative:
-                self._apply((positive if on else negative)[0], row, [], word)
+            for spelling in (positive if on else negative)[:1]:
+                self._apply(spelling, row, [], word)
         else:
             self._apply(row.spellings[0], row, [word], word)
 
@@ -226,6 +233,8 @@ class _ArgumentReader:
             return name
         if _LEVEL.fullmatch(word.text) and "--optimization-level" in self.names:
             return None
+        if name in self.table.names:
+            raise self._unknown(name, word)
         if self.table.style.beginnings and name.startswith("--"):
             meant = sorted(known for known in self.names if known.startswith(name))
             rows = {self.names[known] for known in meant}
@@ -253,15 +262,18 @@ class _ArgumentReader:
             raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
         if given is not None:
             return [given]
-        least, most = {"0": (0, 0), "2": (2, 2), "?": (0, 1), "*": (0, 1 << 20), "+": (1, 1 << 20)}.get(row.values, (1, 1))
+        least, most = _NUMBERS[row.values]
         values: list[Word] = []
         while len(values) < most and self.todo and not self._is_flag(self.todo[-1].text):
             values.append(self.todo.pop())
         if len(values) < least:
             after = f", found {quoted(self.todo[-1].text)}" if self.todo else ""
-            raise BadInput(f"flag {quoted(spelling)}: expected a value{after}")
+            without = self.table.where(spelling, "0")
+            kind = NotInRelease if without else BadInput
+            hint = f"{without} has it without" if without else ""
+            raise kind(f"{self.release}: flag {quoted(spelling)}: expected a value{after}", hint=hint)
         for value in values:
-            if value.variable:
+            if value.variable and not (row.effect == NO_EFFECT and _MACRO.fullmatch(value.text)):
                 raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
                                hint="put its value there")  # fmt: skip
         return values
@@ -297,7 +309,7 @@ class _ArgumentReader:
             self._set(spelling, row, value)
         elif row.effect == MODEL:
             self.found.model = str(value)
-        elif row.effect == NO_EFFECT or values and values[0].text in row.harmless:
+        elif row.effect == NO_EFFECT or (values and values[0].text.casefold() in row.harmless):
             self.found.ignored.append(spelling)
         elif row.effect == SIZE:
             self.found.sized.append(spelling)
@@ -318,6 +330,7 @@ class _ArgumentReader:
         self.found.options.update(reading.options)
         self.found.needs.update(reading.needs)
         self.found.ignored += [f"{spelling} {part}" for part in reading.ignored]
+        self.found.limits += [f"{spelling} {part}" for part in reading.limits]
         self.open += [f"{spelling} {part}" for part in reading.refused]
 
     def _option(self, spelling: str, text: str) -> Reading:

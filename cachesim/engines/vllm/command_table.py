@@ -1,7 +1,7 @@
 """Arguments of `vllm serve` by release, with their effect on the cache.
 
-A row is the number of values (as argparse writes it, j = JSON), the spellings, and where they hold: >= and <= a release,
-= a value without effect. The rows are one in a line, as the parsers have them, which makes this module long.
+A row is the number of values (as argparse writes it, j = JSON), the spellings, and their conditions: >= and <= name a
+release, = a value without effect. A row is one line, which makes this module long.
 Source: vLLM 0.30.0 to 0.33.0 (PyPI) vllm/entrypoints/*/cli_args.py make_arg_parser.
 """
 
@@ -29,6 +29,7 @@ from cachesim.engines.vllm.profiles import LINE
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
 OPTIONS = """
+1 --kv-offloading-size
 0 --async-scheduling --no-async-scheduling
 1 --block-size
 1 --decode-context-parallel-size -dcp
@@ -96,7 +97,6 @@ j --ec-transfer-config
 j --engram-config
 1 --hf-config-path
 1 --kv-offloading-backend =native
-1 --kv-offloading-size =0
 0 --kv-sharing-fast-prefill
 0 --long-prefill-token-threshold-adaptive >=0.31.0
 1 --max-num-active-seqs >=0.31.0
@@ -427,6 +427,14 @@ j --weight-transfer-config
 1 --worker-extension-cls
 """
 
+ROWS = {
+    OPTION: OPTIONS,
+    MODEL: MODELS,
+    SIZE: SIZES,
+    LIMIT: LIMITS,
+    OPEN: NOT_SIMULATED,
+    NO_EFFECT: WITHOUT_EFFECT,
+}
 
 # Keys of --speculative-config that change no decision here: the draft model, its kernels and its sampling.
 DRAFTER_KEYS = frozenset({
@@ -487,7 +495,7 @@ def read_speculative_config(value: Any) -> Reading:
     read = {"method", "num_speculative_tokens", "disable_lookahead_block_hashes"}
     rest = [key for key in config if key not in read]
     refused = [key for key in rest if key not in DRAFTER_KEYS and config[key] not in (None, False)]
-    return Reading(options, [key for key in rest if key not in refused], [*found.refused, *refused], found.needs)
+    return Reading(options, [key for key in rest if key not in refused], [*found.refused, *refused], needs=found.needs)
 
 
 def read_kv_transfer_config(value: Any) -> Reading:
@@ -510,7 +518,7 @@ def read_kv_transfer_config(value: Any) -> Reading:
         return Reading(refused=(f"spec_name {quoted(more['spec_name'])}",))
     refused = [key for key in more if key not in OFFLOAD_KEYS and key not in (*sizes, "spec_name")]
     ignored = [key for key in (*config, *more) if key in (*sizes, "kv_role", "spec_name")]
-    return Reading(options, ignored, refused, {"num_cpu_chunks": CHUNKS})
+    return Reading(options, ignored, refused, needs={"num_cpu_chunks": CHUNKS})
 
 
 def read_offloading_size(text: str) -> Reading:
@@ -536,11 +544,11 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 COMMAND_TABLE = CommandTable(
     starts=(("vllm", "serve"), ("-m", "vllm.entrypoints.openai.api_server"), ("-m", "vllm.entrypoints.api_server")),
-    arguments=table_rows("vllm", {OPTION: OPTIONS, MODEL: MODELS, SIZE: SIZES, LIMIT: LIMITS, OPEN: NOT_SIMULATED, NO_EFFECT: WITHOUT_EFFECT}),
+    arguments=table_rows("vllm", ROWS),
     releases=LINE,
     style=Style(underscores=True),
     positional=True,
-    images={"vllm": ("vllm", "serve")},
+    images=("vllm",),
     readers={
         "--max-model-len": read_max_model_len,
         "--max-num-batched-tokens": read_batched_tokens,

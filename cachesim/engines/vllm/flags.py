@@ -38,8 +38,8 @@ class Options:
         0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
     enable_prefix_caching: bool = flag(
-        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"), governs="VL-LOOKUP-MOST VL-PUB-TOKENS",
-        tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"),
+        governs="VL-LOOKUP-MOST VL-PUB-TOKENS", tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
     prefix_cache_retention_interval: int = flag(
         0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="VL-PUB-BOUNDARIES VL-PUB-MASK",
         tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
@@ -72,7 +72,8 @@ class Options:
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
         False, "--enable-mamba-shared-prefix-checkpoint",
-        off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint"), affects="VL-SPLIT-CHUNK", tries=(True,),
+        off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint"),
+        affects="VL-SPLIT-CHUNK", tries=(True,),
         help="Prompts end a chunk exactly where they part from an earlier prompt.")
     mamba_prefill_checkpoint_alignment: int = flag(
         0, open=0, tokens=True, governs="VL-STATE-INSIDE",

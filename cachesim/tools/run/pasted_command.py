@@ -6,6 +6,7 @@ the command line has. What is ignored, assumed or not derived is printed as note
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from typing import Iterator, NamedTuple, Sequence
 
@@ -17,7 +18,7 @@ from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, present_name
-from cachesim.engines.shared.known_models import find
+from cachesim.engines.shared.known_models import find, plain
 from cachesim.engines.shared.model_sizes import known_sizes, real_model, short_notation
 from cachesim.engines.shared.server_command import (
     NotInRelease,
@@ -27,6 +28,7 @@ from cachesim.engines.shared.server_command import (
     read_command,
 )
 from cachesim.scenarios.option_checks import check_option, model_named
+from cachesim.tools.run.arguments import profile_name
 
 NAMED = 300              # characters of a list of flags in a note
 
@@ -51,7 +53,7 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
     forms = engine.memory() if sizes else None
     more = forms.flags if forms else ()
     if profiles:
-        found = [_read(words, program, engine, more, _release(engine, profile)) for profile in profiles]
+        found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
         return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
     return _newest(words, program, engine, more)
 
@@ -70,16 +72,17 @@ def _program(words: Sequence[Word], profiles: Sequence[str]) -> tuple[Engine, Pr
         return (marked or chosen)[0]
     if len(named) == 1 and words[0].text.startswith("-"):
         return ENGINES[named.pop()], Program(0, False, {})
-    starts = [" ".join(start) for engine in ENGINES.values() for start in engine.command_table.starts]
-    hint = f"known: {first_of(starts, 250)}"
+    starts = [" ".join(engine.command_table.starts[0]) for engine in ENGINES.values()]
+    hint = f"known: {first_of(list(dict.fromkeys(starts)), 250)}"
     if words[0].text.startswith("-"):
-        raise BadInput("--server: the command line does not name a program", hint=f"add -p ENGINE, or the program; {hint}")
+        raise BadInput("--server: the command line does not name a program", hint=f"-p ENGINE names it; {hint}")
     raise BadInput(f"--server: no known server in the command line: {quoted(words[0].text)}", hint=hint)
 
 
-def _read(words: Sequence[Word], program: Program, engine: Engine, more: Sequence[Flag], release: str) -> ServerCommand:
-    """Read the arguments of a server. Raises BadInput, which names the engine that has an unknown flag."""
-    return read_command(words, program, engine.command_table, engine.manual.flags, release, more)
+def _read(words: Sequence[Word], program: Program, engine: Engine, more: Sequence[Flag], at: Compared) -> ServerCommand:
+    """Read the arguments of a server. Raises BadInput."""
+    table = engine.command_table
+    return read_command(words, program, table, engine.manual.flags, at.release, sizes=more, later=at.later)
 
 
 def _newest(words: Sequence[Word], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:
@@ -87,24 +90,32 @@ def _newest(words: Sequence[Word], program: Program, engine: Engine, more: Seque
     if none has them."""
     newest = present_name(engine.name)
     try:
-        return PastedCommand(engine, newest, _read(words, program, engine, more, _release(engine, newest)))
+        return PastedCommand(engine, newest, _read(words, program, engine, more, _compared(engine, newest)))
     except NotInRelease as missing:
         for release in reversed(engine.command_table.releases[:-1]):
             try:
-                command = _read(words, program, engine, more, release)
+                command = _read(words, program, engine, more, Compared(release))
             except NotInRelease:
                 continue
-            return PastedCommand(engine, release, command, (f"{missing.cause}: {release} is simulated (-p chooses)",))
+            why = f"{missing.cause}: {release} is simulated (-p chooses)"
+            return PastedCommand(engine, profile_name(release), command, (why,))
         raise
 
 
-def _release(engine: Engine, profile: str) -> str:
-    """Return the compared release whose arguments a rule set has: the last one that is not newer. "" if none is
-    known."""
+class Compared(NamedTuple):
+    """The compared release whose arguments a rule set has: the last one that is not newer, and the one after it if the
+    rule set lies between both ("" = none)."""
+
+    release: str
+    later: str = ""
+
+
+def _compared(engine: Engine, profile: str) -> Compared:
+    """Return the compared release for a rule set."""
     releases = engine.command_table.releases
     base = engine.beside.get(profile, profile)
     if base in releases or not releases:
-        return base if base in releases else ""
+        return Compared(base if base in releases else "")
     point, places = point_of(engine, base), list(engine.line)
     if point is not None:
         known = [(point_of(engine, one), one) for one in releases]
@@ -112,15 +123,19 @@ def _release(engine: Engine, profile: str) -> str:
     else:
         place = places.index(base) if base in places else len(places)
         older = [one for one in releases if one in places and places.index(one) <= place]
-    return older[-1] if older else releases[0]
+    if not older:
+        return Compared(releases[0])
+    later = releases[len(older) :][:1]
+    return Compared(older[-1], later[0] if later else "")
 
 
 def _uncompared(engine: Engine, profiles: Sequence[str]) -> Iterator[str]:
     """Yield a line for each rule set whose arguments were not compared with a released parser."""
     for profile in profiles:
-        release = _release(engine, profile)
-        if release and engine.beside.get(profile, profile) != release:
-            yield f"arguments of {profile} were not compared: read as those of {release}"
+        found = _compared(engine, profile)
+        if found.release and engine.beside.get(profile, profile) != found.release:
+            those = " and ".join(filter(None, found))
+            yield f"arguments of {profile} were not compared: read as those of {those}"
 
 
 class NamedModel(NamedTuple):
@@ -137,12 +152,13 @@ def model_of(written: str, engine: str, real: bool) -> NamedModel:
     files = [path / "config.json", path] if path.suffix != ".gguf" else [path]
     file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(str(one)) == "file"), "")
     if file:
-        return NamedModel(file if real else short_notation(real_model(file)), f"model {written}: layers read from {file}")
+        model = file if real else short_notation(real_model(file))
+        return NamedModel(model, f"model {written}: layers read from {file}")
     name = written.rstrip("/").removesuffix(".gguf")
-    base = name.rpartition("/")[2] or name
+    base = re.split(r"[/\\]", name)[-1] or name
     try:
         if real:
-            real_model(base)
+            _check_sizes(base)
         elif find(base) is None:
             raise BadInput(f"unknown model {quoted(written)}")
         else:
@@ -154,9 +170,16 @@ def model_of(written: str, engine: str, real: bool) -> NamedModel:
     return NamedModel(base, f"model {written}: no file of it is here, taken from its name")
 
 
+def _check_sizes(name: str) -> None:
+    """Raise BadInput unless the sizes of this very model are known, not only those of another one of its family."""
+    known = real_model(name).source.rpartition("/")[2]
+    if plain(known) not in plain(name) and plain(name) not in map(plain, known_sizes()):
+        raise BadInput(f"the sizes of {quoted(name)} are unknown")
+
+
 def apply_pasted(args: Namespace) -> None:
-    """Apply ``--server`` to the arguments of a command: rule set, model and options that they do not give. Prints notes.
-    Raises BadInput."""
+    """Apply ``--server`` to the arguments of a command: it gives the rule set, the model and the options that they do
+    not give. Prints notes. Raises BadInput."""
     given = _profiles(args)
     pasted = read_pasted(args.pasted, given, sizes=hasattr(args, "draft"))
     if not given:
@@ -236,7 +259,9 @@ def _notes(pasted: PastedCommand) -> Iterator[str]:
         yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
     sized = pasted.engine.command_table.sized
     if command.sized and sized not in command.options:
-        yield f"{_names(command.sized)}: the size of the pool is not derived from them; {sized} is the default (--set {sized}=N)"
+        yield f"the size of the pool is not derived from {_names(command.sized)}: --set {sized}=N, else the default"
+    if command.before:
+        yield f"not read, before the program: {_names(command.before)}"
     if command.unread:
         yield f"environment variables that are not read: {_names(command.unread)}"
 
