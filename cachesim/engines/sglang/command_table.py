@@ -51,11 +51,11 @@ MODELS = """
 
 SIZES = """
 1 --cpu-offload-gb
-1 --kv-cache-dtype
+1 --kv-cache-dtype =auto
 1 --mamba-full-memory-ratio
 1 --mamba-ssm-dtype
 1 --mem-fraction-static
-1 --tensor-parallel-size --tp-size
+1 --tensor-parallel-size --tp-size =1
 """
 
 LIMITS = """

@@ -144,7 +144,8 @@ def read_human_integer(text: str) -> int:
         raise BadInput(f"expected an integer such as 8192 or 32k, found {quoted(text)}")
     base = 1024 if found[3].isupper() else 1000
     scale = {"": 1, "k": base, "m": base * base, "g": base * base * base}[found[3].lower()]
-    return int(found[1]) * scale + int(found[2] or 0) * scale // 10 ** len(found[2] or "")
+    fraction = found[2] or ""
+    return int(found[1]) * scale + int(fraction or 0) * scale // int("1" + "0" * len(fraction))
 
 
 def default_table(engine: str, flags: Sequence[Flag], silent: Mapping[str, int]) -> CommandTable:

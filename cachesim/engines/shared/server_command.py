@@ -46,6 +46,14 @@ _NUMBERS = {"0": (0, 0), "1": (1, 1), "j": (1, 1), "2": (2, 2), "?": (0, 1), "*"
 """Number of values in a table -> the least and the most."""
 
 
+class UnknownFlag(BadInput):
+    """An argument ``name`` that no compared release has."""
+
+    def __init__(self, name: str, cause: str, *, hint: str) -> None:
+        self.name = name
+        super().__init__(cause, hint=hint)
+
+
 class NotInRelease(BadInput):
     """An argument that another release has."""
 
@@ -250,8 +258,8 @@ class _ArgumentReader:
         other = self.table.where(name)
         renamed = self.table.renamed.get(name, "")
         if not other and name not in self.table.renamed:
-            return BadInput(f"{_place(word.place)}: unknown flag {quoted(name)} of {self.release}",
-                            hint=nearest(name, self.names))  # fmt: skip
+            return UnknownFlag(name, f"{_place(word.place)}: unknown flag {quoted(name)} of {self.release}",
+                               hint=nearest(name, self.names))  # fmt: skip
         there = f"{release} has {renamed}" if renamed in self.names else ""
         has = f"{other} has it" if other else "other releases had it"
         return NotInRelease(f"{_place(word.place)}: {self.release} has no flag {quoted(name)}", hint=there or has)
@@ -279,12 +287,11 @@ class _ArgumentReader:
         return values
 
     def _is_flag(self, text: str) -> bool:
-        """True if a word cannot be a value: it is a flag of this release."""
+        """True if a word cannot be a value: it is a flag of this release, or looks like a flag."""
         name = text.partition("=")[0] if self.table.style.equals else text
         if self._plain(name) in self.names:
             return True
-        strict = self.table.style.beginnings and " " not in text
-        return strict and text.startswith("-") and len(text) > 1 and not _NUMBER.fullmatch(text)
+        return re.match(r"--?[A-Za-z][^ ]*$", text) is not None
 
     def _add_part(self, spelling: str, row: Argument, keys: str, values: list[Word], word: Word) -> None:
         """Add a part of a JSON value, ``--config.key value``. Raises BadInput."""
@@ -374,4 +381,4 @@ def _json(spelling: str, value: Word) -> Any:
         raise BadInput(f"{_place(value.place)}: flag {quoted(spelling)}: {bad.cause}") from None
 
 
-__all__ = ["NotInRelease", "Program", "ServerCommand", "find_program", "read_command"]
+__all__ = ["NotInRelease", "Program", "ServerCommand", "UnknownFlag", "find_program", "read_command"]

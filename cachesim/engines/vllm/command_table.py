@@ -65,12 +65,12 @@ SIZES = """
 1 --cpu-offload-gb
 1 --device-memory-utilization >=0.31.0
 1 --gpu-memory-utilization
-1 --kv-cache-dtype
+1 --kv-cache-dtype =auto
 + --kv-cache-dtype-skip-layers
 1 --kv-cache-memory-bytes
 1 --mamba-cache-dtype
 1 --mamba-ssm-cache-dtype
-1 --tensor-parallel-size -tp
+1 --tensor-parallel-size -tp =1
 """
 
 LIMITS = """

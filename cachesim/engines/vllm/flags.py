@@ -39,7 +39,8 @@ class Options:
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
     enable_prefix_caching: bool = flag(
         True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"),
-        governs="VL-LOOKUP-MOST VL-PUB-TOKENS", tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
+        governs="VL-LOOKUP-MOST VL-PUB-TOKENS", tries=(True,),
+        help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
     prefix_cache_retention_interval: int = flag(
         0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="VL-PUB-BOUNDARIES VL-PUB-MASK",
         tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "

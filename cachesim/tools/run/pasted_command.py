@@ -24,6 +24,7 @@ from cachesim.engines.shared.server_command import (
     NotInRelease,
     Program,
     ServerCommand,
+    UnknownFlag,
     find_program,
     read_command,
 )
@@ -52,10 +53,16 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
     engine, program = _program(words, profiles)
     forms = engine.memory() if sizes else None
     more = forms.flags if forms else ()
-    if profiles:
+    try:
+        if not profiles:
+            return _newest(words, program, engine, more)
         found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
-        return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
-    return _newest(words, program, engine, more)
+    except UnknownFlag as unknown:
+        others = [other.name for other in ENGINES.values() if unknown.name in other.command_table.names
+                  and find_program(words, other.command_table) is not None]  # fmt: skip
+        hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
+        raise BadInput(unknown.cause, hint=hint) from None
+    return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
 
 
 def _program(words: Sequence[Word], profiles: Sequence[str]) -> tuple[Engine, Program]:
@@ -218,6 +225,7 @@ def _has_model(args: Namespace) -> bool:
 def _set_model(args: Namespace, pasted: PastedCommand) -> None:
     """Set the model of the command line, if it names one. Raises BadInput."""
     if not pasted.command.model:
+        note("--server: the command line names no model; --model names one")
         return
     found = model_of(pasted.command.model, pasted.engine.name, real=hasattr(args, "draft"))
     note(found.note)

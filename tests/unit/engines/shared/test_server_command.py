@@ -123,6 +123,7 @@ def test_a_strict_parser_accepts_exact_names_only(line: str) -> None:
     ("engine serve M --c 4", r"'--c' is ambiguous \(--caching, --changed, --chunk, --connector\)"),
     ("engine serve M --block", "flag '--block': expected a value"),
     ("engine serve M --host --verbose", "flag '--host': expected a value, found '--verbose'"),
+    ("engine serve M --host -x", "flag '--host': expected a value, found '-x'"),
     ("engine serve M --block x", "flag '--block': expected a 32-bit integer, found 'x'"),
     ("engine serve M --block 99999999999", "expected a 32-bit integer"),
     ("engine serve M --verbose=1", "flag '--verbose' has no value, found '1'"),
