@@ -23,7 +23,7 @@ _QUOTED = re.compile(r"\\[\"\\$`]")                     # a sign that a backslas
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
-class Word(NamedTuple):
+class ShellWord(NamedTuple):
     """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable in
     it, 0 = it has none."""
 
@@ -32,7 +32,7 @@ class Word(NamedTuple):
     variable: int = 0
 
 
-def shell_words(text: str) -> list[Word]:
+def shell_words(text: str) -> list[ShellWord]:
     """Return the words of a command line. Raises BadInput for text that is not one simple command."""
     reader = _Reader(text)
     while reader.at < len(text):
@@ -41,7 +41,7 @@ def shell_words(text: str) -> list[Word]:
     return reader.words
 
 
-def command_words(text: str) -> list[Word]:
+def command_words(text: str) -> list[ShellWord]:
     """Return the words of a command line, or of the value of ``command:`` in a compose file: a string, a list in
     brackets, or a list with a dash before each item. Raises BadInput."""
     if len(text) > LONGEST:
@@ -63,12 +63,12 @@ def command_words(text: str) -> list[Word]:
     return words
 
 
-def _moved(word: Word, start: int) -> Word:
+def _moved(word: ShellWord, start: int) -> ShellWord:
     """Return a word whose places count from the beginning of the whole text."""
-    return Word(word.text, word.place + start, word.variable + start if word.variable else 0)
+    return ShellWord(word.text, word.place + start, word.variable + start if word.variable else 0)
 
 
-def _list_words(body: str, start: int) -> list[Word]:
+def _list_words(body: str, start: int) -> list[ShellWord]:
     """Return the words of a list in brackets, which is JSON. Raises BadInput."""
     try:
         items = parse_json(body.encode("utf-8", "replace"), what="list of words")
@@ -83,7 +83,7 @@ def _list_words(body: str, start: int) -> list[Word]:
     return [_listed(str(item), start + 1) for item in items]
 
 
-def _item_words(text: str, start: int) -> list[Word]:
+def _item_words(text: str, start: int) -> list[ShellWord]:
     """Return the words of a list with a dash before each item. An item is one word, in quotes or without."""
     words = []
     for line in re.finditer(r"[^\n]+", text[start:]):
@@ -98,9 +98,9 @@ def _item_words(text: str, start: int) -> list[Word]:
     return words
 
 
-def _listed(text: str, place: int) -> Word:
+def _listed(text: str, place: int) -> ShellWord:
     """Return an item of a list, which no shell expands, but compose does."""
-    return Word(text, place, place if _VARIABLE.search(text) else 0)
+    return ShellWord(text, place, place if _VARIABLE.search(text) else 0)
 
 
 class _Reader:
@@ -109,7 +109,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.words: list[Word] = []
+        self.words: list[ShellWord] = []
         self._word: list[str] | None = None
         self._start = 0
         self._variable = 0
@@ -145,7 +145,7 @@ class _Reader:
     def end_word(self) -> None:
         """End the word, if one is being read."""
         if self._word is not None:
-            self.words.append(Word("".join(self._word), self._start + 1, self._variable))
+            self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable))
         self._word = None
 
     def _literal(self) -> None:
@@ -187,4 +187,4 @@ class _Reader:
         self.at += 1
 
 
-__all__ = ["Word", "command_words", "shell_words"]
+__all__ = ["ShellWord", "command_words", "shell_words"]

@@ -8,18 +8,7 @@ Source: ik_llama.cpp common/common.cpp gpt_params_find_arg (8337e4cd3).
 from __future__ import annotations
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    CommandTable,
-    Reader,
-    Reading,
-    Style,
-    table_rows,
-)
+from cachesim.engines.shared.command_table import CommandTable, Reader, Reading, Style, release_names, table_rows
 
 OPTIONS = """
 1 -b --batch-size
@@ -334,14 +323,6 @@ j --chat-template-kwargs
 1 --yarn-orig-ctx
 """
 
-ROWS = {
-    OPTION: OPTIONS,
-    MODEL: MODELS,
-    LIMIT: LIMITS,
-    OPEN: NOT_SIMULATED,
-    NO_EFFECT: WITHOUT_EFFECT,
-}
-
 SWITCHES = {"on": True, "auto": True, "1": True, "off": False, "0": False}
 
 
@@ -359,8 +340,15 @@ def read_switch(option: str) -> Reader:
 
 COMMAND_TABLE = CommandTable(
     starts=(("llama-server",),),
-    arguments=table_rows("ik_llama", ROWS),
-    releases=("ik_llama@main",),
+    arguments=table_rows(
+        "ik_llama",
+        options=OPTIONS,
+        models=MODELS,
+        limits=LIMITS,
+        not_simulated=NOT_SIMULATED,
+        no_effect=WITHOUT_EFFECT,
+    ),
+    releases=release_names("ik_llama", "main"),
     style=Style(equals=False, beginnings=False, underscores=True),
     images=("ik_llama", "ik-llama"),
     mark="ik_llama",
@@ -369,6 +357,6 @@ COMMAND_TABLE = CommandTable(
         "-no-fa": lambda text: Reading({"flash_attn": False}),
         "--context-shift": read_switch("context_shift"),
     },
-    renamed={"-fmoe": "--no-fused-moe", "--fused-moe": "--no-fused-moe"},
+    renamed={"-fmoe": "", "--fused-moe": ""},
     variables=("LLAMA_", "GGML_"),
 )  # fmt: skip

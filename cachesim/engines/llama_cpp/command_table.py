@@ -8,17 +8,7 @@ Source: llama.cpp common/arg.cpp of nine builds from b5833 to b11549, in PyPI's 
 
 from __future__ import annotations
 
-from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    CommandTable,
-    Reading,
-    Style,
-    table_rows,
-)
+from cachesim.engines.shared.command_table import CommandTable, Reading, Style, release_names, table_rows
 from cachesim.engines.shared.images import read_projector
 
 OPTIONS = """
@@ -341,15 +331,6 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --yarn-orig-ctx $LLAMA_ARG_YARN_ORIG_CTX
 """
 
-ROWS = {
-    OPTION: OPTIONS,
-    MODEL: MODELS,
-    LIMIT: LIMITS,
-    OPEN: NOT_SIMULATED,
-    NO_EFFECT: WITHOUT_EFFECT,
-}
-
-
 def read_adapters(text: str) -> Reading:
     """Read the files of adapters, each with scale 1."""
     return Reading({"lora_scaled": ",".join("1" for _ in text.split(","))})
@@ -367,11 +348,15 @@ def read_draft_model(text: str) -> Reading:
 
 COMMAND_TABLE = CommandTable(
     starts=(("llama-server",), ("llama", "serve"), ("llama-server-cuda",)),
-    arguments=table_rows("llama_cpp", ROWS),
-    releases=(
-        "llama_cpp@b5833", "llama_cpp@b6170", "llama_cpp@b9294", "llama_cpp@b9713", "llama_cpp@b10566",
-        "llama_cpp@b10809", "llama_cpp@b11063", "llama_cpp@b11312", "llama_cpp@b11549",
+    arguments=table_rows(
+        "llama_cpp",
+        options=OPTIONS,
+        models=MODELS,
+        limits=LIMITS,
+        not_simulated=NOT_SIMULATED,
+        no_effect=WITHOUT_EFFECT,
     ),
+    releases=release_names("llama_cpp", "b5833 b6170 b9294 b9713 b10566 b10809 b11063 b11312 b11549"),
     style=Style(equals=False, beginnings=False, underscores=True),
     images=("llama.cpp",),
     readers={

@@ -10,15 +10,7 @@ from __future__ import annotations
 import re
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.command_table import (
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    CommandTable,
-    Reading,
-    table_rows,
-)
+from cachesim.engines.shared.command_table import CommandTable, Reading, release_names, table_rows
 
 OPTIONS = """
 1 --decode-concurrency
@@ -58,13 +50,6 @@ j --chat-template-args
 0 --use-default-chat-template
 """
 
-ROWS = {
-    OPTION: OPTIONS,
-    MODEL: MODELS,
-    OPEN: NOT_SIMULATED,
-    NO_EFFECT: WITHOUT_EFFECT,
-}
-
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(|M|G|MB|GB)", re.IGNORECASE)
 _UNITS = {"": 1, "M": 10**6, "G": 10**9, "MB": 10**6, "GB": 10**9}
 MOST_BYTES = 2**31 - 1
@@ -81,7 +66,9 @@ def read_bytes(text: str) -> Reading:
 
 COMMAND_TABLE = CommandTable(
     starts=(("mlx_lm.server",), ("mlx_lm", "server"), ("-m", "mlx_lm.server"), ("-m", "mlx_lm", "server")),
-    arguments=table_rows("mlx_lm", ROWS),
-    releases=("mlx_lm@0.31.1", "mlx_lm@0.31.3", "mlx_lm@0.32.2"),
+    arguments=table_rows(
+        "mlx_lm", options=OPTIONS, models=MODELS, not_simulated=NOT_SIMULATED, no_effect=WITHOUT_EFFECT,
+    ),
+    releases=release_names("mlx_lm", "0.31.1 0.31.3 0.32.2"),
     readers={"--prompt-cache-bytes": read_bytes},
 )

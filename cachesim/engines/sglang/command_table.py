@@ -8,18 +8,7 @@ Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py 
 from __future__ import annotations
 
 from cachesim.base.errors import quoted
-from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    SIZE,
-    CommandTable,
-    Reading,
-    read_human_integer,
-    table_rows,
-)
+from cachesim.engines.shared.command_table import CommandTable, Reading, read_human_integer, release_names, table_rows
 
 OPTIONS = """
 1 --chunked-prefill-size
@@ -616,15 +605,6 @@ j --watermark-config >=0.5.23
 1 --weight-version
 """
 
-ROWS = {
-    OPTION: OPTIONS,
-    MODEL: MODELS,
-    SIZE: SIZES,
-    LIMIT: LIMITS,
-    OPEN: NOT_SIMULATED,
-    NO_EFFECT: WITHOUT_EFFECT,
-}
-
 DRAFTERS = {"EAGLE": "EAGLE", "EAGLE3": "EAGLE", "NEXTN": "EAGLE", "NGRAM": "NGRAM"}
 """Algorithm of drafts -> the option here: those of the EAGLE family compare prefixes as pairs of tokens."""
 
@@ -638,8 +618,16 @@ def read_algorithm(text: str) -> Reading:
 
 COMMAND_TABLE = CommandTable(
     starts=(("-m", "sglang.launch_server"), ("sglang", "serve")),
-    arguments=table_rows("sglang", ROWS),
-    releases=("sglang@0.5.9", "sglang@0.5.20", "sglang@0.5.23"),
+    arguments=table_rows(
+        "sglang",
+        options=OPTIONS,
+        models=MODELS,
+        sizes=SIZES,
+        limits=LIMITS,
+        not_simulated=NOT_SIMULATED,
+        no_effect=WITHOUT_EFFECT,
+    ),
+    releases=release_names("sglang", "0.5.9 0.5.20 0.5.23"),
     positional=True,
     images=("sglang",),
     readers={

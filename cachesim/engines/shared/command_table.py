@@ -1,7 +1,8 @@
 """Table of the command-line arguments of a real server: which program it is, and what each argument means here.
 
 An engine brings one table for all its releases. A row states the spellings of an argument, its number of values, its
-effect on the cache, and the releases that have it. ``server_command`` reads a command line with it.
+effect on the cache, and the releases that have it. ``tools.run.server_command`` reads a command line
+with it.
 """
 
 from __future__ import annotations
@@ -110,8 +111,15 @@ class CommandTable:
         return short[0] if len(short) == 1 else f"{short[0]} to {short[-1]}" if short else ""
 
 
-def table_rows(engine: str, texts: Mapping[str, str]) -> tuple[Argument, ...]:
-    """Return the rows of a table. ``texts``: effect -> rows, as ``_rows`` reads them."""
+def release_names(engine: str, releases: str) -> tuple[str, ...]:
+    """Return the rule sets of releases, which are separated by spaces and in order."""
+    return tuple(f"{engine}@{release}" for release in releases.split())
+
+
+def table_rows(engine: str, *, options: str = "", models: str = "", sizes: str = "", limits: str = "",
+               not_simulated: str = "", no_effect: str = "") -> tuple[Argument, ...]:  # fmt: skip
+    """Return the rows of a table. Each text has the rows of an effect, as ``_rows`` reads them."""
+    texts = {OPTION: options, MODEL: models, SIZE: sizes, LIMIT: limits, OPEN: not_simulated, NO_EFFECT: no_effect}
     return tuple(row for effect, text in texts.items() for row in _rows(text, effect, engine))
 
 
@@ -160,4 +168,4 @@ def default_table(engine: str, flags: Sequence[Flag], silent: Mapping[str, int])
 
 
 __all__ = ["LIMIT", "MODEL", "NO_EFFECT", "OPEN", "OPTION", "SIZE", "Argument", "CommandTable", "Reader", "Reading",
-           "Style", "default_table", "read_human_integer", "table_rows"]  # fmt: skip
+           "Style", "default_table", "read_human_integer", "release_names", "table_rows"]  # fmt: skip

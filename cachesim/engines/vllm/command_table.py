@@ -12,20 +12,14 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.command_line import parse_integer
 from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    SIZE,
     CommandTable,
     Reading,
     Style,
     read_human_integer,
+    release_names,
     table_rows,
 )
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
-from cachesim.engines.vllm.profiles import LINE
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
 OPTIONS = """
@@ -427,15 +421,6 @@ j --weight-transfer-config
 1 --worker-extension-cls
 """
 
-ROWS = {
-    OPTION: OPTIONS,
-    MODEL: MODELS,
-    SIZE: SIZES,
-    LIMIT: LIMITS,
-    OPEN: NOT_SIMULATED,
-    NO_EFFECT: WITHOUT_EFFECT,
-}
-
 # Keys of --speculative-config that change no decision here: the draft model, its kernels and its sampling.
 DRAFTER_KEYS = frozenset({
     "model", "enforce_eager", "draft_tensor_parallel_size", "tensor_parallel_size", "quantization", "moe_backend",
@@ -544,8 +529,16 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 COMMAND_TABLE = CommandTable(
     starts=(("vllm", "serve"), ("-m", "vllm.entrypoints.openai.api_server"), ("-m", "vllm.entrypoints.api_server")),
-    arguments=table_rows("vllm", ROWS),
-    releases=LINE,
+    arguments=table_rows(
+        "vllm",
+        options=OPTIONS,
+        models=MODELS,
+        sizes=SIZES,
+        limits=LIMITS,
+        not_simulated=NOT_SIMULATED,
+        no_effect=WITHOUT_EFFECT,
+    ),
+    releases=release_names("vllm", "0.30.0 0.31.0 0.32.0 0.33.0"),
     style=Style(underscores=True),
     positional=True,
     images=("vllm",),

@@ -44,8 +44,8 @@ def add_settings(parser: ArgumentParser, text: str = "") -> None:
 def add_server(parser: ArgumentParser) -> None:
     """Add ``--server``, a pasted command line (``args.pasted``), for a command with ``--set``."""
     parser.add_argument("--server", dest="pasted", metavar="COMMAND", default="",
-                        help="command line that starts the server, such as 'vllm serve MODEL --max-num-seqs 8', or a "
-                        "value of command: in a compose file; -p, --model and --set take precedence")  # fmt: skip
+                        help="command line that starts the server, in quotes, or the value of command: in a compose "
+                        "file; -p, --model and --set take precedence")  # fmt: skip
 
 
 def profile_name(text: str) -> str:

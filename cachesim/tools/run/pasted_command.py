@@ -1,4 +1,4 @@
-"""The argument ``--server 'vllm serve ...'``: a pasted command line as rule set, model and server options.
+"""The argument ``--server``: a pasted command line as rule set, model and server options.
 
 The engine is the one whose program the command line starts. Without ``-p``, the release is the newest whose arguments
 the command line has. What is ignored, assumed or not derived is printed as notes.
@@ -12,7 +12,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
-from cachesim.base.shell_words import Word, command_words
+from cachesim.base.shell_words import ShellWord, command_words
 from cachesim.base.untrusted_files import kind, path_of
 from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Flag, Option
@@ -20,7 +20,9 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, present_name
 from cachesim.engines.shared.known_models import find, plain
 from cachesim.engines.shared.model_sizes import known_sizes, real_model, short_notation
-from cachesim.engines.shared.server_command import (
+from cachesim.scenarios.option_checks import check_option, model_named
+from cachesim.tools.run.arguments import profile_name
+from cachesim.tools.run.server_command import (
     NotInRelease,
     Program,
     ServerCommand,
@@ -28,8 +30,6 @@ from cachesim.engines.shared.server_command import (
     find_program,
     read_command,
 )
-from cachesim.scenarios.option_checks import check_option, model_named
-from cachesim.tools.run.arguments import profile_name
 
 NAMED = 300              # characters of a list of flags in a note
 
@@ -58,14 +58,15 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
             return _newest(words, program, engine, more)
         found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
     except UnknownFlag as unknown:
-        others = [other.name for other in ENGINES.values() if unknown.name in other.command_table.names
+        others = [other.name for other in ENGINES.values()
+                  if unknown.name in {*other.command_table.names, *other.command_table.renamed}
                   and find_program(words, other.command_table) is not None]  # fmt: skip
         hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
         raise BadInput(unknown.cause, hint=hint) from None
     return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
 
 
-def _program(words: Sequence[Word], profiles: Sequence[str]) -> tuple[Engine, Program]:
+def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engine, Program]:
     """Return the engine whose program a command line starts. Raises BadInput if there is none, or another than that
     of the rule sets."""
     named = {profile.partition("@")[0] for profile in profiles}
@@ -86,13 +87,14 @@ def _program(words: Sequence[Word], profiles: Sequence[str]) -> tuple[Engine, Pr
     raise BadInput(f"--server: no known server in the command line: {quoted(words[0].text)}", hint=hint)
 
 
-def _read(words: Sequence[Word], program: Program, engine: Engine, more: Sequence[Flag], at: Compared) -> ServerCommand:
+def _read(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag],
+          at: ComparedRelease) -> ServerCommand:  # fmt: skip
     """Read the arguments of a server. Raises BadInput."""
     table = engine.command_table
     return read_command(words, program, table, engine.manual.flags, at.release, sizes=more, later=at.later)
 
 
-def _newest(words: Sequence[Word], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:
+def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:
     """Read a command line for the newest release that has its arguments. Raises BadInput, that of the newest release,
     if none has them."""
     newest = present_name(engine.name)
@@ -101,7 +103,7 @@ def _newest(words: Sequence[Word], program: Program, engine: Engine, more: Seque
     except NotInRelease as missing:
         for release in reversed(engine.command_table.releases[:-1]):
             try:
-                command = _read(words, program, engine, more, Compared(release))
+                command = _read(words, program, engine, more, ComparedRelease(release))
             except NotInRelease:
                 continue
             why = f"{missing.cause}: {release} is simulated (-p chooses)"
@@ -109,7 +111,7 @@ def _newest(words: Sequence[Word], program: Program, engine: Engine, more: Seque
         raise
 
 
-class Compared(NamedTuple):
+class ComparedRelease(NamedTuple):
     """The compared release whose arguments a rule set has: the last one that is not newer, and the one after it if the
     rule set lies between both ("" = none)."""
 
@@ -117,12 +119,12 @@ class Compared(NamedTuple):
     later: str = ""
 
 
-def _compared(engine: Engine, profile: str) -> Compared:
+def _compared(engine: Engine, profile: str) -> ComparedRelease:
     """Return the compared release for a rule set."""
     releases = engine.command_table.releases
     base = engine.beside.get(profile, profile)
     if base in releases or not releases:
-        return Compared(base if base in releases else "")
+        return ComparedRelease(base if base in releases else "")
     point, places = point_of(engine, base), list(engine.line)
     if point is not None:
         known = [(point_of(engine, one), one) for one in releases]
@@ -131,9 +133,9 @@ def _compared(engine: Engine, profile: str) -> Compared:
         place = places.index(base) if base in places else len(places)
         older = [one for one in releases if one in places and places.index(one) <= place]
     if not older:
-        return Compared(releases[0])
+        return ComparedRelease(releases[0])
     later = releases[len(older) :][:1]
-    return Compared(older[-1], later[0] if later else "")
+    return ComparedRelease(older[-1], later[0] if later else "")
 
 
 def _uncompared(engine: Engine, profiles: Sequence[str]) -> Iterator[str]:
@@ -227,12 +229,21 @@ def _set_model(args: Namespace, pasted: PastedCommand) -> None:
     if not pasted.command.model:
         note("--server: the command line names no model; --model names one")
         return
-    found = model_of(pasted.command.model, pasted.engine.name, real=hasattr(args, "draft"))
+    real = hasattr(args, "draft")
+    found = model_of(pasted.command.model, pasted.engine.name, real)
     note(found.note)
-    if hasattr(args, "models"):
-        args.models = [model_named(found.model, pasted.engine.name).model]
-    else:
+    if real or hasattr(args, "sizes"):                # commands that look up sizes by the name
         args.model = found.model
+        return
+    named = model_named(found.model, pasted.engine.name)
+    if named.note:
+        note(named.note)
+    if not hasattr(args, "models"):
+        args.model = named.model
+    elif named.model in pasted.engine.manual.drawn:
+        args.models = [named.model]
+    else:
+        note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
 
 
 def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:

@@ -21,7 +21,7 @@ ENGINES = list(BUILTIN)
 
 
 def test_a_row_has_values_spellings_releases_harmless_values_and_a_variable() -> None:
-    (row,) = table_rows("e", {OPEN: "\n1 --size -s >=2.0 <=3.0 =1 =Auto $SIZE\n"})
+    (row,) = table_rows("e", not_simulated="\n1 --size -s >=2.0 <=3.0 =1 =Auto $SIZE\n")
     assert row.spellings == ("--size", "-s")
     assert (row.values, row.effect, row.since, row.until) == ("1", OPEN, "e@2.0", "e@3.0")
     assert (row.harmless, row.variable) == (("1", "auto"), "SIZE")
@@ -30,11 +30,11 @@ def test_a_row_has_values_spellings_releases_harmless_values_and_a_variable() ->
 @pytest.mark.parametrize("text", ["one --a", "1 a", "3 --a"])
 def test_a_broken_row_is_a_fault_of_cachesim(text: str) -> None:
     with pytest.raises(Crash):
-        table_rows("e", {OPTION: text})
+        table_rows("e", options=text)
 
 
 def test_a_release_has_the_rows_of_its_period() -> None:
-    rows = table_rows("e", {NO_EFFECT: "1 --old <=1\n1 --new >=3\n0 --changed <=2\n1 --changed >=3\n1 --all"})
+    rows = table_rows("e", no_effect="1 --old <=1\n1 --new >=3\n0 --changed <=2\n1 --changed >=3\n1 --all")
     table = CommandTable((("e",),), rows, releases=("e@1", "e@2", "e@3"))
     assert [*table.of_release("e@1")] == ["--old", "--changed", "--all"]
     assert [*table.of_release("e@2")] == ["--changed", "--all"]

@@ -11,21 +11,12 @@ from dataclasses import dataclass, field
 from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
-from cachesim.base.shell_words import Word
+from cachesim.base.shell_words import ShellWord
 from cachesim.base.untrusted_files import parse_json
 from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.shared import command_table as effects
 from cachesim.engines.shared.command_line import READERS
-from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    SIZE,
-    Argument,
-    CommandTable,
-    Reading,
-)
+from cachesim.engines.shared.command_table import Argument, CommandTable, Reading
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
@@ -65,7 +56,7 @@ class Program(NamedTuple):
 
     at: int
     marked: bool
-    variables: Mapping[str, Word]
+    variables: Mapping[str, ShellWord]
     before: tuple[str, ...] = ()
 
 
@@ -83,7 +74,7 @@ class ServerCommand:
     before: list[str] = field(default_factory=list)            # words before the program, which are not read
 
 
-def find_program(words: Sequence[Word], table: CommandTable) -> Program | None:
+def find_program(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
     """Return the place where a command line starts a server of this table, None if it does not."""
     texts = [word.text for word in words]
     for at, text in enumerate(texts):
@@ -106,7 +97,7 @@ def _base(text: str) -> str:
     return _EXTENSION.sub("", re.split(r"[/\\]", text)[-1])
 
 
-def _before(words: Sequence[Word]) -> tuple[tuple[str, ...], dict[str, Word]]:
+def _before(words: Sequence[ShellWord]) -> tuple[tuple[str, ...], dict[str, ShellWord]]:
     """Return the words before a program, and the environment variables that they set."""
     variables = {word.text.partition("=")[0]: word._replace(text=word.text.partition("=")[2])
                  for word in words if _ASSIGNMENT.match(word.text)}  # fmt: skip
@@ -114,10 +105,10 @@ def _before(words: Sequence[Word]) -> tuple[tuple[str, ...], dict[str, Word]]:
     return tuple(text for text in others if not _COMMON.fullmatch(_base(text))), variables
 
 
-def _in_container(words: Sequence[Word], at: int, table: CommandTable) -> Program | None:
+def _in_container(words: Sequence[ShellWord], at: int, table: CommandTable) -> Program | None:
     """Return the start of a server by ``docker run``, whose options begin at ``at``; None for an image of another
     program."""
-    variables: dict[str, Word] = {}
+    variables: dict[str, ShellWord] = {}
     program = ""
     while at < len(words) and words[at].text.startswith("-"):
         name, equals, value = words[at].text.partition("=")
@@ -142,7 +133,7 @@ def _in_container(words: Sequence[Word], at: int, table: CommandTable) -> Progra
     return Program(after, bool(table.mark) and table.mark in image, variables) if starts else None
 
 
-def read_command(words: Sequence[Word], program: Program, table: CommandTable, flags: Sequence[Flag],
+def read_command(words: Sequence[ShellWord], program: Program, table: CommandTable, flags: Sequence[Flag],
                  release: str, sizes: Sequence[Flag] = (), later: str = "") -> ServerCommand:
     """Read the arguments of a server. ``flags``: options that are simulated; ``release``: rule set whose arguments
     are accepted; ``later``: the next compared one, whose arguments are accepted, too, "" = none; ``sizes``: options
@@ -171,9 +162,9 @@ class _ArgumentReader:
     found: ServerCommand = field(default_factory=ServerCommand)
     open: list[str] = field(default_factory=list)
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    todo: list[Word] = field(default_factory=list)
+    todo: list[ShellWord] = field(default_factory=list)
 
-    def read_words(self, words: Sequence[Word]) -> None:
+    def read_words(self, words: Sequence[ShellWord]) -> None:
         """Read all words. Raises BadInput."""
         self.todo = list(words)[::-1]
         while self.todo:
@@ -188,7 +179,7 @@ class _ArgumentReader:
             else:
                 raise BadInput(f"{_place(word.place)}: expected a flag, found {quoted(word.text)}")
 
-    def read_variables(self, variables: Mapping[str, Word]) -> None:
+    def read_variables(self, variables: Mapping[str, ShellWord]) -> None:
         """Read environment variables: those that stand for an argument, and names of others that the server reads."""
         rows = {row.variable: row for row in self.names.values() if row.variable}
         for name, word in variables.items():
@@ -201,7 +192,7 @@ class _ArgumentReader:
             else:
                 self.found.ignored.append(name)
 
-    def _apply_variable(self, row: Argument, word: Word) -> None:
+    def _apply_variable(self, row: Argument, word: ShellWord) -> None:
         """Apply an environment variable that stands for an argument; a switch has a truth value."""
         if row.values == "0":
             on = word.text.lower() in ("1", "on", "true", "enabled")
@@ -212,7 +203,7 @@ class _ArgumentReader:
         else:
             self._apply(row.spellings[0], row, [word], word)
 
-    def _read_argument(self, word: Word) -> None:
+    def _read_argument(self, word: ShellWord) -> None:
         """Read an argument with its values. Raises BadInput."""
         text, equals, value = word.text.partition("=") if self.table.style.equals else (word.text, "", "")
         name, dot, keys = self._plain(text).partition(".")
@@ -221,7 +212,7 @@ class _ArgumentReader:
             self.found.ignored.append(text)
             return
         row = self.names[spelling]
-        values = self._values(spelling, row, Word(value, word.place) if equals else None)
+        values = self._values(spelling, row, ShellWord(value, word.place) if equals else None)
         if dot:
             self._add_part(spelling, row, keys, values, word)
             return
@@ -234,7 +225,7 @@ class _ArgumentReader:
         name, dot, keys = text.partition(".")
         return name.replace("_", "-") + dot + keys
 
-    def _spelling(self, name: str, word: Word) -> str | None:
+    def _spelling(self, name: str, word: ShellWord) -> str | None:
         """Return the spelling in the table that a name denotes; None for a level of optimisation (`-O3`). Raises
         BadInput for an unknown name."""
         if name in self.names:
@@ -252,7 +243,7 @@ class _ArgumentReader:
                 raise BadInput(f"{_place(word.place)}: {quoted(name)} is ambiguous", hint=first_of(meant, 160))
         raise self._unknown(name, word)
 
-    def _unknown(self, name: str, word: Word) -> BadInput:
+    def _unknown(self, name: str, word: ShellWord) -> BadInput:
         """Return the error for a name that the release does not have."""
         release = self.release.partition("@")[2]
         other = self.table.where(name)
@@ -264,14 +255,14 @@ class _ArgumentReader:
         has = f"{other} has it" if other else "other releases had it"
         return NotInRelease(f"{_place(word.place)}: {self.release} has no flag {quoted(name)}", hint=there or has)
 
-    def _values(self, spelling: str, row: Argument, given: Word | None) -> list[Word]:
+    def _values(self, spelling: str, row: Argument, given: ShellWord | None) -> list[ShellWord]:
         """Take the values of an argument. Raises BadInput if one is missing."""
         if row.values == "0" and given is not None:
             raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
         if given is not None:
             return [given]
         least, most = _NUMBERS[row.values]
-        values: list[Word] = []
+        values: list[ShellWord] = []
         while len(values) < most and self.todo and not self._is_flag(self.todo[-1].text):
             values.append(self.todo.pop())
         if len(values) < least:
@@ -281,7 +272,7 @@ class _ArgumentReader:
             hint = f"{without} has it without" if without else ""
             raise kind(f"{self.release}: flag {quoted(spelling)}: expected a value{after}", hint=hint)
         for value in values:
-            if value.variable and not (row.effect == NO_EFFECT and _MACRO.fullmatch(value.text)):
+            if value.variable and not (row.effect == effects.NO_EFFECT and _MACRO.fullmatch(value.text)):
                 raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
                                hint="put its value there")  # fmt: skip
         return values
@@ -293,7 +284,7 @@ class _ArgumentReader:
             return True
         return re.match(r"--?[A-Za-z][^ ]*$", text) is not None
 
-    def _add_part(self, spelling: str, row: Argument, keys: str, values: list[Word], word: Word) -> None:
+    def _add_part(self, spelling: str, row: Argument, keys: str, values: list[ShellWord], word: ShellWord) -> None:
         """Add a part of a JSON value, ``--config.key value``. Raises BadInput."""
         if row.values != "j":
             raise BadInput(f"{_place(word.place)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
@@ -307,22 +298,22 @@ class _ArgumentReader:
         except BadInput:
             place[last] = text
 
-    def _apply(self, spelling: str, row: Argument, values: list[Word], word: Word) -> None:
+    def _apply(self, spelling: str, row: Argument, values: list[ShellWord], word: ShellWord) -> None:
         """Apply an argument. Raises BadInput for a broken value."""
         value: Any = values[0].text if values else ""
         if row.values == "j":
             value = _json(spelling, values[0])
         if spelling in self.sizes:
             self._set(spelling, row, value)
-        elif row.effect == MODEL:
+        elif row.effect == effects.MODEL:
             self.found.model = str(value)
-        elif row.effect == NO_EFFECT or (values and values[0].text.casefold() in row.harmless):
+        elif row.effect == effects.NO_EFFECT or (values and values[0].text.casefold() in row.harmless):
             self.found.ignored.append(spelling)
-        elif row.effect == SIZE:
+        elif row.effect == effects.SIZE:
             self.found.sized.append(spelling)
-        elif row.effect == LIMIT:
+        elif row.effect == effects.LIMIT:
             self.found.limits.append(" ".join([spelling, *(one.text for one in values[:1])]))
-        elif row.effect == OPEN:
+        elif row.effect == effects.OPEN:
             self.open.append(" ".join([spelling, *(one.text for one in values[:1])]))
         else:
             self._set(spelling, row, value)
@@ -357,9 +348,9 @@ class _ArgumentReader:
         """Apply values that were given part by part. Raises BadInput for arguments that are not simulated."""
         for spelling, value in self.parts.items():
             row = self.names[spelling]
-            if row.effect == OPTION:
+            if row.effect == effects.OPTION:
                 self._set(spelling, row, value)
-            elif row.effect == OPEN:
+            elif row.effect == effects.OPEN:
                 self.open.append(spelling)
             else:
                 self.found.ignored.append(spelling)
@@ -373,7 +364,7 @@ def _place(place: int) -> str:
     return f"command line at character {place}"
 
 
-def _json(spelling: str, value: Word) -> Any:
+def _json(spelling: str, value: ShellWord) -> Any:
     """Return the JSON value of an argument. Raises BadInput with its place."""
     try:
         return parse_json(value.text.encode("utf-8", "replace"), what=spelling)

@@ -7,19 +7,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.shell_words import command_words
 from cachesim.engines.capabilities import Flag
-from cachesim.engines.shared.command_table import (
-    LIMIT,
-    MODEL,
-    NO_EFFECT,
-    OPEN,
-    OPTION,
-    SIZE,
-    CommandTable,
-    Reading,
-    Style,
-    table_rows,
-)
-from cachesim.engines.shared.server_command import NotInRelease, ServerCommand, find_program, read_command
+from cachesim.engines.shared.command_table import CommandTable, Reading, Style, table_rows
+from cachesim.tools.run.server_command import NotInRelease, ServerCommand, find_program, read_command
 
 FLAGS = (
     Flag("block", 16, spellings=("--block", "-b")),
@@ -27,16 +16,17 @@ FLAGS = (
     Flag("policy", "lru", choices=("lru", "lfu"), spellings=("--policy",)),
     Flag("share", 0.5, spellings=("--share",)),
 )
-ROWS = {
-    OPTION: "1 --block -b $E_BLOCK\n0 --caching --no-caching $E_CACHING\n1 --policy\n1 --share\nj --draft -d\n"
+ROWS = table_rows(
+    "e",
+    options="1 --block -b $E_BLOCK\n0 --caching --no-caching $E_CACHING\n1 --policy\n1 --share\nj --draft -d\n"
             "1 --chunk",
-    MODEL: "1 --model -m",
-    SIZE: "1 --memory",
-    LIMIT: "1 --queue",
-    OPEN: "1 --replicas =1\nj --connector\n0 --mixed",
-    NO_EFFECT: "1 --host\n0 --verbose\n+ --names\n? --token\n* --paths\n2 --range\nj --graph-config\n"
-               "0 --old-only <=2\n1 --changed >=2\n0 --changed <=1\n1 --level",
-}  # fmt: skip
+    models="1 --model -m",
+    sizes="1 --memory",
+    limits="1 --queue",
+    not_simulated="1 --replicas =1\nj --connector\n0 --mixed",
+    no_effect="1 --host\n0 --verbose\n+ --names\n? --token\n* --paths\n2 --range\nj --graph-config\n1 --level\n"
+              "0 --old-only <=2\n1 --changed >=2\n0 --changed <=1",
+)  # fmt: skip
 
 
 def read_draft(value: object) -> Reading:
@@ -49,7 +39,7 @@ def read_draft(value: object) -> Reading:
 
 TABLE = CommandTable(
     starts=(("engine", "serve"), ("-m", "engine.server")),
-    arguments=table_rows("e", ROWS),
+    arguments=ROWS,
     releases=("e@1", "e@2", "e@3"),
     style=Style(underscores=True),
     positional=True,
@@ -196,7 +186,7 @@ def test_words_before_the_program_are_kept() -> None:
 
 
 def test_a_level_of_optimisation_has_no_effect() -> None:
-    rows = table_rows("e", {NO_EFFECT: "1 --optimization-level", MODEL: "1 --model"})
+    rows = table_rows("e", no_effect="1 --optimization-level", models="1 --model")
     table = CommandTable((("e",),), rows, positional=True)
     words = command_words("e M -O3 -O.level=2")
     program = find_program(words, table)
