@@ -313,7 +313,6 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --typical-p >=b9294
 0 -v --verbose --log-verbose
 0 --verbose-prompt <=b6170
-0 --version
 1 --video-ffmpeg-dir >=b10809 $LLAMA_ARG_VIDEO_FFMPEG_DIR
 1 --video-fps >=b10809 $LLAMA_ARG_VIDEO_FPS
 1 --video-timestamp-interval >=b10809 $LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL
