@@ -13,7 +13,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
 from cachesim.base.shell_words import ShellWord, command_words
-from cachesim.base.untrusted_files import kind, path_of
+from cachesim.base.untrusted_files import FILE, kind, path_of
 from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
@@ -159,7 +159,7 @@ def model_of(written: str, engine: str, real: bool) -> NamedModel:
     takes files and names of real models, not layers. Raises BadInput for an unknown model."""
     path = path_of(written)
     files = [path / "config.json", path] if path.suffix != ".gguf" else [path]
-    file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(str(one)) == "file"), "")
+    file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(one) == FILE), "")
     if file:
         model = file if real else short_notation(real_model(file))
         return NamedModel(model, f"model {written}: layers read from {file}")

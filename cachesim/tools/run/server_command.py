@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
+from cachesim.base.limits import NESTING
 from cachesim.base.shell_words import ShellWord
 from cachesim.base.untrusted_files import parse_json
 from cachesim.engines.capabilities import Flag, Option
@@ -76,15 +77,20 @@ class ServerCommand:
 
 def find_program(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
     """Return the place where a command line starts a server of this table, None if it does not."""
+    for at, word in enumerate(words):
+        if word.text in _CONTAINERS and at + 1 < len(words) and words[at + 1].text == "run":
+            return _in_container(words, at + 2, table)
+    return _found_start(words, table)
+
+
+def _found_start(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
+    """Return the first place whose words are those of a start, None if there is none."""
     texts = [word.text for word in words]
     for at, text in enumerate(texts):
-        if text in _CONTAINERS and texts[at + 1 : at + 2] == ["run"]:
-            return _in_container(words, at + 2, table)
         for start in table.starts:
             if _starts(texts[at : at + len(start)], start):
-                marked = bool(table.mark) and table.mark in text
                 before, variables = _before(words[:at])
-                return Program(at + len(start), marked, variables, before=before)
+                return Program(at + len(start), bool(table.mark) and table.mark in text, variables, before)
     return None
 
 
@@ -124,7 +130,7 @@ def _in_container(words: Sequence[ShellWord], at: int, table: CommandTable) -> P
     if at >= len(words):
         return None
     image, after = words[at].text, at + 1
-    found = find_program(words[after:], table)
+    found = _found_start(words[after:], table)
     if found is not None:
         return found._replace(at=found.at + after, variables={**variables, **found.variables})
     starts = any(part in image for part in table.images)
@@ -290,11 +296,14 @@ class _ArgumentReader:
             raise BadInput(f"{_place(word.place)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
         place = self.parts.setdefault(row.spellings[0], {})
         *path, last = keys.rstrip("+").split(".")
+        NESTING.check(len(path), spelling)
         for key in path:
-            place = place.setdefault(key, {}) if isinstance(place, dict) else {}
+            place = place.setdefault(key, {})
+            if not isinstance(place, dict):
+                raise BadInput(f"{_place(word.place)}: {quoted(word.text)} is inside a value that is given, too")
         text = values[0].text
         try:
-            place[last] = parse_json(text.encode(), what=spelling)
+            place[last] = parse_json(text.encode("utf-8", "replace"), what=spelling)
         except BadInput:
             place[last] = text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
@@ -99,3 +101,4 @@ def test_an_engine_without_a_table_has_its_flags() -> None:
     assert table.of_release("")["--prompt-cache-size"].effect == OPTION
     assert table.of_release("")["--host"].effect == NO_EFFECT
     assert table.of_release("")["--model"].effect == MODEL
+    assert replace(BUILTIN["mlx_lm"], command=lambda: None).command_table.names.keys() == table.names.keys()

@@ -69,3 +69,19 @@ def test_the_lines_are_sixty_of_three_engines_with_distinct_addresses() -> None:
     text = [line["command"] for line in LINES]
     for word, least in (("vllm", 20), ("sglang", 15), ("llama", 15)):
         assert sum(word in command for command in text) >= least
+
+
+@pytest.mark.parametrize("line", LINES, ids=IDS)
+def test_a_damaged_line_is_read_or_refused_in_one_line(line: dict[str, Any]) -> None:
+    text = line["command"]
+    step = max(1, len(text) // 12)
+    damaged = [text[:at] for at in range(step, len(text), step)]
+    damaged += [text[:at] + sign + text[at:] for at, sign in zip(range(0, len(text), step), NASTY * 3, strict=False)]
+    for one in damaged:
+        try:
+            read_pasted(one, line.get("profiles", []))
+        except BadInput as bad:
+            assert "\n" not in str(bad) and str(bad).isprintable()
+
+
+NASTY = ("\0", "\udc80", "'", '"', "\\", "{", "]", "=", "\x1b[2J", " - ", "--", "$", "\u202e", " -.a ")

@@ -72,7 +72,7 @@ def test_a_program_is_found_behind_paths_prefixes_and_containers(start: str) -> 
 
 
 @pytest.mark.parametrize("line", [
-    "other serve", "engine bench", "docker run", "docker run -d", "docker run other M", "",
+    "other serve", "engine bench", "docker run", "docker run -d", "docker run other M", "", "docker run x " * 600,
 ])  # fmt: skip
 def test_other_programs_are_not_found(line: str) -> None:
     assert find_program(command_words(line), TABLE) is None
@@ -127,6 +127,8 @@ def test_a_strict_parser_accepts_exact_names_only(line: str) -> None:
     ("engine serve M --draft '[1]'", "flag '--draft': expected a JSON object"),
     ("engine serve M --graph-config '{'", "character 31: flag '--graph-config': broken"),
     ("engine serve M --graph-config '" + "[" * 50 + "]" * 50 + "'", "nest"),
+    ("engine serve M --draft.n 1 --draft.n.m 2", "is inside a value that is given, too"),
+    ("engine serve M --draft" + ".a" * 40 + " 2", "at most 32 levels"),
     ("engine serve M --host.a 1", "flag '--host' has no parts"),
     ("engine serve M --ancient", r"e@3 has no flag '--ancient' \(other releases had it\)"),
     ("engine serve M --old-only", r"e@3 has no flag '--old-only' \(3 has --verbose\)"),
