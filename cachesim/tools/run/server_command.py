@@ -343,7 +343,7 @@ class _ArgumentReader:
     def _option(self, spelling: str, text: str) -> Reading:
         """Return the option of this spelling with its value. Raises BadInput for a value that is not simulated."""
         flag = next(flag for flag in self.flags if spelling in (*flag.spellings, *flag.off))
-        if isinstance(flag.default, bool) and flag.read is None:
+        if isinstance(flag.default, bool) and (flag.read is None or spelling in flag.off):
             return Reading({flag.name: spelling in flag.spellings})
         read = flag.read or READERS[type(flag.default)]
         value = read(text)
