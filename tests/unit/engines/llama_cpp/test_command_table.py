@@ -19,7 +19,8 @@ def test_a_projector_is_known_by_its_file(url: str, kind: str) -> None:
 
 def test_environment_variables_stand_for_arguments() -> None:
     found = read_pasted("docker run -e LLAMA_ARG_CTX_SIZE=4096 -e LLAMA_ARG_CONTEXT_SHIFT=1 "
-                        "-e LLAMA_ARG_CACHE_PROMPT=0 -e LLAMA_ARG_PORT=80 -e LLAMA_OTHER=1 ghcr.io/ggml-org/llama.cpp:server -m M", []).command
+                        "-e LLAMA_ARG_CACHE_PROMPT=0 -e LLAMA_ARG_PORT=80 "
+                        "-e LLAMA_OTHER=1 ghcr.io/ggml-org/llama.cpp:server -m M", []).command
     assert found.options == {"ctx_size": 4096, "context_shift": True, "cache_prompt": False}
     assert (found.ignored, found.unread) == (["--port"], ["LLAMA_OTHER"])
 
