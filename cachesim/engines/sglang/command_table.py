@@ -59,6 +59,10 @@ LIMITS = """
 """
 
 NOT_SIMULATED = """
+1 --dwdp-size >=0.5.20 =1
+1 --speculative-draft-sink-size >=0.5.23
+0 --enable-double-sparsity <=0.5.9
+1 --hybrid-kvcache-ratio <=0.5.9
 1 --attention-context-parallel-size --attn-cp-size =1
 1 --attn-dp-size --attention-data-parallel-size >=0.5.23 =1
 1 --c128-page-size >=0.5.20
@@ -228,7 +232,6 @@ j --default-chat-template-kwargs >=0.5.20
 1 --dsv4-attn-backend >=0.5.20
 1 --dsv4-prefill-backend >=0.5.20
 1 --dtype
-1 --dwdp-size >=0.5.20
 1 --dynamic-batch-tokenizer-batch-size
 1 --dynamic-batch-tokenizer-batch-timeout
 1 --elastic-ep-backend
@@ -248,7 +251,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --enable-custom-logit-processor
 0 --enable-deepseek-v4-fp4-indexer >=0.5.20
 0 --enable-dense-mlp-attn-tp >=0.5.20
-0 --enable-double-sparsity <=0.5.9
 0 --enable-dp-attention-local-control-broadcast >=0.5.20
 0 --enable-dp-lm-head
 0 --enable-draft-weights-cpu-backup
@@ -373,7 +375,6 @@ j --extra-metric-labels
 1 --host
 1 --http2-initial-connection-window-size >=0.5.20
 1 --http2-max-concurrent-streams >=0.5.20
-1 --hybrid-kvcache-ratio <=0.5.9
 1 --image-processor-backend >=0.5.20
 0 --incremental-streaming-output >=0.5.20
 1 --init-expert-location
@@ -537,7 +538,6 @@ j --preferred-sampling-params
 1 --speculative-draft-model-path --speculative-draft-model
 1 --speculative-draft-model-quantization
 1 --speculative-draft-model-revision
-1 --speculative-draft-sink-size >=0.5.23
 1 --speculative-dsa-topk-backend >=0.5.20
 0 --speculative-dspark-align-verify-tokens-to-graph-tier >=0.5.20
 1 --speculative-dspark-block-size >=0.5.20

@@ -23,6 +23,7 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
 OPTIONS = """
+0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
 1 --kv-offloading-size
 0 --async-scheduling --no-async-scheduling
 1 --block-size
@@ -236,7 +237,6 @@ j --ec-manager-config
 0 --enable-logging-iteration-details --no-enable-logging-iteration-details
 0 --enable-lora --no-enable-lora
 0 --enable-mamba-cache-stochastic-rounding --no-enable-mamba-cache-stochastic-rounding
-0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
 0 --enable-mfu-metrics --no-enable-mfu-metrics
 0 --enable-mixed-moe-lora-format --no-enable-mixed-moe-lora-format
 0 --enable-mm-embeds --no-enable-mm-embeds
@@ -562,6 +562,7 @@ COMMAND_TABLE = CommandTable(
         "--disable-log-requests": "--no-enable-log-requests", "--num-lookahead-slots": "", "--preemption-mode": "",
         "--max-num-partial-prefills": "", "--worker-use-ray": "--distributed-executor-backend",
         "--enable-mamba-fine-grained-prefix-cache": "--enable-mamba-shared-prefix-checkpoint",
+        "--enable-mamba-shared-prefix-checkpoint": "--enable-mamba-fine-grained-prefix-cache",
         "--disable-frontend-multiprocessing": "",
     },
     sized="num_gpu_blocks",

@@ -72,8 +72,9 @@ class Options:
         False, governs="VL-HASH-UNIT",
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
-        False, "--enable-mamba-shared-prefix-checkpoint",
-        off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint"),
+        False, "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache",
+        off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint",
+             "--no-enable-mamba-fine-grained-prefix-cache"),
         affects="VL-SPLIT-CHUNK", tries=(True,),
         help="Prompts end a chunk exactly where they part from an earlier prompt.")
     mamba_prefill_checkpoint_alignment: int = flag(

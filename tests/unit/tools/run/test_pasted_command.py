@@ -115,6 +115,20 @@ def test_a_flag_that_the_chosen_release_lacks_is_refused_with_its_name_there(
     assert ("sglang@0.5.23 has no flag '--mamba-scheduler-strategy' (0.5.23 has --mamba-radix-cache-strategy)") in err
 
 
+@pytest.mark.parametrize(("profile", "flag", "name"), [
+    ("vllm@0.30.0", "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache"),
+    ("vllm@0.33.0", "--enable-mamba-fine-grained-prefix-cache", "--enable-mamba-shared-prefix-checkpoint"),
+    ("llama_cpp@b11549", "--draft-max 4", "--spec-draft-n-max"), ("llama_cpp@b11549", "--no-mmap", "--load-mode"),
+])  # fmt: skip
+def test_a_renamed_flag_is_refused_with_its_name_in_the_chosen_release(profile: str, flag: str, name: str) -> None:
+    program = "vllm serve M" if profile.startswith("vllm") else "llama-server -m M"
+    with pytest.raises(BadInput) as caught:
+        read_pasted(f"{program} {flag}", [profile])
+    release = profile.partition("@")[2]
+    assert f"{profile} has no flag '{flag.partition(' ')[0]}'" in caught.value.cause
+    assert caught.value.hint == f"{release} has {name}"
+
+
 def test_without_a_rule_set_the_newest_release_with_all_flags_is_simulated() -> None:
     found = read_pasted("python -m sglang.launch_server --model-path M --mamba-scheduler-strategy no_buffer", [])
     assert found.profile == "sglang@0.5.9"
