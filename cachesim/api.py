@@ -45,7 +45,7 @@ class Played:
 
 def profiles(engine: str | None = None) -> tuple[str, ...]:
     """Return the names of all rule sets, ``engine@version``, or those of the named engine ("llama_cpp", "ik_llama",
-    "mlx_lm", or an engine of an installed package). Raises BadInput for an unknown engine."""
+    "mlx_lm", or an engine of an installed package). Raise BadInput for an unknown engine."""
     known = registry.profiles() if engine is None else registry.engine_named(engine).profiles
     return tuple(known)
 
@@ -53,7 +53,7 @@ def profiles(engine: str | None = None) -> tuple[str, ...]:
 def rules(profile: str) -> RuleSet:
     """Return the table of rules and numbers of a server version: a frozen dataclass whose fields hold the rules.
     ``profile`` is a name of ``profiles()``, an engine (its newest), or your own ``FILE.py[:NAME]``, which is executed.
-    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a changed table; see CONTRIBUTING.md. Raises BadInput."""
+    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a changed table; see CONTRIBUTING.md. Raise BadInput."""
     return registry.rules_of(_profile(profile))
 
 
@@ -65,7 +65,7 @@ def load(
     (``"S40.A60/B70/S.A"``).
 
     ``profile``, ``model`` (layers such as "GGGA", or the name of a model) and ``server`` (options by their long names)
-    apply to a line; a file contains them itself. Raises BadInput with file and line, or the column, for a case that
+    apply to a line; a file contains them itself. Raise BadInput with file and line, or the column, for a case that
     cannot be read; also for a folder.
     """
     text = os.fspath(case)
@@ -78,7 +78,7 @@ def run(case: Scenario | str, profile: str | None = None, *, mode: str = "proven
     """Run a case under a rule set (default: its own first rule set) without a comparison.
 
     ``mode``: "none" tracks positions only, "provenance" also which tokens every row and state was computed from,
-    "exact" computes the toy model's numbers. A case given as text is loaded first. Raises BadInput.
+    "exact" computes the toy model's numbers. A case given as text is loaded first. Raise BadInput.
     """
     scenario, name = _chosen(case, profile, mode)
     answers = Answers()
@@ -94,7 +94,7 @@ def judge(
     differ.
 
     ``table`` replaces the rules of ``profile``: a table that ``dataclasses.replace`` made of ``rules(profile)``.
-    ``mode`` is "exact" or "provenance". Raises BadInput.
+    ``mode`` is "exact" or "provenance". Raise BadInput.
     """
     scenario, name = _chosen(case, profile, mode)
     if mode == "none":
@@ -109,7 +109,7 @@ def svg(*runs: Run) -> str:
 
             Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
 
-    Raises BadInput without runs, for runs of several cases, and for a run under a table that is not a profile.
+    Raise BadInput without runs, for runs of several cases, and for a run under a table that is not a profile.
     """
     from cachesim.judging.run_data import run_data
     from cachesim.tools.picture.scene import scene
@@ -121,7 +121,7 @@ def svg(*runs: Run) -> str:
 
 
 def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scenario, str]:
-    """Return the scenario and the rule set that runs it. Raises BadInput."""
+    """Return the scenario and the rule set that runs it. Raise BadInput."""
     if mode not in MODES:
         raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
     wanted = None if profile is None else _profile(profile)
@@ -134,7 +134,7 @@ def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scena
 
 
 def _profile(text: str) -> str:
-    """Return the name of a rule set: a ``FILE.py`` is executed, an engine's name resolved. Raises BadInput."""
+    """Return the name of a rule set: a ``FILE.py`` is executed, an engine's name resolved. Raise BadInput."""
     if is_rule_file(text):
         return profile_of(text)
     name = registry.present_name(text)

@@ -141,7 +141,7 @@ def _profiles(config: pytest.Config) -> tuple[str, ...]:
 
 
 def _named(config: pytest.Config) -> tuple[str, ...]:
-    """Return the requested profiles by name; files of rules among them are executed. Raises BadInput."""
+    """Return the requested profiles by name; files of rules among them are executed. Raise BadInput."""
     from cachesim.engines.rule_files import is_rule_file, profile_of
 
     return tuple(profile_of(text) if is_rule_file(text) else text for text in _profiles(config))

@@ -33,7 +33,7 @@ class BoundedChild:
 
     def __init__(self, module: str, what: str, file: str, first: Mapping[str, Any], data: bytes = b"") -> None:
         """Start the child and give it the foreign data. ``module``: the parser, see ``parser_process``. ``what``: the
-        data, a noun phrase for messages. ``file``: its path. Raises BadInput."""
+        data, a noun phrase for messages. ``file``: its path. Raise BadInput."""
         self.what, self.file, self._room = what, file, PARSER_OUTPUT.now
         words = [sys.executable, "-P", "-B", str(CHILD), module, os.getpid(), PARSER_TIME.now, PARSER_MEMORY.now]
         try:
@@ -54,7 +54,7 @@ class BoundedChild:
         self.close()
 
     def ask(self, request: Mapping[str, Any], data: bytes = b"") -> Any:
-        """Return the parser's result for a request. Raises BadInput, also if the child ended."""
+        """Return the parser's result for a request. Raise BadInput, also if the child ended."""
         line = to_line(request)
         self._room += BYTES_PER_BYTE * len(line)
         self._watch.allowed += SECONDS_PER_MIB * len(line) / (1 << 20)
@@ -86,7 +86,7 @@ class BoundedChild:
             self._watch.waiting = False
 
     def _result(self, line: bytes) -> Any:
-        """Return the result in a reply. Raises BadInput for an error."""
+        """Return the result in a reply. Raise BadInput for an error."""
         try:
             reply = from_line(line)
         except (ValueError, RecursionError):

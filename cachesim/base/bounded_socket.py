@@ -18,7 +18,7 @@ class TooManyBytes(Exception):
 class BoundedSocket:
     """Connection to a host, by default without encryption. It can stand in for the socket of an ``HTTPConnection``.
 
-    ``end``: time of ``monotonic`` after which every method raises TimeoutError; ``received``: bytes so far. Raises
+    ``end``: time of ``monotonic`` after which every method raises TimeoutError; ``received``: bytes so far. Raise
     OSError without a connection."""
 
     def __init__(self, host: str, port: int, secure: bool, end: float) -> None:
@@ -34,7 +34,7 @@ class BoundedSocket:
         self._left, self._excess = most, f"{what} of more than {most:,} bytes"
 
     def sendall(self, data: bytes) -> None:
-        """Send all bytes. Raises OSError, TimeoutError."""
+        """Send all bytes. Raise OSError, TimeoutError."""
         self._socket.settimeout(self._seconds())
         self._socket.sendall(data)
 
@@ -43,7 +43,7 @@ class BoundedSocket:
         return io.BufferedReader(_SocketReader(self))
 
     def receive(self, buffer: memoryview) -> int:
-        """Receive bytes into a buffer; return their number. Raises OSError, TimeoutError, TooManyBytes."""
+        """Receive bytes into a buffer; return their number. Raise OSError, TimeoutError, TooManyBytes."""
         if not self._left:
             raise TooManyBytes(self._excess)
         self._socket.settimeout(self._seconds())
@@ -62,14 +62,14 @@ class BoundedSocket:
         self._socket.close()
 
     def _seconds(self) -> float:
-        """Return the time until the deadline. Raises TimeoutError after it."""
+        """Return the time until the deadline. Raise TimeoutError after it."""
         left = self._end - monotonic()
         if left <= 0:
             raise TimeoutError
         return min(left, LONGEST_WAIT)
 
     def _connected(self, host: str, port: int) -> socket.socket:
-        """Connect to the first address of the host that accepts. Raises OSError of the last address."""
+        """Connect to the first address of the host that accepts. Raise OSError of the last address."""
         error = OSError("unknown host")
         for *kind, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             made = socket.socket(*kind)
@@ -83,7 +83,7 @@ class BoundedSocket:
         raise error
 
     def _secure(self, host: str) -> None:
-        """Encrypt the connection. Raises OSError."""
+        """Encrypt the connection. Raise OSError."""
         import ssl
 
         try:

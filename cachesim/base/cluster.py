@@ -32,7 +32,7 @@ class Cluster:
     """
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises BadInput if the address is invalid, nothing answers, or dask.distributed is missing."""
+        """Connect. Raise BadInput if the address is invalid, nothing answers, or dask.distributed is missing."""
         self.address, where = address, checked_address(address)
         try:
             self._dask: Any = import_module("distributed")      # an optional dependency, imported on first use
@@ -62,7 +62,7 @@ class Cluster:
     ) -> Iterator[Done[str, str]]:
         """Yield the result of each payload once, in order of completion. ``function``: "module:name" in cachesim, from
         JSON string to JSON string. The scheduler repeats a job whose worker ends; after too many workers the result is
-        ``Unfinished``. ``left``: remaining seconds, None = unlimited. Raises BadInput if the cluster is lost or a
+        ``Unfinished``. ``left``: remaining seconds, None = unlimited. Raise BadInput if the cluster is lost or a
         worker has another version of cachesim, and every exception of ``function``."""
         todo = enumerate(payloads)
         sent: dict[Any, tuple[int, str]] = {}
@@ -117,7 +117,7 @@ def _call(function: str, payload: str, version: str, numbers: dict[str, int]) ->
 
 
 def checked_address(text: str) -> str:
-    """Return the scheduler address in dask's form, ``tcp://HOST:PORT``. Raises BadInput."""
+    """Return the scheduler address in dask's form, ``tcp://HOST:PORT``. Raise BadInput."""
     host, _, port = text.removeprefix(SCHEME).rpartition(":")
     if not text.startswith(SCHEME) or not host or "/" in host or not (port.isascii() and port.isdigit()):
         raise BadInput(f"not a cluster address: {quoted(text)}", hint="expected dask://HOST:PORT of a dask scheduler")

@@ -36,7 +36,7 @@ class OutputOptions:
 
 
 def say(text: str) -> None:
-    """Print a result on stdout. Raises BadInput if stdout cannot be written."""
+    """Print a result on stdout. Raise BadInput if stdout cannot be written."""
     with stdout_errors():
         print(terminal_text(text))
 
@@ -58,13 +58,13 @@ def ask(prompt: str) -> str | None:
 
 
 def say_json(data: Mapping[str, Any]) -> None:
-    """Print a result as JSON with its schema number on stdout. Raises BadInput if stdout cannot be written."""
+    """Print a result as JSON with its schema number on stdout. Raise BadInput if stdout cannot be written."""
     say(json.dumps({"schema": SCHEMA, **data}))
 
 
 def show(*parts: RenderableType, width: int | None = None) -> None:
     """Print tables and text on stdout, as wide as the terminal. If stdout is not a terminal: ``width`` columns, else
-    $COLUMNS, else 80. Raises BadInput if stdout cannot be written."""
+    $COLUMNS, else 80. Raise BadInput if stdout cannot be written."""
     console = stdout_console(width)
     with stdout_errors():
         for part in parts:
@@ -99,7 +99,7 @@ def _console_class() -> type[Console]:
     from rich.text import Span, Text
 
     class EscapingConsole(Console):
-        """Console that escapes the control characters of texts. Raises BrokenPipeError, which the command line turns
+        """Console that escapes the control characters of texts. Raise BrokenPipeError, which the command line turns
         into an exit code."""
 
         def on_broken_pipe(self) -> None:

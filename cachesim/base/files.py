@@ -26,7 +26,7 @@ _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | sum(getattr(os, name, 0) for name 
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
     """Write or replace a file atomically. Symbolic links and the mode of a replaced file are preserved. ``sync``: flush
-    to disk, so that the file survives a crash of the machine. Raises Unwritable and leaves the file unchanged."""
+    to disk, so that the file survives a crash of the machine. Raise Unwritable and leave the file unchanged."""
     with _errors_of(file):
         target = file.resolve()
         with _beside(target, data, sync) as temporary:
@@ -39,7 +39,7 @@ def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
 
 def write_new(file: Path, data: bytes) -> bool:
     """Write a new file atomically; return False and change nothing if it exists. If several processes write the name at
-    the same time, a single process gets True. Raises Unwritable."""
+    the same time, a single process gets True. Raise Unwritable."""
     with _errors_of(file), _beside(file, data) as temporary:
         _default_mode(temporary)
         try:
@@ -52,7 +52,7 @@ def write_new(file: Path, data: bytes) -> bool:
 
 
 def add_line(file: Path, line: bytes) -> None:
-    """Append a line to an existing file and flush it to disk. Raises Unwritable and leaves the file unchanged."""
+    """Append a line to an existing file and flush it to disk. Raise Unwritable and leave the file unchanged."""
     with _errors_of(file):
         handle = os.open(file, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         size = os.fstat(handle).st_size
@@ -69,7 +69,7 @@ def add_line(file: Path, line: bytes) -> None:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create a folder if it is missing, check that files can be written there, and return it. Raises Unwritable."""
+    """Create a folder if it is missing, check that files can be written there, and return it. Raise Unwritable."""
     with _errors_of(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with _errors_of(folder), _beside(folder / "probe", b"probe"):
@@ -80,7 +80,7 @@ def make_folder(folder: Path) -> Path:
 def locked(file: Path) -> Iterator[bool]:
     """Try to lock ``file`` inside the block; yields False if another process holds the lock. The system releases the
     lock when the process ends, for whatever reason. The file exists only for the lock and is removed afterwards. On
-    systems without such locks, every process gets True. Raises Unwritable."""
+    systems without such locks, every process gets True. Raise Unwritable."""
     with _errors_of(file):
         handle = _locked(file)
     try:

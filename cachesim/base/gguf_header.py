@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def is_gguf(path: Path) -> bool:
-    """Return whether a file begins like a GGUF file; False for an unreadable file."""
+    """True if a file begins like a GGUF file; False for an unreadable file."""
     from cachesim.base.untrusted_files import read_start
 
     try:
@@ -33,7 +33,7 @@ def is_gguf(path: Path) -> bool:
 
 def read_gguf(path: Path, names: Sequence[str] = (), later: bool = False) -> dict[str, Any]:
     """Return the keys of a GGUF before its vocabulary (``later``: also those after it), with lists shortened to their
-    first values, and the keys of ``names`` that it contains, complete. A child process parses the file. Raises
+    first values, and the keys of ``names`` that it contains, complete. A child process parses the file. Raise
     BadInput."""
     from cachesim.base.bounded_child import BoundedChild
     from cachesim.base.untrusted_files import read_start
@@ -49,7 +49,7 @@ def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str,
 
 
 def gguf_keys(data: bytes, names: Sequence[str] = (), later: bool = False) -> dict[str, Any]:
-    """Return the keys of a header, see ``read_gguf``. Raises BadInput for data that are not a GGUF."""
+    """Return the keys of a header, see ``read_gguf``. Raise BadInput for data that are not a GGUF."""
     reader = _Reader(data)
     if reader.take(4) != b"GGUF" or reader.number("I") not in (2, 3):
         raise BadInput("not a GGUF of version 2 or 3")
@@ -75,7 +75,7 @@ class _Reader:
         self.data, self.at = data, 0
 
     def take(self, n: int) -> bytes:
-        """Return the next ``n`` bytes. Raises BadInput if fewer are left."""
+        """Return the next ``n`` bytes. Raise BadInput if fewer are left."""
         self.at += self._checked(n)
         return self.data[self.at - n : self.at]
 
@@ -117,14 +117,14 @@ class _Reader:
         return found
 
     def _checked(self, n: int) -> int:
-        """Return ``n``. Raises BadInput if fewer bytes are left."""
+        """Return ``n``. Raise BadInput if fewer bytes are left."""
         if n > len(self.data) - self.at:
             raise BadInput("the header of the GGUF is truncated")
         return n
 
 
 def _form(kind: int) -> str:
-    """Return the struct format of a type of numbers. Raises BadInput for any other type."""
+    """Return the struct format of a type of numbers. Raise BadInput for any other type."""
     if kind not in FORMATS:
         raise BadInput(f"unknown value type in the GGUF header: {kind}")
     return FORMATS[kind]

@@ -65,7 +65,7 @@ class _Connection(NamedTuple):
 
 class HttpClient:
     """Client of one server. Threads may share it. Every request has a connection of its own: if a server closes an idle
-    connection, the next request on it fails as if the server had died. Raises BadInput for an invalid URL."""
+    connection, the next request on it fails as if the server had died. Raise BadInput for an invalid URL."""
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url.rstrip("/")
@@ -80,7 +80,7 @@ class HttpClient:
             connection.socket.shut()
 
     def ask(self, method: str, path: str, body: JsonBody | None, within: float) -> HttpReply:
-        """Send a request; return the reply. ``within``: seconds from the connection to the last byte. Raises
+        """Send a request; return the reply. ``within``: seconds from the connection to the last byte. Raise
         HttpFailure."""
         with self.send(method, path, body, within) as exchange:
             return exchange.reply()
@@ -88,7 +88,7 @@ class HttpClient:
     @contextmanager
     def send(self, method: str, path: str, body: JsonBody | None, within: float) -> Iterator[HttpExchange]:
         """Send a request over a connection of its own and yield the exchange, whose reply can be read in the block.
-        Raises HttpFailure, also for failures in the block."""
+        Raise HttpFailure, also for failures in the block."""
         connection, end = None, monotonic() + within
         try:
             connection = self._connected(end)
@@ -117,7 +117,7 @@ class HttpClient:
                 connection.socket.shut()
 
     def _connected(self, end: float) -> _Connection:
-        """Return a new connection. Raises OSError."""
+        """Return a new connection. Raise OSError."""
         host, secure = str(self._parts.hostname), self._parts.scheme == "https"
         http = HTTPConnection(host, self._parts.port or (443 if secure else 80))
         connection = _Connection(http, BoundedSocket(host, http.port, secure, end))
@@ -133,7 +133,7 @@ class HttpExchange:
         self._connection, self._url = connection, url
 
     def reply(self) -> HttpReply:
-        """Read the whole reply. Raises BadReply."""
+        """Read the whole reply. Raise BadReply."""
         response, data = self._head(), bytearray()
         if (response.length or 0) > REPLY_BYTES.now:
             raise self._bad(f"a reply of more than {REPLY_BYTES.now:,} bytes")
@@ -149,7 +149,7 @@ class HttpExchange:
             return HttpReply(response.status, None)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of an event stream as they arrive. Raises BadReply."""
+        """Yield the lines of an event stream as they arrive. Raise BadReply."""
         response = self._head()
         while line := response.readline(LINE_BYTES + 1):
             if len(line) > LINE_BYTES:
@@ -173,7 +173,7 @@ class HttpExchange:
 
 
 def _parse_url(url: str) -> SplitResult:
-    """Return the parts of a URL. Raises BadInput if it is not the URL of a server."""
+    """Return the parts of a URL. Raise BadInput if it is not the URL of a server."""
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")
@@ -187,7 +187,7 @@ def _parse_url(url: str) -> SplitResult:
 
 
 def _parse(data: bytes) -> Any:
-    """Return the JSON of a reply; surrogates without their other half become question marks. Raises BadInput."""
+    """Return the JSON of a reply; surrogates without their other half become question marks. Raise BadInput."""
     if data.lstrip().startswith(b"data:"):
         raise BadInput("expected a whole reply, found a stream of events")
     try:

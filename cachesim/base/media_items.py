@@ -29,7 +29,7 @@ class MediaItem(NamedTuple):
 
 
 def image_items(name: str, n_tokens: int, n_pos: int) -> Tokens:
-    """Return the items of an image with this id. Raises BadInput."""
+    """Return the items of an image with this id. Raise BadInput."""
     if not 1 <= n_pos <= n_tokens <= MOST:
         raise BadInput(f"image {quoted(name)}: expected 1 to {MOST} tokens and at most as many positions")
     digest = 0

@@ -85,7 +85,7 @@ class Pool(Generic[S, R]):
     def each(self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None) -> Iterator[Done[S, R]]:
         """Run ``work`` on every share and yield the results in order of completion. ``left``: remaining seconds, None =
         unlimited; shares that are not done by then are dropped. A process is started only when there is a share for it.
-        Raises every exception of ``work``, with the worker's traceback as a note."""
+        Raise every exception of ``work``, with the worker's traceback as a note."""
         from multiprocessing.connection import Connection, wait
 
         todo = (_Share(i, what) for i, what in enumerate(shares))
@@ -185,7 +185,7 @@ def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R
 
 
 def whole(results: Iterable[R | Unfinished]) -> list[R]:
-    """Return all results as a list. Raises Crash if one is ``Unfinished``."""
+    """Return all results as a list. Raise Crash if one is ``Unfinished``."""
     out = []
     for result in results:
         if isinstance(result, Unfinished):

@@ -33,7 +33,7 @@ class ShellWord(NamedTuple):
 
 
 def shell_words(text: str) -> list[ShellWord]:
-    """Return the words of a command line. Raises BadInput for text that is not one simple command."""
+    """Return the words of a command line. Raise BadInput for text that is not one simple command."""
     reader = _Reader(text)
     while reader.at < len(text):
         reader.step()
@@ -43,7 +43,7 @@ def shell_words(text: str) -> list[ShellWord]:
 
 def command_words(text: str) -> list[ShellWord]:
     """Return the words of a command line, or of the value of ``command:`` in a compose file: a string, a list in
-    brackets, or a list with a dash before each item. Raises BadInput."""
+    brackets, or a list with a dash before each item. Raise BadInput."""
     if len(text) > LONGEST:
         raise BadInput(f"command line: {len(text):,} characters, at most {LONGEST:,} are allowed")
     found = _KEY.match(text)
@@ -69,7 +69,7 @@ def _moved(word: ShellWord, start: int) -> ShellWord:
 
 
 def _list_words(body: str, start: int) -> list[ShellWord]:
-    """Return the words of a list in brackets, which is JSON. Raises BadInput."""
+    """Return the words of a list in brackets, which is JSON. Raise BadInput."""
     try:
         items = parse_json(body.encode("utf-8", "replace"), what="list of words")
     except BadInput as bad:
@@ -115,7 +115,7 @@ class _Reader:
         self._variable = 0
 
     def step(self) -> None:
-        """Read the next character, quotation or variable. Raises BadInput."""
+        """Read the next character, quotation or variable. Raise BadInput."""
         sign = self.text[self.at]
         if sign.isspace():
             self.end_word()
@@ -168,7 +168,7 @@ class _Reader:
         self.at += 2
 
     def _quotation(self, quote: str) -> None:
-        """Read a quotation. Raises BadInput if it has no end."""
+        """Read a quotation. Raise BadInput if it has no end."""
         word, place = self._begin(), self.at + 1
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != quote:

@@ -47,7 +47,7 @@ def file_size(path: Path | str) -> int | None:
 
 
 def path_of(name: str | Path) -> Path:
-    """Return the path of an argument. Raises BadInput for "", which pathlib treats as the current folder."""
+    """Return the path of an argument. Raise BadInput for "", which pathlib treats as the current folder."""
     if not str(name):
         raise BadInput("empty file name", hint="write . for the current folder")
     return Path(name)
@@ -79,7 +79,7 @@ def files_in(folder: Path, ending: str) -> list[Path]:
 
 
 def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
-    """Return the bytes of a regular file. ``what``: its name in messages. Raises BadInput, also beyond ``limit``."""
+    """Return the bytes of a regular file. ``what``: its name in messages. Raise BadInput, also beyond ``limit``."""
     with _regular(path, f"expected a {what}, found a folder") as stream:
         pieces, size = [], 0
         while piece := stream.read(CHUNK):
@@ -91,14 +91,14 @@ def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """Return the first ``most`` bytes of a regular file of any size. Raises BadInput."""
+    """Return the first ``most`` bytes of a regular file of any size. Raise BadInput."""
     with _regular(path) as stream:
         return stream.read(most)
 
 
 def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
     """Yield the lines of a text file of any size, without line ends, each cut at ``longest`` characters. UTF-16 is
-    detected by its byte order mark; undecodable bytes become U+FFFD. Raises BadInput at the first line if the file
+    detected by its byte order mark; undecodable bytes become U+FFFD. Raise BadInput at the first line if the file
     cannot be opened, and later if reading fails."""
     with _regular(path) as stream:
         wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -109,7 +109,7 @@ def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
 
 @contextmanager
 def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryIO]:
-    """Open a regular file. Raises BadInput if it is not a regular file, cannot be opened, or reading fails in the
+    """Open a regular file. Raise BadInput if it is not a regular file, cannot be opened, or reading fails in the
     block. ``folder``: message for a folder."""
     file = str(path)
     if path is STDIN:
@@ -131,7 +131,7 @@ def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryI
 
 @cache
 def _standard_input() -> bytes:
-    """Return all of standard input. Raises BadInput beyond the limit of a file that is held in memory."""
+    """Return all of standard input. Raise BadInput beyond the limit of a file that is held in memory."""
     stream = getattr(sys.stdin, "buffer", None)
     data: bytes = b"" if stream is None else stream.read(TRACE_BYTES.now + 1)
     if len(data) > TRACE_BYTES.now:
@@ -149,7 +149,7 @@ def _lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Return the text of UTF-8 bytes. Raises BadInput if they are empty, only white space, or not UTF-8."""
+    """Return the text of UTF-8 bytes. Raise BadInput if they are empty, only white space, or not UTF-8."""
     if not data.strip():
         raise BadInput("the file is empty", file=file)
     try:
@@ -160,7 +160,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def read_text(path: Path, limit: Limit, what: str = "file") -> str:
-    """Return the text of a regular file that is not empty. Raises BadInput."""
+    """Return the text of a regular file that is not empty. Raise BadInput."""
     return decode(read_bytes(path, limit, what), str(path))
 
 
@@ -181,12 +181,12 @@ _LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
 
 
 def read_json(path: Path, what: str = "file") -> Any:
-    """Return the value in a JSON file. Raises BadInput."""
+    """Return the value in a JSON file. Raise BadInput."""
     return parse_json(read_bytes(path, TRACE_BYTES, what), str(path), what)
 
 
 def parse_json(data: bytes, file: str = "", what: str = "file", values: Limit = JSON_VALUES) -> Any:
-    """Parse JSON text. If a key occurs twice, the last value counts. Raises BadInput for invalid JSON, deep nesting,
+    """Parse JSON text. If a key occurs twice, the last value counts. Raise BadInput for invalid JSON, deep nesting,
     more than ``values``, and invalid numbers (NaN, Infinity, 1e999)."""
     text = decode(data, file)
     # piece by piece: `sub` keeps an object for every string of its text until it ends

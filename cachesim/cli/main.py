@@ -107,7 +107,7 @@ def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int
 
 
 def _flushed(argv: list[str]) -> int:
-    """Run the command and flush its results. Raises BadInput if stdout does not accept them; if stdout is closed,
+    """Run the command and flush its results. Raise BadInput if stdout does not accept them; if stdout is closed,
     before the command starts."""
     if sys.stdout is None:
         raise BadInput("standard output is closed", hint="redirect it to /dev/null if you need the exit code only")

@@ -25,7 +25,7 @@ def add_output_options(parser: ArgumentParser) -> None:
 
 
 def apply_output_options(argv: Sequence[str]) -> None:
-    """Apply the output options of the command line. Raises BadInput for an unknown colour mode."""
+    """Apply the output options of the command line. Raise BadInput for an unknown colour mode."""
     ours = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
     OutputOptions.quiet = "-q" in ours or "--quiet" in ours
     OutputOptions.colour = _colour(ours)

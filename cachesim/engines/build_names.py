@@ -44,7 +44,7 @@ _branches: dict[str, MainBranch] = {}
 
 def resolve_name(text: str) -> ResolvedName | None:
     """Resolve a name that is not a profile; None if it is not a build, date, commit or version. A rule set
-    between two recorded rule sets is registered, in this process and in the worker processes. Raises BadInput for a
+    between two recorded rule sets is registered, in this process and in the worker processes. Raise BadInput for a
     point without a known rule set."""
     known = _known.get(text)
     if known is not None and known.profile in registry.profiles():       # not of a registry that was replaced
@@ -136,7 +136,7 @@ def _name_at(engine: Engine, point: Landed) -> str:
 
 
 def _of(engine: Engine, name: str) -> ResolvedName | None:
-    """Return the rule set of this engine at a point. Raises BadInput."""
+    """Return the rule set of this engine at a point. Raise BadInput."""
     if f"{engine.name}@{name}" in engine.profiles:
         return None
     point = _point(engine, name)

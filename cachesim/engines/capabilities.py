@@ -78,7 +78,7 @@ class Field(NamedTuple):
     drawn: tuple[Option, ...] = ()
 
     def check(self, value: object) -> Option:
-        """Return ``value`` unchanged. Raises BadInput if its type differs from that of the field's default."""
+        """Return ``value`` unchanged. Raise BadInput if its type differs from that of the field's default."""
         if type(value) is not type(self.default):
             wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
             raise BadInput(f"{self.name}: {quoted(value)} must be {wanted[type(self.default)]}")

@@ -48,7 +48,7 @@ def template_of(server: Mapping[str, object]) -> ChatTemplate:
 
 
 def render(messages: Sequence[ChatMessage], template: ChatTemplate, add_generation_prompt: bool = True) -> Tokens:
-    """Return the tokens of a conversation. Raises BadInput if the template refuses to render it."""
+    """Return the tokens of a conversation. Raise BadInput if the template refuses to render it."""
     users = [i for i, message in enumerate(messages) if message.role == "user"]
     if template.kind == "reasoning" and not users:
         raise BadInput("the reasoning template requires a user message")

@@ -57,18 +57,18 @@ class Server(ABC):
 
     @abstractmethod
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for fields or
+        """Queue a request and return its answer, which the server fills as it works. Raise BadInput for fields or
         values that this engine does not support."""
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot; return the fields of the reply, ``status`` among them; 0 = the process ended.
-        ``percent``: share of the file that is left to restore. Raises BadInput for an action that this engine does not
+        ``percent``: share of the file that is left to restore. Raise BadInput for an action that this engine does not
         support; nothing is changed then."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def set_adapters(self, scales: str) -> dict[str, Any]:
         """Change the scales of the server's adapters, as a request's field ``lora`` writes them; those not named are
-        off. Raises BadInput for an engine without adapters."""
+        off. Raise BadInput for an engine without adapters."""
         raise BadInput("this engine has no adapters")
 
     # Work in rounds (iterations of the main loop).
@@ -168,7 +168,7 @@ class Engine:
         return found
 
     def rules(self, profile: str) -> RuleSet:
-        """Return the rule set of this name. Raises BadInput if the name is unknown."""
+        """Return the rule set of this name. Raise BadInput if the name is unknown."""
         if profile not in self.profiles:
             raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, self.profiles))
         return self.profiles[profile]
@@ -183,7 +183,7 @@ class Engine:
     def start(self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str,
               log: Log | None = None) -> Server:
         """Start a server of a rule set (or of its name) with this model and these options. ``mode``: "none" (positions
-        only), "provenance" (provenance of each row and state) or "exact" (the numbers too). Raises BadInput."""
+        only), "provenance" (provenance of each row and state) or "exact" (the numbers too). Raise BadInput."""
         table = self.rules(rules) if isinstance(rules, str) else rules
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 

@@ -38,7 +38,7 @@ def load_entry_points(group: str, take: Callable[[Any, str], None]) -> None:
 
 
 def _any() -> bool:
-    """Return whether an installed package has entry points for cachesim. This check takes 0.5 ms; importing
+    """True if an installed package has entry points for cachesim. This check takes 0.5 ms; importing
     ``importlib.metadata`` takes 18 ms."""
     return any(b"[cachesim.engines]" in text or b"[cachesim.profiles]" in text for text in _tables())
 

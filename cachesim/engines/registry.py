@@ -85,7 +85,7 @@ class Engines(Mapping[str, Engine]):
         return len(self._all())
 
     def _take_engine(self, engine: Any, origin: str) -> None:
-        """Register an engine of an installed package. Raises BadInput for an object that is not an Engine and for names
+        """Register an engine of an installed package. Raise BadInput for an object that is not an Engine and for names
         that are already taken."""
         if not isinstance(engine, Engine):
             raise BadInput(f"not an Engine: {quoted(engine)}")
@@ -105,7 +105,7 @@ class Engines(Mapping[str, Engine]):
 
     def add(self, rules: RuleSet, note: str, between: bool = False) -> None:
         """Register a rule set with its engine, as a sibling of the built-in rule set that it differs least from; with
-        ``between`` it belongs to the main branch, between two recorded rule sets. ``note``: its origin. Raises BadInput
+        ``between`` it belongs to the main branch, between two recorded rule sets. ``note``: its origin. Raise BadInput
         for an invalid name, for a name that is already taken, and for rules of another engine."""
         name = rules.name if isinstance(rules.name, str) and _NAME.fullmatch(rules.name) else ""
         engine = self.get(name.partition("@")[0])
@@ -178,7 +178,7 @@ def add(rules: RuleSet, note: str, between: bool = False) -> None:
 
 def rule_sets(brought: Any) -> list[RuleSet]:
     """Return the rule sets in ``brought``: a rule set, a list of rule sets, or a module. For a module these are the
-    public variables (no leading underscore) that hold rule sets not yet registered. Raises BadInput if
+    public variables (no leading underscore) that hold rule sets not yet registered. Raise BadInput if
     ``brought`` contains no rule set."""
     if isinstance(brought, RuleSet):
         return [brought]
@@ -197,12 +197,12 @@ def profiles() -> Mapping[str, RuleSet]:
 
 
 def rules_of(profile: str) -> RuleSet:
-    """Return the rule set of this name. Raises BadInput for an unknown profile."""
+    """Return the rule set of this name. Raise BadInput for an unknown profile."""
     return engine_of(profile).rules(profile)
 
 
 def engine_of(profile: str) -> Engine:
-    """Return the engine of a profile. Raises BadInput for an unknown profile."""
+    """Return the engine of a profile. Raise BadInput for an unknown profile."""
     engine = ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles:
         raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()) or PROFILE_HINT)
@@ -210,14 +210,14 @@ def engine_of(profile: str) -> Engine:
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine of this name. Raises BadInput for an unknown name."""
+    """Return the engine of this name. Raise BadInput for an unknown name."""
     if name not in ENGINES:
         raise BadInput(f"unknown engine {quoted(name)}", hint=nearest(name, ENGINES) or ", ".join(ENGINES))
     return ENGINES[name]
 
 
 def recorded_as(name: str) -> Engine:
-    """Return the engine with this name in recordings. Raises BadInput for an unknown name."""
+    """Return the engine with this name in recordings. Raise BadInput for an unknown name."""
     known = {engine.recorded.name: engine for engine in ENGINES.values()}
     if name not in known:
         raise BadInput(f"unknown engine {quoted(name)}", hint=nearest(name, known))

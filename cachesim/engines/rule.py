@@ -65,7 +65,7 @@ NUMBERED = frozenset({Role.LOAD, Role.HAND, Role.PICK, Role.RESUME})
 
 
 def has_effect(role: Role, value: object) -> bool:
-    """Return whether a decision of this role acted; False if it declined."""
+    """True if a decision of this role acted; False if it declined."""
     return value is not None if role in NUMBERED else bool(value)
 
 
@@ -132,7 +132,7 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
     function that returns a ``Decision`` is wrapped so that the decision carries the rule's id; a function that returns
     a plain value is not wrapped.
 
-    Raises Crash if the id already belongs to another function or the source is empty.
+    Raise Crash if the id already belongs to another function or the source is empty.
     """
     about = About(rule_id, role, Source("", note=source) if isinstance(source, str) else source, since, until)
 
@@ -174,7 +174,7 @@ def _place(fn: Callable[..., Any]) -> tuple[str, str]:
 
 
 def about(rule: Callable[..., Any]) -> About:
-    """Return the metadata of a rule. Raises Crash if the function is not a rule."""
+    """Return the metadata of a rule. Raise Crash if the function is not a rule."""
     found = getattr(rule, "about", None)
     if not isinstance(found, About):
         raise Crash(f"{rule!r} is not a rule")
@@ -182,7 +182,7 @@ def about(rule: Callable[..., Any]) -> About:
 
 
 def rule_id(rule: Callable[..., Any]) -> str:
-    """Return the id under which a function was registered. Raises Crash if the function is not a rule."""
+    """Return the id under which a function was registered. Raise Crash if the function is not a rule."""
     return about(rule).id
 
 

@@ -50,13 +50,13 @@ _files: dict[str, RuleFile] = {}              # by real path
 
 
 def is_rule_file(text: str) -> bool:
-    """Return whether a profile argument names a rule file."""
+    """True if a profile argument names a rule file."""
     return _NAMED.fullmatch(text) is not None
 
 
 def profile_of(text: str) -> str:
     """Run the rule file that an argument names, unless it was already run, and return the name of the selected profile.
-    Raises BadInput."""
+    Raise BadInput."""
     found = _NAMED.fullmatch(text)
     if found is None:
         raise BadInput(f"not a rule file: {quoted(text)}", hint="FILE.py or FILE.py:NAME")
@@ -72,7 +72,7 @@ def profile_of(text: str) -> str:
 
 
 def run_rule_file(path: Path) -> RuleFile:
-    """Execute a file once and register its rule sets, in this process and in the worker processes. Raises BadInput with
+    """Execute a file once and register its rule sets, in this process and in the worker processes. Raise BadInput with
     the position in the file."""
     real = os.path.realpath(path)
     if real not in _files:

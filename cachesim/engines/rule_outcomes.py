@@ -57,7 +57,7 @@ def _case(value: Any) -> str:
 
 
 def is_same_answer(a: Any, b: Any) -> bool:
-    """Return whether two answers of rules are equal, types included. Records that contain NaN are compared by their
+    """True if two answers of rules are equal, types included. Records that contain NaN are compared by their
     text."""
     a, b = (getattr(answer, "value", answer) for answer in (a, b))
     return type(a) is type(b) and (bool(np.all(a == b)) or (isinstance(a, tuple) and repr(a) == repr(b)))
@@ -88,7 +88,7 @@ def _own(value: Any) -> Any:
 
 
 def _both_decline(a: Any, b: Any) -> bool:
-    """Return whether two records both decline; their other fields have no meaning then."""
+    """True if two records both decline; their other fields have no meaning then."""
     return hasattr(type(a), "_fields") and type(a) is type(b) and not a and not b and _case(a) == _case(b)
 
 

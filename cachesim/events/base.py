@@ -110,7 +110,7 @@ class Log:
             self.listener(event)
 
     def spend(self, tokens: int, passes: int, exact: int = 0) -> None:
-        """Count tokens that are about to be evaluated, including generated tokens. Reused tokens are free. Raises
+        """Count tokens that are about to be evaluated, including generated tokens. Reused tokens are free. Raise
         BadInput if a limit of the run is exceeded."""
         self.spent, self.passes, self.exact = self.spent + tokens, self.passes + passes, self.exact + exact
         if self.spent > limits.NEW_TOKENS.now:
@@ -125,13 +125,13 @@ class Log:
         self.spent, self.passes, self.exact = self.spent - tokens, self.passes - passes, self.exact - exact
 
     def sample(self) -> None:
-        """Count a token that the sampler is about to choose. Raises BadInput if the limit of the run is exceeded."""
+        """Count a token that the sampler is about to choose. Raise BadInput if the limit of the run is exceeded."""
         self.sampled += 1
         if self.sampled > limits.SAMPLED_TOKENS.now:
             raise limits.SAMPLED_TOKENS.exceeded("the run generates more tokens than it may")
 
     def mark(self) -> int:
-        """Start the next request. Returns its number, from 0."""
+        """Start the next request. Return its number, from 0."""
         self.marks.append(len(self.events))
         return len(self.marks) - 1
 

@@ -211,7 +211,7 @@ class Judge:
 
     @property
     def cold_runs(self) -> ColdRunCache:
-        """Return the cold runs of this model. Raises Crash if nothing is computed."""
+        """Return the cold runs of this model. Raise Crash if nothing is computed."""
         if self._colds is None:
             raise Crash("no cold run without a model")
         return self._colds

@@ -49,7 +49,7 @@ class OutcomeChange:
     causes: list[ChangedFields] = field(default_factory=list)
 
     def matches(self, found: RequestOutcome | None) -> bool:
-        """Return whether an outcome under a mixture is the new one: in the numbers that reports show if the two
+        """True if an outcome under a mixture is the new one: in the numbers that reports show if the two
         versions differ in them, else in everything that was compared."""
         shown = slice(0, 3) if self.was is None or self.now is None or self.was[:3] != self.now[:3] else slice(None)
         return (found or ())[shown] == (self.now or ())[shown]

@@ -250,7 +250,7 @@ def run_judged(
 
     ``table`` replaces the profile's rules by others of the same engine; the run then has the table's name, and the
     expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
-    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raises BadInput; ``RunCutOff`` if a limit of
+    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raise BadInput; ``RunCutOff`` if a limit of
     the run was exceeded after the first answer. The runs of all values count together for the limits.
     """
     known = engine_of(profile).profiles

@@ -27,7 +27,7 @@ Data = dict[str, Any]
 
 def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
     """Return the flags of a server. ``default``: the flags that every report names, as far as they have the default of
-    this version; ``set``: all other flags. Raises BadInput for an unknown profile."""
+    this version; ``set``: all other flags. Raise BadInput for an unknown profile."""
     manual = engine_of(profile).manual
     own, now = in_force({}, profile), in_force(given, profile)
     return {
@@ -77,7 +77,7 @@ def line_command(line: str, profile: str, model: str, given: Mapping[str, Option
 
 
 def line_words(scenario: Scenario, profile: str) -> list[str]:
-    """Return ``line_arguments`` of the requests of a scenario. Raises BadInput if the line notation cannot express
+    """Return ``line_arguments`` of the requests of a scenario. Raise BadInput if the line notation cannot express
     it."""
     given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
     from_line(line, model=scenario.model, profiles=(profile,), server=given)

@@ -68,7 +68,7 @@ def up_to(scenario: Scenario, number: int) -> Scenario:
 
 def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance",
                       table: RuleSet | None = None) -> list[Observed]:  # fmt: skip
-    """Return what a run of a scenario shows of its requests, without a ledger. Raises what ``run_judged`` raises."""
+    """Return what a run of a scenario shows of its requests, without a ledger. Raise what ``run_judged`` raises."""
     run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
     return [observed(run, i) for i in range(len(run.requests))]
 

@@ -44,7 +44,7 @@ def newer_rule_sets(profile: str, rules: RuleSet) -> list[str]:
 
 
 def changed_here(profile: str, rules: RuleSet, name: str, field: str) -> bool:
-    """Return whether the rule set ``name`` changed a field itself: its neighbour on the side of ``profile``, or the
+    """True if the rule set ``name`` changed a field itself: its neighbour on the side of ``profile``, or the
     base of a proposal, has another rule."""
     engine = engine_of(profile)
     near = engine.beside.get(name, profile)

@@ -181,7 +181,7 @@ class _ExactPass(_RunPass):
 
 
 def make_weights(spec: Spec, seed: int) -> Weights:
-    """Draw the weights of a model. Raises Crash unless its arithmetic is exact."""
+    """Draw the weights of a model. Raise Crash unless its arithmetic is exact."""
     layers = []
     for index, layer in enumerate(spec.layers):
         draw = WeightDraw(seed, index)

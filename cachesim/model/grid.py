@@ -57,7 +57,7 @@ def project(u: Values, weight: Values) -> Values:
 
 
 def saturate(x: Values, limit: float) -> Values:
-    """Clip every element to -limit .. limit, in place; returns the array."""
+    """Clip every element to -limit .. limit, in place; return the array."""
     np.minimum(x, limit, out=x)
     np.maximum(x, -limit, out=x)
     return x

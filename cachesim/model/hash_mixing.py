@@ -102,7 +102,7 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
 
 
 def _ids(tokens: Sequence[int]) -> Digests | None:
-    """Return the tokens as an array, (n,); None = some have a key. Raises OverflowError for a token below 0."""
+    """Return the tokens as an array, (n,); None = some have a key. Raise OverflowError for a token below 0."""
     try:
         ids = np.array(tokens, np.int64)           # a single pass over all common prompts
         least = int(ids.min(initial=0))

@@ -38,7 +38,7 @@ class RunTrail:
         self.reads.append(view.visible_sum(rows, window))
 
     def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
-        """Read the recurrent state. Returns ``conv`` and ``hash`` of the state after the run."""
+        """Read the recurrent state. Return ``conv`` and ``hash`` of the state after the run."""
         k = form.taps
         past = np.zeros(k - 1, np.uint64) if state is None else state.conv
         inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)

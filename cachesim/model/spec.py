@@ -81,7 +81,7 @@ class Spec:
 
 
 def parse(text: str) -> Spec:
-    """Parse the notation of a model. Raises BadInput with the nearest valid letter."""
+    """Parse the notation of a model. Raise BadInput with the nearest valid letter."""
     layers: list[Layer] = []
     at, mtp, end = 0, False, len(text.rstrip())
     while at < end:

@@ -93,7 +93,7 @@ def _joined(a: Rows, b: Rows) -> Rows:
 def cold_shifted(
     model: Model, prompt: Sequence[int], generated: Sequence[int], cuts: Sequence[CutAt]
 ) -> tuple[list[ColdOutput], ListStore]:
-    """Evaluate the prompt, then each generated token separately, with the given shifts. Returns the outputs after the
+    """Evaluate the prompt, then each generated token separately, with the given shifts. Return the outputs after the
     prompt and after each generated token, and the final store."""
     store, todo, said = ListStore(), list(cuts), []
     for piece in (list(prompt), *([token] for token in generated)):

@@ -74,7 +74,7 @@ def _step(
 
 
 def _compare(out: ReplayResult, number: int, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Return whether all of our fields are those of the recording; record the first difference."""
+    """True if all of our fields are those of the recording; record the first difference."""
     for name, value in ours.items():
         recorded = theirs.get(name, type(value)())
         if recorded != value:

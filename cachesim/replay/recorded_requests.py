@@ -22,7 +22,7 @@ from cachesim.replay.event_owners import RequestEvents
 
 @lru_cache(maxsize=256)
 def tokenize(text: str) -> Tokens:
-    """Return the tokens of a text of message marks and single characters (such as delimiters). Raises BadInput."""
+    """Return the tokens of a text of message marks and single characters (such as delimiters). Raise BadInput."""
     out: list[int] = []
     marks = {text: token for token, text in SPECIAL.items()}
     at = 0
@@ -202,7 +202,7 @@ def make_request(
 
 
 def with_images(step: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a recorded step in which images of prompts are replaced by their items. Raises BadInput."""
+    """Return a recorded step in which images of prompts are replaced by their items. Raise BadInput."""
     out = dict(step)
     if "steps" in step:
         out["steps"] = [with_images(member, images) for member in step["steps"]]

@@ -88,12 +88,12 @@ class Trace:
 
 
 def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
-    """Read and check a trace. Raises BadInput if it is invalid."""
+    """Read and check a trace. Raise BadInput if it is invalid."""
     return make_trace(path, read_json(path, "recording"), profiles)
 
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
-    """Return the recording in a JSON object, read from ``path`` or made just now. Raises BadInput."""
+    """Return the recording in a JSON object, read from ``path`` or made just now. Raise BadInput."""
     classes = type(data) is dict and "config" in data
     check_trace(data, str(path), classes)
     try:
@@ -145,7 +145,7 @@ def bad_shape() -> Iterator[None]:
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
     """Return the recorded engine and the profile that it followed: the named rule set, else the one of the commit.
-    Raises BadInput for an unknown commit."""
+    Raise BadInput for an unknown commit."""
     engine, commit = recorded_as(data["engine"]), data["commit"]
     name = f"{engine.name}@{data['profile']}" if "profile" in data else ""
     if name in engine.profiles or (name and commit not in engine.recorded.commits):
@@ -158,7 +158,7 @@ def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
 
 def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> str:
     """Return why the recording cannot be replayed, "" if it can: its engine is not in this build, or its recordings are
-    not supported yet. Raises BadInput for an unknown rule set of a known engine."""
+    not supported yet. Raise BadInput for an unknown rule set of a known engine."""
     if engine.recorded.read is None:
         return f"recordings of {engine.name} are not replayed"
     if profile in profiles:

@@ -167,7 +167,7 @@ NEEDED = {"new_prompt": ("n_tokens",), "release": ("n_tokens",), "spec_ckpt": ("
 
 def log(value: Any) -> None:
     """Check the list of logged events of a recorded step. If one is a ``spec_ckpt`` (memory saved before a draft),
-    every ``spec_step`` must have the key ``drafted``. Raises Misfit."""
+    every ``spec_step`` must have the key ``drafted``. Raise Misfit."""
     each(event)(value)
     if any(one["ev"] == "spec_ckpt" for one in value):
         for i, one in enumerate(value):

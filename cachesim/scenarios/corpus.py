@@ -19,7 +19,7 @@ from cachesim.scenarios.schema import Scenario
 
 
 def own_profiles(scenario: Scenario, known: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the profiles that a scenario names. Raises BadInput for a profile that only a file of rules defines."""
+    """Return the profiles that a scenario names. Raise BadInput for a profile that only a file of rules defines."""
     absent = next((name for name in scenario.profiles if name not in known), None)
     if absent is None:
         return scenario.profiles
@@ -62,7 +62,7 @@ def shown_in() -> dict[str, list[str]]:
 def named(text: str) -> Path:
     """Return the path of an argument: a file, a folder, or the id of a scenario if no such path exists.
 
-    Other missing paths are returned too; reading them raises. Raises BadInput for an unknown id and for "".
+    Other missing paths are returned too; reading them raises. Raise BadInput for an unknown id and for "".
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
         return path_of(text)

@@ -27,7 +27,7 @@ def from_line(
     line: str, *, model: str = "GGGA", profiles: tuple[str, ...] = (DEFAULT_PROFILE,),
     server: Mapping[str, Option] | None = None,
 ) -> Scenario:
-    """Return the scenario of a line. ``profiles``: any versions of a single engine. Raises BadInput with the column
+    """Return the scenario of a line. ``profiles``: any versions of a single engine. Raise BadInput with the column
     (from 1) and the request (from 0) of the error."""
     engine = profiles[0].partition("@")[0]
     manual_of(engine)                    # raises for an unknown engine

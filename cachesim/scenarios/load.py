@@ -96,7 +96,7 @@ _TOP = ("schema", "id", "title", "symptom", "source", "why", "engine", "model", 
 
 def find(paths: Iterable[Path]) -> list[Path]:
     """Return the scenario files of paths, each once, sorted within a path. Folders are searched recursively. May be
-    empty. Raises BadInput for a missing path."""
+    empty. Raise BadInput for a missing path."""
     found: dict[str, Path] = {}
     folders: dict[str, str] = {}             # real paths: to follow every part for every file takes five times as long
     for path in paths:
@@ -110,7 +110,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 
 def inside(path: Path) -> list[Path]:
-    """Return the scenario files of a file or folder, sorted. Raises BadInput if the path does not exist."""
+    """Return the scenario files of a file or folder, sorted. Raise BadInput if the path does not exist."""
     there = kind(path)
     if not there:
         raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
@@ -128,7 +128,7 @@ def neighbour(path: Path) -> str:
 
 
 def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> list[Scenario]:
-    """Return the scenarios of several files. Raises BadInput, also for duplicate ids."""
+    """Return the scenarios of several files. Raise BadInput, also for duplicate ids."""
     scenarios = []
     for result in load_each(paths, known):
         if isinstance(result, BadInput):
@@ -156,7 +156,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     """Return the scenario in a file. ``known``: existing profiles, None accepts any name. A file that names files of
     rules may use their profiles (see ``corpus.own_profiles``).
 
-    Raises BadInput with file, line, cause and the nearest valid word.
+    Raise BadInput with file, line, cause and the nearest valid word.
     """
     raw, source = read_toml(path)
     top = TomlTable(raw, source)
@@ -190,7 +190,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
 
 
 def load_text(text: str, known: AbstractSet[str] | None = None) -> Scenario:
-    """Return the scenario in the text of a file; see ``load``. Raises BadInput."""
+    """Return the scenario in the text of a file; see ``load``. Raise BadInput."""
     name = tomllib.loads(text)["id"]
     with TemporaryDirectory(prefix="cachesim-") as folder:
         file = Path(folder) / f"{name}.toml"

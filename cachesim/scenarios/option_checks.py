@@ -81,18 +81,18 @@ DEFAULT_ENGINE = DEFAULT.name
 
 
 def manual_of(engine: str) -> Manual:
-    """Return the capabilities of an engine's server. Raises BadInput for an unknown engine."""
+    """Return the capabilities of an engine's server. Raise BadInput for an unknown engine."""
     return engine_named(engine).manual
 
 
 def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """Return all options of an engine: the given options, and the newest real server's defaults. Raises BadInput for an
+    """Return all options of an engine: the given options, and the newest real server's defaults. Raise BadInput for an
     unknown engine."""
     return {**manual_of(engine).defaults, **given}
 
 
 def in_force(given: Mapping[str, Option], profile: str) -> dict[str, Option]:
-    """Return all options of a server under a profile: the given options, and the profile's defaults. Raises BadInput
+    """Return all options of a server under a profile: the given options, and the profile's defaults. Raise BadInput
     for an unknown profile."""
     return filled({**rules_of(profile).defaults, **given}, profile.partition("@")[0])
 
@@ -106,7 +106,7 @@ def spoken(given: Mapping[str, Option], engine: str) -> dict[str, Option]:
 
 def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
     """Return the option with this spelling (the server's or cachesim's), and True if the spelling switches it on.
-    Raises BadInput for an unknown option, with the nearest name."""
+    Raise BadInput for an unknown option, with the nearest name."""
     manual = manual_of(engine)
     found = manual.named(word)
     if found is None:
@@ -117,7 +117,7 @@ def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
 
 
 def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple[str, Option]:
-    """Return cachesim's name of an option and its checked value, for any spelling. Raises BadInput."""
+    """Return cachesim's name of an option and its checked value, for any spelling. Raise BadInput."""
     flag, switches_on = option_named(word, engine)
     if switches_on or not isinstance(value, bool):
         return flag.name, check_option(flag.name, value, engine)
@@ -125,7 +125,7 @@ def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple
 
 
 def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
-    """Return the value if the option accepts it. Raises BadInput otherwise."""
+    """Return the value if the option accepts it. Raise BadInput otherwise."""
     flag, _ = option_named(name, engine)
     if isinstance(flag.default, bool):
         if not isinstance(value, bool):
@@ -163,7 +163,7 @@ def _text(flag: Flag, value: object, engine: str) -> str:
 
 
 def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """Return the options of ``--set key=value`` arguments; a switch may be given without a value. Raises BadInput."""
+    """Return the options of ``--set key=value`` arguments; a switch may be given without a value. Raise BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:
         word, equals, text = pair.partition("=")
@@ -179,7 +179,7 @@ SWITCH = {"on": True, "off": False}
 
 
 def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
-    """Return the name and value of a typed server option. Raises BadInput."""
+    """Return the name and value of a typed server option. Raise BadInput."""
     flag, _ = option_named(word, engine)
     text = text.strip()
     value = literal(text)
@@ -199,7 +199,7 @@ class Named(NamedTuple):
 
 def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
     """Return the model that a text names: a model name in cachesim, a notation of layers, or the name of a real model,
-    which is replaced by its layers. Raises BadInput if the engine lacks it."""
+    which is replaced by its layers. Raise BadInput if the engine lacks it."""
     check_has(text, engine)
     manual, name = manual_of(engine), find(text)
     real = manual.known.get(name) if name else None

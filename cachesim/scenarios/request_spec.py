@@ -44,7 +44,7 @@ class Words(dict[str, int]):
         self.spelled: dict[str, Tokens] = {}
 
     def spell(self, name: str, texts: Sequence[Any]) -> None:
-        """Define a word by its pieces of text. Raises BadInput for a piece that is not in the vocabulary."""
+        """Define a word by its pieces of text. Raise BadInput for a piece that is not in the vocabulary."""
         known = {text: token for token, text in enumerate(PIECES)}
         for text in texts:
             if not isinstance(text, str) or text not in known:
@@ -90,7 +90,7 @@ def make_steps(
     why: Iterable[str] = repeat(""),
 ) -> tuple[Step, ...]:
     """Return the steps of a scenario. ``why``: purpose of each step. Chats are rendered with the template that
-    ``server`` names. Raises BadInput if the prompts or answers are too long in total, or the template rejects a chat.
+    ``server`` names. Raise BadInput if the prompts or answers are too long in total, or the template rejects a chat.
     The number of new prompt tokens is checked when the scenario runs."""
     requests = [step for step in asked if isinstance(step, Asked)]
     limits.PROMPT_TOKENS.check(sum(prompt_size(step, words) for step in requests), "all prompts together")

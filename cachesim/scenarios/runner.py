@@ -60,7 +60,7 @@ def play(
     scenario: Scenario, profile: str, mode: str, watcher: Silent | None = None, table: RuleSet | None = None,
     place: str | None = None, before: Log | None = None,
 ) -> Log:
-    """Run every step of a scenario and return the whole log. Raises BadInput.
+    """Run every step of a scenario and return the whole log. Raise BadInput.
 
     ``table``: rule set to use instead of the profile's; it must belong to the profile's engine. ``mode``: "none",
     "provenance" or "exact". ``place``: parent of the folder for saved slots, None = the system's temporary folder.
@@ -124,7 +124,7 @@ class Stage:
         return waiting
 
     def work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
-        """Run the server until all requests are answered or ``until()`` is true; call again to resume. Raises Crash if
+        """Run the server until all requests are answered or ``until()`` is true; call again to resume. Raise Crash if
         nothing happens for ``STUCK`` rounds."""
         quiet, logged = 0, len(self.log.events)
         while self.server.working:
@@ -137,7 +137,7 @@ class Stage:
         self._notify(waiting, everything=True)
 
     def _wait(self, rounds: int, waiting: Waiting) -> None:
-        """Run the server loop for ``rounds`` iterations, fewer if the server becomes idle. Raises BadInput if the
+        """Run the server loop for ``rounds`` iterations, fewer if the server becomes idle. Raise BadInput if the
         server makes no progress for too many of them."""
         spun = 0
         for _ in range(rounds):

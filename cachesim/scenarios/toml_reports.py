@@ -15,7 +15,7 @@ _KEYS = ("entry", "rule", "fault", "fixed", "request", "claim", "lacks")
 
 
 def read_reports(top: TomlTable, profiles: Sequence[str], n_steps: int, engine: str) -> tuple[BugReport, ...]:
-    """Return the tables ``[[report]]``, () if there are none. ``profiles``: the profiles of the file. Raises
+    """Return the tables ``[[report]]``, () if there are none. ``profiles``: the profiles of the file. Raise
     BadInput."""
     tables = top.tables("report") if "report" in top.raw else []
     return tuple(_report(table, profiles, n_steps, engine) for table in tables)

@@ -61,7 +61,7 @@ class TomlTable:
         return self.placed(key, value_checks.truth, key, self._get(key, default))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of at least 1 string, all of them non-empty. Raises BadInput."""
+        """Return a list of at least 1 string, all of them non-empty. Raise BadInput."""
         found = self.items(key)
         if not found or not all(isinstance(value, str) and value.strip() for value in found):
             raise self.fault(f"{cut(key)} must be a list of strings with at least one entry", key)
@@ -79,7 +79,7 @@ class TomlTable:
         return TomlTable(self.raw.get(key, {}), self.source, (*self.path, key))
 
     def tables(self, key: str) -> list[TomlTable]:
-        """Return the tables ``[[key]]``, at least 1. Raises BadInput."""
+        """Return the tables ``[[key]]``, at least 1. Raise BadInput."""
         found = self._get(key, None)
         if not isinstance(found, list) or not found:
             raise self.fault(f"{cut(key)} must be written as [[{cut(key)}]], once for each", key)
@@ -97,7 +97,7 @@ _COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt
 
 
 def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
-    """Return all steps as written in the file, checked for this engine. Raises BadInput with file and line."""
+    """Return all steps as written in the file, checked for this engine. Raise BadInput with file and line."""
     steps: list[Asked | Action] = []
     saved: list[str] = []
     for table in tables:
@@ -127,7 +127,7 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
-    """Return the server options of a table by cachesim's names. Accepts the server's spellings too. Raises BadInput."""
+    """Return the server options of a table by cachesim's names. Accepts the server's spellings too. Raise BadInput."""
     given: dict[str, Option] = {}
     for key, value in table.raw.items():
         name, checked = table.placed(key, read_option, key, value, engine)

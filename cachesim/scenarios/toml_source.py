@@ -39,7 +39,7 @@ class TomlSource:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], TomlSource]:
-    """Return the parsed file and its source. Raises BadInput for every unreadable or invalid file."""
+    """Return the parsed file and its source. Raise BadInput for every unreadable or invalid file."""
     source = TomlSource(str(path), read_text(path, SCENARIO_BYTES, "scenario file"))
     _refuse_long_keys(source)
     try:

@@ -92,7 +92,7 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head:
     """Add the expectations in ``found`` that the file lacks for ``profile``; return True if the file was changed.
 
     ``found``: lists under the keys of ``ORDER``. Existing expectations are never changed. ``head``: top-level keys to
-    add if they are missing. Raises BadInput.
+    add if they are missing. Raise BadInput.
     """
     raw, source = read_toml(path)
     present = raw.get("expect", {}).get(profile)

@@ -20,7 +20,7 @@ class Sign(NamedTuple):
     text: str = ""
 
     def holds(self, root: Path) -> bool:
-        """Return whether the checkout has such a file."""
+        """True if the checkout has such a file."""
         files = (path for path in sorted(root.glob(self.glob)) if path.is_file())
         return any(not self.text or self.text in path.read_text("utf-8") for path in files)
 

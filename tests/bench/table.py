@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_slower(self) -> bool:
-        """Return whether the median of the ratios is above ``WORSE``, and no pair contradicts it."""
+        """True if the median of the ratios is above ``WORSE``, and no pair contradicts it."""
         return bool(self.ratios) and median(self.ratios) > WORSE and min(self.ratios) > 1
 
     @property

@@ -10,7 +10,7 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 
 
 class Fails:
-    """Raises two calls deep."""
+    """Raise two calls deep."""
 
     def complete(self, prompt, n_predict):
         return self.look_up(prompt)

@@ -138,7 +138,7 @@ def choose(traces: Path) -> list[Path]:
 
 def copy(chosen: Iterable[Path], traces: Path, here: Path = HERE) -> int:
     """Replace the recordings in all source folders by the chosen files; return their total size [bytes]. Other folders,
-    recorded elsewhere, are unchanged. Raises FileNotFoundError before removing anything."""
+    recorded elsewhere, are unchanged. Raise FileNotFoundError before removing anything."""
     chosen = list(chosen)
     for path in chosen:
         if not path.is_file():

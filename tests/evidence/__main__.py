@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _all(work, shares, jobs, doing):
-    """Return the results in the order of the shares. Raises the exception of a failed share."""
+    """Return the results in the order of the shares. Raise the exception of a failed share."""
     done = {}
     for one in progress(finished(work, shares, jobs), len(shares), doing):
         if isinstance(one.result, Unfinished):

@@ -54,7 +54,7 @@ def places():
 
 
 def play(place, rules):
-    """Repeat a part under a rule set. Raises Differs or AssertionError if the simulation differs."""
+    """Repeat a part under a rule set. Raise Differs or AssertionError if the simulation differs."""
     if isinstance(place, int):
         repeat(_worlds()[place], rules)
         return

@@ -64,7 +64,7 @@ def survey(file):
 
 def disagrees(file, outcome, alternative, mode):
     """Return the first step at which a recording differs with the alternative answer, and whether a decision or a
-    verdict differs; None if nothing differs. Raises any exception of the simulated server."""
+    verdict differs; None if nothing differs. Raise any exception of the simulated server."""
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
     rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, alternative)
@@ -93,6 +93,6 @@ def disagrees(file, outcome, alternative, mode):
 
 @cache
 def judged_alike(file):
-    """Return whether our verdicts are the recorded verdicts without any change."""
+    """True if our verdicts are the recorded verdicts without any change."""
     found = replay(read_trace(file, profiles()), "provenance", checker())
     return found.first is None and found.verdicts_agree == found.steps

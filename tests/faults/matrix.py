@@ -104,7 +104,7 @@ class Bench:
 
 
 def _gone(victim: Victim) -> bool:
-    """Return whether all processes of a command have ended, those of a killed one after a while."""
+    """True if all processes of a command have ended, those of a killed one after a while."""
     end = time.monotonic() + ENDED
     while marked(victim.mark):
         if time.monotonic() > end:

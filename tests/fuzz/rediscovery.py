@@ -67,7 +67,7 @@ def _is_needed(
     defect: Defect, needs: Callable[[Asked | Action], bool], case: DrawnConversation, judges: dict[str, Judge],
     last: int,
 ) -> bool:
-    """Return whether some of these steps occur, and without them the conversation holds up to step ``last``."""
+    """True if some of these steps occur, and without them the conversation holds up to step ``last``."""
     kept = [number for number, step in enumerate(case.asked) if not needs(step)]
     if not kept or len(kept) == len(case.asked):
         return False

@@ -148,7 +148,7 @@ def _children():
 
 
 def _control(sign):
-    """Return whether a character controls a terminal."""
+    """True if a character controls a terminal."""
     return unicodedata.category(sign) == "Cc" and sign not in "\t\n"
 
 
@@ -246,7 +246,7 @@ def _bind(folders, streams, cpu):
 
 
 def _reached():
-    """Return whether every user can read the source tree, which the child needs when it runs as nobody (uid 65534)."""
+    """True if every user can read the source tree, which the child needs when it runs as nobody (uid 65534)."""
     return all(folder.stat().st_mode & 0o001 for folder in (ROOT, *ROOT.parents))
 
 

@@ -111,7 +111,7 @@ def export(rng, number, texts):
 
 
 def executed(mutant):
-    """Run the command line of a mutant, then run or parse every file that it made. Raises if a text left its field."""
+    """Run the command line of a mutant, then run or parse every file that it made. Raise if a text left its field."""
     code = main(list(mutant.argv))
     for path in sorted(Path().glob("out.*")):
         text = path.read_text("utf-8")
@@ -145,7 +145,7 @@ def _python(text):
 
 
 def _opens(node):
-    """Return whether a node of a syntax tree is a call that a hostile text contains."""
+    """True if a node of a syntax tree is a call that a hostile text contains."""
     return isinstance(node, ast.Call) and ast.unparse(node).startswith(("open('OWNED'", 'open("OWNED"'))
 
 

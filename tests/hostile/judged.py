@@ -25,7 +25,7 @@ def findings(ended, cpu=CPU):
 
 
 def accepted(ended):
-    """Return whether it ended with a result."""
+    """True if it ended with a result."""
     return ended.code in ACCEPTED and ended.stdout > 0
 
 

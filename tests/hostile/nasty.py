@@ -45,7 +45,7 @@ OTHERS = (
 
 
 def _word(text):
-    """Return whether a text can be an argument, and is not a folder that takes long to search."""
+    """True if a text can be an argument, and is not a folder that takes long to search."""
     return "\0" not in text and len(text) < 100_000 and text not in ("/", "..")
 
 

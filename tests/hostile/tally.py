@@ -62,7 +62,7 @@ def whole(tally):
 
 
 def good(tally):
-    """Return whether there are no findings, and enough mutants were parsed and accepted."""
+    """True if there are no findings, and enough mutants were parsed and accepted."""
     row = whole(tally)
     enough = 100 * row["read"] >= READ * row["n"] and 100 * row["accepted"] >= ACCEPTED * row["n"]
     return enough and not tally["findings"]

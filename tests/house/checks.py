@@ -364,7 +364,7 @@ def given_the_server(text: str, methods: AbstractSet[str]) -> list[str]:
 
 
 def _is_of_a_part(func: ast.expr) -> bool:
-    """Return whether a call makes an object of a class, or calls a method of an attribute of the server."""
+    """True if a call makes an object of a class, or calls a method of an attribute of the server."""
     name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
     if name.lstrip("_")[:1].isupper():
         return True

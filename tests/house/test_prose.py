@@ -34,7 +34,7 @@ PARAMETERS = ("one", "other")
 
 EXCEPTIONS = {
     "prompt_cache.py: _similar(one)": "code of a rule, whose grade depends on it",
-    'child.py: """Return whether every user can read the source tree, which the child needs when it runs as nobody '
+    'child.py: """True if every user can read the source tree, which the child needs when it runs as nobody '
     '(uid 65534)."""': "the name of a user",
     'test_process.py: "0.1 I srv: see a.cpp:7: this is no message\\n"': "a line of a log",
     'test_template.py: "{{ tools is none }}"': "a template of Jinja",

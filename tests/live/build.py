@@ -89,7 +89,7 @@ def cache() -> Path:
 
 
 def binary(commit: str) -> Path:
-    """Return the llama-server of a build; build it if it is missing or unusable. Raises Missing."""
+    """Return the llama-server of a build; build it if it is missing or unusable. Raise Missing."""
     build = BUILDS[commit]
     made = cache() / "build" / build.folder
     if works(made / "bin" / "llama-server"):
@@ -116,7 +116,7 @@ def said_version(server: Path) -> str | None:
 
 
 def commit_of(server: Path) -> str:
-    """Return the build of an existing binary, "" if it reports none (such as without a git tree). Raises Missing."""
+    """Return the build of an existing binary, "" if it reports none (such as without a git tree). Raise Missing."""
     text = said_version(server)
     if text is None:
         raise Missing(f"{server}: not a llama-server that reports its version")
@@ -126,7 +126,7 @@ def commit_of(server: Path) -> str:
 
 
 def is_ik(server: Path) -> bool:
-    """True for the server of ik_llama.cpp, whose help has a flag that llama.cpp lacks. Raises Missing."""
+    """True for the server of ik_llama.cpp, whose help has a flag that llama.cpp lacks. Raise Missing."""
     try:
         done = subprocess.run([str(server), "--help"], capture_output=True, text=True, timeout=SECONDS["look"])
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -144,7 +144,7 @@ IK_FILES = ("examples/server/server-context.cpp", "examples/server/server-task.c
 
 
 def ik_binary(source: Path) -> Path:
-    """Return the llama-server of an ik_llama.cpp checkout, built once for each state of its files. Raises Missing."""
+    """Return the llama-server of an ik_llama.cpp checkout, built once for each state of its files. Raise Missing."""
     missing = [name for name in IK_FILES if not (source / name).is_file()]
     if missing:
         raise Missing(f"{source}: not a checkout of ik_llama.cpp, {missing[0]} is missing")
@@ -176,7 +176,7 @@ def _check_tools(name: str, instead: str) -> None:
 
 
 def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
-    """Build a source tree beside its place and move it there. Raises Missing."""
+    """Build a source tree beside its place and move it there. Raise Missing."""
     beside = made.with_name(f"{made.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
     print(f"building llama-server {name}: about ten minutes on two cores", file=sys.stderr)
@@ -220,7 +220,7 @@ def _source(build: Build) -> Path:
 
 
 def edited(tree: Path, build: Build) -> Path:
-    """Return a copy of the tree with the edits of the build. Raises Missing if an edit does not fit."""
+    """Return a copy of the tree with the edits of the build. Raise Missing if an edit does not fit."""
     copy = cache() / "src" / f"xllamacpp-{build.folder}"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tree, copy, symlinks=True)
@@ -231,7 +231,7 @@ def edited(tree: Path, build: Build) -> Path:
 
 
 def changed(text: str, edit: dict[str, Any]) -> str:
-    """Apply an edit to a text. Raises Missing unless the old text occurs as often as stated."""
+    """Apply an edit to a text. Raise Missing unless the old text occurs as often as stated."""
     parts, nth = text.split(edit["at"]), edit.get("nth", 1)
     if len(parts) != edit.get("times", 1) + 1:
         raise Missing(f"{edit['rule']}: {edit['at']!r} occurs {len(parts) - 1} times in {edit['file']}")

@@ -84,7 +84,7 @@ def stand_in(folder):
 
 
 def play(data):
-    """Return the requests of a recording that raise alarms, and those recorded as wrong. Raises Unplayable."""
+    """Return the requests of a recording that raise alarms, and those recorded as wrong. Raise Unplayable."""
     history = history_of(data["steps"])
     with Script(data["steps"]) as script:
         http = Http(script.url, 10, 1_000)

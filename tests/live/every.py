@@ -46,7 +46,7 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
 
 
 def one(server: Path, commit: str) -> tuple[str, Path]:
-    """Return build and path of the named binary. Raises Missing if the build is unknown."""
+    """Return build and path of the named binary. Raise Missing if the build is unknown."""
     said = build.commit_of(server)
     if not (commit or said):
         raise Missing(f"{server}: build unknown; name it: make live LLAMA_SERVER={server} COMMIT=b11549")

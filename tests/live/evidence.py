@@ -36,7 +36,7 @@ TRIES = 60                  # attempts for a scenario that depends on time or on
 
 
 def record(scenario, profile, server, commit, models, seed=0):
-    """Return the recording of an unchanged scenario, with the words of a seed. Raises BadInput if it cannot be sent."""
+    """Return the recording of an unchanged scenario, with the words of a seed. Raise BadInput if it cannot be sent."""
     gguf, player = models_of(scenario, models), Player(scenario, seed)
     rounding = AMPLIFIED if find_model(scenario.model).arch == "gemma3" else ROUNDING
     start = ServerStart(server, gguf, tuple(player.write(scenario.server)), commit)

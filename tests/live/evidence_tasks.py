@@ -15,7 +15,7 @@ FLAGS = {"embedding": ("--embeddings", "--pooling", "mean"), "infill": ("--overr
 
 
 def record_tasks(scenario, server, commit, models):
-    """Return the recording of a scenario in which tasks other than completions have only a status. Raises BadInput for
+    """Return the recording of a scenario in which tasks other than completions have only a status. Raise BadInput for
     other tasks, or concurrent requests."""
     kinds = {step.request.kind for step in scenario.steps} - {"completion"}
     if not kinds <= FLAGS.keys() or any(step.together or step.action for step in scenario.steps):

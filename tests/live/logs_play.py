@@ -101,7 +101,7 @@ class Quiet(StoppedAtEnd):
         return None
 
     def _settle(self):
-        """Wait until all requests are done and logged. Raises ConnectionLost."""
+        """Wait until all requests are done and logged. Raise ConnectionLost."""
         self.marks += 1
         name = f"cachesim-{self.marks}"
         self.server.client.post(CONTROL, {"id": name, "action": "reasoning_end"})

@@ -24,7 +24,7 @@ WORDS = {True: SAME, False: DIFFERS, None: UNDECIDED}
 
 
 def models_of(scenario, folder):
-    """Return the file of a scenario's model; write it and that of the drafter if missing. Raises BadInput."""
+    """Return the file of a scenario's model; write it and that of the drafter if missing. Raise BadInput."""
     drafter = str(scenario.server.get("model_draft") or "")
     wanted = {find_model(scenario.model).file: scenario.model, **({f"tiny-{drafter}.gguf": drafter} if drafter else {})}
     for name, model in wanted.items():

@@ -203,7 +203,7 @@ def compare(outcomes: Sequence[Outcome], rows: Sequence[Row], totals: Row, way: 
 
 
 def show(way: str, judged: Judged, everything: bool) -> bool:
-    """Print a judgement; return whether it meets the demands."""
+    """Print a judgement; return True if it meets the demands."""
     print(f"{way}: {judged.requests} requests, {judged.right} right, {len(judged.false)} false statements, "
           f"{judged.named} of {judged.proved} causes that the log proves are named, {len(judged.sums)} faults of sums")
     for kind, found in (("miss", judged.misses), ("FALSE", judged.false), ("SUM", judged.sums)):

@@ -104,7 +104,7 @@ def _charged(log: FullLog, charge: Charge | LostPoint, reach: int, truth: TaskTr
 
 
 def _concerns(line: LoggedLine, reach: int) -> bool:
-    """Return whether a line is about a restore point after ``reach`` tokens, or prints no position."""
+    """True if a line is about a restore point after ``reach`` tokens, or prints no position."""
     end = line.fields.get("n_tokens", line.fields.get("pos_max", reach - 1) + 1)
     return line.ev not in POSITIONED or reach <= end <= reach + 1
 

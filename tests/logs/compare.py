@@ -62,7 +62,7 @@ def _misread(line: LoggedLine, said: Said) -> str:
 
 
 def _prints(text: str, value: Any) -> bool:
-    """Return whether a line contains a number or a word outside the fields of its event."""
+    """True if a line contains a number or a word outside the fields of its event."""
     if isinstance(value, str):
         return re.search(rf"(?<![\w.]){re.escape(value)}", text) is not None
     return any(float(word) == value for word in re.findall(r"-?\d+(?:\.\d+)?", text))

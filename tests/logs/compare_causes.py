@@ -117,7 +117,7 @@ def count_causes(excerpt: Excerpt, true: Sequence[Said], result: Result) -> None
 
 
 def _is_about(excerpt: Excerpt, said: Said, task: int, truth: TaskTruth) -> bool:
-    """Return whether a statement is about this task of this log."""
+    """True if a statement is about this task of this log."""
     if said["task"] is not None and said["task"] != task:
         return False
     return any(one is truth for _, one in tasks(excerpt, said))

@@ -53,7 +53,7 @@ def _corpus() -> Sequence[tuple[Scenario, str]]:
 
 
 def _has_system(step: Step) -> bool:
-    """Return whether a request brings a system prompt of the server, whose tokens the rendered lines do not count."""
+    """True if a request brings a system prompt of the server, whose tokens the rendered lines do not count."""
     return "system_tokens" in step.request.extra
 
 

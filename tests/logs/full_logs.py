@@ -137,7 +137,7 @@ class Observer(JudgingObserver):
 
 
 def is_restart(step: Step) -> bool:
-    """Return whether a step restarts the server."""
+    """True if a step restarts the server."""
     return step.action is not None and step.action.do == "restart"
 
 
@@ -296,7 +296,7 @@ def trace_scenario(trace: Trace) -> Scenario | None:
 
 
 def reproduces(trace: Trace, played: Played) -> bool:
-    """Return whether the run logged every event of the recording, in order."""
+    """True if the run logged every event of the recording, in order."""
     log, rules = played.observer.server.log, engine_of(trace.profile).rules(trace.profile)
     one_slot = trace.server.get("n_slots") == 1
     for number, step in enumerate(takewhile(lambda step: step.action != "restart", trace.steps)):

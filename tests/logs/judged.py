@@ -83,7 +83,7 @@ def without_truth(excerpt: Excerpt, said: Said) -> str:
 
 
 def contains(claimed: Any, value: int) -> bool:
-    """Return whether a number, or a range with open ends None, contains a value."""
+    """True if a number, or a range with open ends None, contains a value."""
     if isinstance(claimed, list | tuple):
         low, high = claimed
         return (low is None or low <= value) and (high is None or value <= high)

@@ -153,6 +153,6 @@ KINDS: Mapping[str, Callable[[Rng], KindOfLog]] = {made.__name__: made for made 
 
 
 def contains(stated: Any, true: int) -> bool:
-    """Return whether a stated number or range contains the true number."""
+    """True if a stated number or range contains the true number."""
     low, high = stated if isinstance(stated, list) else (stated, stated)
     return low <= true and (high is None or true <= high)

@@ -88,7 +88,7 @@ def _false_rows(lines: Sequence[str], requests: Mapping[Any, Truth]) -> Iterator
 
 
 def _contains(value: Any, true: int) -> bool:
-    """Return whether a number or a range contains the true value."""
+    """True if a number or a range contains the true value."""
     low, high = value if isinstance(value, list) else (value, value)
     return (low is None or low <= true) and (high is None or true <= high)
 

@@ -336,7 +336,7 @@ def _word(value: Any, point: str, width: int) -> str:
 
 
 def visible(ev: str, build: int, verbosity: int) -> bool:
-    """Return whether a llama-server prints an event at this verbosity. Before b9829 the default prints most."""
+    """True if a llama-server prints an event at this verbosity. Before b9829 the default prints most."""
     if ev in DEBUG:
         return verbosity >= 5
     quiet = build >= 9829 and verbosity < 4

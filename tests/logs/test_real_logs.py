@@ -24,7 +24,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def within(stated: Any, listed: Any) -> bool:
-    """Return whether a stated number or word is the listed value, or a number or range within a listed range."""
+    """True if a stated number or word is the listed value, or a number or range within a listed range."""
     if isinstance(listed, list):
         low, high = stated if isinstance(stated, list) else (stated, stated)
         return low is not None and high is not None and listed[0] <= low and high <= listed[1]
@@ -32,7 +32,7 @@ def within(stated: Any, listed: Any) -> bool:
 
 
 def is_found(listed: Mapping[str, Any], said: Said) -> bool:
-    """Return whether a statement is the listed statement."""
+    """True if a statement is the listed statement."""
     same = said["what"] == listed["what"] and set(said["lines"]) & set(listed["lines"])
     where = all(listed.get(name) in (None, said[name]) for name in ("slot", "task"))
     numbers = said["numbers"]
@@ -67,7 +67,7 @@ def guesses(known: Mapping[str, Any], stated: list[Said]) -> Iterator[str]:
 
 
 def is_exact(stated: Any) -> bool:
-    """Return whether a stated number leaves no open end."""
+    """True if a stated number leaves no open end."""
     return stated is not None and not (isinstance(stated, list) and None in stated)
 
 

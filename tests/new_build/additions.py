@@ -115,7 +115,7 @@ def add_build(tree: Path, engine: str, newest: str) -> set[Path]:
 
 
 def append_entry(file: Path, mapping: str, entry: str) -> None:
-    """Append an entry to the mapping that begins with this line. Raises ValueError if the file has no such line."""
+    """Append an entry to the mapping that begins with this line. Raise ValueError if the file has no such line."""
     lines = file.read_text("utf-8").splitlines()
     first = lines.index(mapping)
     last = next(at for at in range(first, len(lines)) if lines[at].startswith("}"))

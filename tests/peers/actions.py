@@ -21,7 +21,7 @@ class Table:
         self.things = {}
 
     def do(self, action):
-        """Apply the operation. Returns its result and the state of the touched caches. Raises Raised if the world
+        """Apply the operation. Return its result and the state of the touched caches. Raise Raised if the world
         raises."""
         name, place, *args = action
         try:

@@ -145,7 +145,7 @@ def possible(request, template):
 
 
 def play(rng, name, model, weights, spec, count, transcript, rules):
-    """Run bursts on servers of a model. Returns the numbers of bursts, requests, reused tokens and deaths."""
+    """Run bursts on servers of a model. Return the numbers of bursts, requests, reused tokens and deaths."""
     from tests.peers.real_server import RealServer
 
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
@@ -208,7 +208,7 @@ def _note(requests, real, stored):
 
 
 def repeat(recorded, rules=PROFILES[PROFILE]):
-    """Replay the recorded bursts of a server under a rule set. Raises AssertionError at a difference."""
+    """Replay the recorded bursts of a server under a rule set. Raise AssertionError at a difference."""
     name, template, flags = recorded["world"]
     ours = Ours(World(name, ChatTemplate(*template), flags), *recorded["spec"], rules)
     for burst in recorded["bursts"]:

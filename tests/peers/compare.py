@@ -22,7 +22,7 @@ def attempt(table, action):
 
 
 def run(ours, theirs, ops, seed, told=lambda answer: None):
-    """Run ``ops`` operations in both worlds. Returns the counts by name. ``theirs`` None: only ours. Raises
+    """Run ``ops`` operations in both worlds. Return the counts by name. ``theirs`` None: only ours. Raise
     Mismatch."""
     tried = Counter()
     episode = 0

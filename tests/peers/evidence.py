@@ -85,8 +85,8 @@ class Thread(real_server.RealServer):
 
 
 def record(scenario):
-    """Run a scenario on the real server. Returns a dict per request, and notes where the real texts differ from the
-    scenario's. Raises BadInput if the scenario cannot be sent."""
+    """Run a scenario on the real server. Return a dict per request, and notes where the real texts differ from the
+    scenario's. Raise BadInput if the scenario cannot be sent."""
     template, settings = template_of(scenario.server), _settings(scenario)
     model, draft = _models(scenario)
     words = TokenMap(

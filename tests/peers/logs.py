@@ -68,7 +68,7 @@ def main(args):
 
 
 def look(folder, model, level, kind, rng):
-    """Compare a server with its log. Returns counts and differences."""
+    """Compare a server with its log. Return counts and differences."""
     place, log, several = folder / model, folder / "server.log", kind == "several at once"
     if not place.exists():
         _write(place, model)
@@ -188,7 +188,7 @@ def _talk(rng, kind):
 
 
 def _ask(url, body):
-    """Send a request. Returns prompt, reused, evaluated and generated tokens from the answer, or None without an
+    """Send a request. Return prompt, reused, evaluated and generated tokens from the answer, or None without an
     answer."""
     where = "/v1/chat/completions" if "messages" in body else "/v1/completions"
     asked = Request(url + where, json.dumps(body).encode(), {"Content-Type": "application/json"})

@@ -49,7 +49,7 @@ def _key(dice):
 
 
 def do(cache, action):
-    """Apply an operation to either prompt cache; the methods have equal names. Returns its result."""
+    """Apply an operation to either prompt cache; the methods have equal names. Return its result."""
     name, *args = action
     if name == "insert":
         model, key, layers, kind = args
@@ -83,7 +83,7 @@ def episode_limits(dice):
 
 
 def run(module, ops, seed, rules=LRU_HEAD, told=lambda answer: None):
-    """Run ``ops`` operations on both prompt caches. Returns the counts. ``module`` None: only ours. Raises
+    """Run ``ops`` operations on both prompt caches. Return the counts. ``module`` None: only ours. Raise
     AssertionError on a difference."""
     tried = Counter()
     episode = 0

@@ -13,7 +13,7 @@ FALCON = {
 
 
 def arguments(spec):
-    """Return module and arguments of the model with these layers. Raises BadInput without such a model."""
+    """Return module and arguments of the model with these layers. Raise BadInput without such a model."""
     kinds = "".join("W" if layer.window else layer.kind for layer in spec.layers)
     n, first = len(kinds), kinds.find("A")
     if set(kinds) == {"A"}:

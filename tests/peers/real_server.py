@@ -234,7 +234,7 @@ class RealServer:
             self.generator = server.ResponseGenerator(Provider(model, template, rest, draft), self.lru)
 
     def burst(self, requests):
-        """Send requests at once. A request is (messages or (), text tokens, max_tokens, seed or None). Returns an
+        """Send requests at once. A request is (messages or (), text tokens, max_tokens, seed or None). Return an
         answer for each: error text, reused tokens, generated tokens."""
         queues = [queue.Queue() for _ in requests]
         waiting = self.generator.requests

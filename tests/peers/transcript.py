@@ -41,7 +41,7 @@ def play_classes(rules, theirs, ops, seed, told):
 
 
 def record(theirs, seed):
-    """Write the transcript. Returns its path."""
+    """Write the transcript. Return its path."""
     from importlib.metadata import version
 
     found = digests(theirs, seed, CLASS_OPS, LRU_OPS)

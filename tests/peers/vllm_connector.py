@@ -66,7 +66,7 @@ class Jobs:
         return {name: value for name, value in found.items() if value}
 
     def loads(self):
-        """Return whether a request loads, or has loaded: vLLM then raises if a reset preempts the others."""
+        """True if a request loads, or has loaded: vLLM then raises if a reset preempts the others."""
         return any(self.open.values()) or bool(self.scheduler.kv_holding_waiting)
 
     def drawn(self, rng, late):

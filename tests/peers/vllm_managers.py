@@ -93,7 +93,7 @@ class Manager(Named):
 
     @property
     def use_eagle(self):
-        """Whether lookups of the group drop a block."""
+        """True if lookups of the group drop a block."""
         return self.ours.use_eagle
 
     @use_eagle.setter
@@ -106,7 +106,7 @@ class Manager(Named):
 
     @property
     def drop_eagle_checkpoint_block(self):
-        """Whether lookups drop a block."""
+        """True if lookups drop a block."""
         return self.core.layout.speculation.use_eagle_block_drop
 
     @drop_eagle_checkpoint_block.setter

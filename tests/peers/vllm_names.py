@@ -136,7 +136,7 @@ class BlockMap(MutableMapping, Named):
         return self.blocks[found[0]] if found else None
 
     def contain(self, key, block_id):
-        """Return whether the block has this key."""
+        """True if the block has this key."""
         return key_of(key) in self.pool.keys_of(block_id)
 
     def insert(self, key, block):

@@ -292,15 +292,15 @@ class Scheduler(Named):
         return len(self.waiting) + len(self.running)
 
     def has_unfinished_requests(self):
-        """Return whether a request waits or runs."""
+        """True if a request waits or runs."""
         return bool(self.waiting or self.running)
 
     def has_finished_requests(self):
-        """Return whether the worker has to learn of finished requests."""
+        """True if the worker has to learn of finished requests."""
         return bool(self.finished_req_ids)
 
     def has_requests(self):
-        """Return whether there is anything to do."""
+        """True if there is anything to do."""
         return self.has_unfinished_requests() or self.has_finished_requests()
 
     def get_request_counts(self):

@@ -60,7 +60,7 @@ def conversation(rng: np.random.Generator, length: int, least: int) -> list[Requ
 
 
 def run(rng: np.random.Generator, profile: str, requests: list[Request], model: str, tally: Tally) -> list[Event]:
-    """Run a conversation under a profile. Returns its events."""
+    """Run a conversation under a profile. Return its events."""
     log = Log()
     flags = {
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "spec_type": "mtp", "spec_draft_n_max": 3, "cache_ram":

@@ -54,7 +54,7 @@ class NaiveAttention:
         return found if len(found) == n else None
 
     def put(self, seq, positions):
-        """Store the positions of a sequence. Returns False without room."""
+        """Store the positions of a sequence. Return False without room."""
         found = self.find(len(positions))
         if found is None:
             return False

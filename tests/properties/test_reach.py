@@ -36,7 +36,7 @@ def tried(spec: Spec) -> int:
 
 
 def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int) -> tuple[bool, bool]:
-    """Return whether another token at ``place`` changes the provenance and the logits of the last position."""
+    """True if another token at ``place`` changes the provenance and the logits of the last position."""
     last = len(tokens) - 1
     other = cold(model, [*tokens[:place], value, *tokens[place + 1 :]], logits_at=[last])
     return other.digests[-1] != base.digests[-1], not np.array_equal(other.logits[last], base.logits[last])

@@ -106,7 +106,7 @@ def with_rule(report: BugReport) -> Iterator[RuleSet]:
 
 
 def is_cured(case: Shown, table: RuleSet, fault: Run, fixed: Run) -> bool:
-    """Return whether the fault is gone under ``table``: the answer is right, and as little is lost as under the fixed
+    """True if the fault is gone under ``table``: the answer is right, and as little is lost as under the fixed
     rule set."""
     number = case.report.request
     run = run_judged(case.scenario, case.report.fault, PROVENANCE, table=table)
@@ -117,7 +117,7 @@ def is_cured(case: Shown, table: RuleSet, fault: Run, fixed: Run) -> bool:
 
 
 def _as_good(was: Any, got: Any, want: Any) -> bool:
-    """Return whether a value moved from ``was`` as far as ``want``."""
+    """True if a value moved from ``was`` as far as ``want``."""
     return got == want or (isinstance(want, int) and (got > want > was or got < want < was))
 
 
@@ -147,7 +147,7 @@ def first_named(case: Shown) -> str:
 
 
 def is_named(rule: str, report: BugReport) -> bool:
-    """Return whether a rule is the one of the report, or of its family."""
+    """True if a rule is the one of the report, or of its family."""
     return rule == report.rule or rule.startswith(f"{report.rule}.")
 
 

@@ -364,7 +364,7 @@ def numbers(match: re.Match[str]) -> tuple[int, ...]:
 
 
 def false_claim(text: str, table: list[tuple[str, Check]], at: Place) -> bool | None:
-    """Return True if the run contradicts a sentence, False if it agrees; None for a sentence without a pattern."""
+    """True if the run contradicts a sentence, False if it agrees; None for a sentence without a pattern."""
     for pattern, check in table:
         if match := re.fullmatch(pattern, text):
             return not check(numbers(match), match, at)

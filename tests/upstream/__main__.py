@@ -97,7 +97,7 @@ def _path(word: str) -> Path:
 
 def rule_set(asked: str, tree: Path) -> tuple[str, bool]:
     """Return the rule set of a tree, and whether it belongs to exactly this build: the requested rule set, or the
-    newest up to the build. Raises BadInput for an unknown rule set."""
+    newest up to the build. Raise BadInput for an unknown rule set."""
     if asked and asked not in ENGINE.profiles:
         raise BadInput(f"unknown rule set '{asked}'", hint=nearest(asked, ENGINE.profiles))
     build = build_of(tree)

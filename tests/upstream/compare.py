@@ -45,7 +45,7 @@ class Side:
         ]
 
     def has(self, place: Place, mark: str) -> bool:
-        """Return whether the mark occurs in the symbol."""
+        """True if the mark occurs in the symbol."""
         return any(mark.rstrip("{ ") in symbol.text for symbol in self.find(place))
 
 
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
     states: tuple[tuple[Place, str], ...]
 
     def any(self, *states: str) -> bool:
-        """Return whether a place is in any of these states."""
+        """True if a place is in any of these states."""
         return any(state in states for _, state in self.states)
 
 

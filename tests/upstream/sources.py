@@ -77,7 +77,7 @@ def source_of(rule: Any) -> str:
 
 
 def rules_of(profile: str) -> list[Item]:
-    """Return the rules of a version, in the order of its table. Raises BadInput for an unknown version."""
+    """Return the rules of a version, in the order of its table. Raise BadInput for an unknown version."""
     fields = registry.rules_of(profile).fields()
     return [Item(value.rule, name, places(source_of(value))) for name, value in fields.items() if callable(value)]
 

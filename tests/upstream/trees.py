@@ -48,7 +48,7 @@ Tree = dict[str, str]
 
 
 def read_tree(path: Path) -> Tree:
-    """Return the watched files of a tree. Raises BadInput if there are no such files."""
+    """Return the watched files of a tree. Raise BadInput if there are no such files."""
     tree = _from_folder(path) if path.is_dir() else _from_sdist(path)
     if not tree:
         raise BadInput("contains no llama.cpp tree (tools/server with its sources)", file=str(path))
@@ -62,7 +62,7 @@ def build_of(path: Path) -> int:
 
 
 def in_cache(file: str, symbol: str) -> bool:
-    """Return whether a symbol belongs to the cache logic."""
+    """True if a symbol belongs to the cache logic."""
     return any(fnmatch(file, pattern) and re.match(name, symbol) for pattern, name in CACHE)
 
 

@@ -330,7 +330,7 @@ def read_switch(option: str) -> Reader:
     """Return a reader of on, off, auto, 1 or 0, as the server reads them."""
 
     def read(text: str) -> Reading:
-        """Return the option with this value. Raises BadInput."""
+        """Return the option with this value. Raise BadInput."""
         if text.lower() not in SWITCHES:
             raise BadInput(f"expected on or off, found {quoted(text)}")
         return Reading({option: SWITCHES[text.lower()]})

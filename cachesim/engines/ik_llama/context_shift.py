@@ -61,7 +61,7 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
 
 def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
     """Remove the middle of a prompt longer than the context, and a block of the slot's tokens. The rows after the
-    block keep their positions, because the server moves only rows before its past count, which is still 0. Raises
+    block keep their positions, because the server moves only rows before its past count, which is still 0. Raise
     ProcessAborted if the prompt does not fit even then."""
     n_ctx = srv.settings.n_ctx_slot
     decision = srv.rules.prompt_shift(len(task.prompt), slot.n_keep, task.request.n_discard, n_ctx)

@@ -85,7 +85,7 @@ def _give_up(srv: Core, off: int, ret: int) -> None:
 
 def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
     """Process an evaluated view: the draft context follows the prompts, checkpoints are created, single tokens are
-    sampled. Returns the length of the view."""
+    sampled. Return the length of the view."""
     n = len(view)
     srv.outputs.update({off + k: output for k, output in srv.context.outputs.items()})
     srv.evaluated(rule_id(srv.rules.ckpt_create))
@@ -162,7 +162,7 @@ def _most(task: Task) -> int:
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:
-    """Send the final response, create a last checkpoint, and let the slot leave. Raises ProcessAborted if plain text
+    """Send the final response, create a last checkpoint, and let the slot leave. Raise ProcessAborted if plain text
     is parsed with the parser of a chat."""
     slot.tokens += [slot.sampled] * srv.rules.undecoded
     task.answer.tokens_cached = len(slot.tokens)

@@ -129,7 +129,7 @@ IGNORED: Mapping[str, int] = {
 
 
 def read_flags(words: Sequence[str]) -> CommandLine:
-    """Parse a command line. Raises BadInput for an unknown flag, and for a missing or wrong value."""
+    """Parse a command line. Raise BadInput for an unknown flag, and for a missing or wrong value."""
     return read_line(words, FLAGS, CommandLine(), NO_EFFECT_FLAGS)
 
 

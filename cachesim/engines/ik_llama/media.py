@@ -26,7 +26,7 @@ from cachesim.engines.shared.images import NONCAUSAL
 
 
 def decode_image(srv: Core, slot: Slot, task: Task) -> bool:
-    """Evaluate the image at which the prompt continues, if there is one. Returns False if it failed: the slot then
+    """Evaluate the image at which the prompt continues, if there is one. Return False if it failed: the slot then
     ends before the image and tries it again."""
     inside = item_at(task.prompt, slot.n_prompt)
     if inside is None:
@@ -49,7 +49,7 @@ def decode_image(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def _decode(srv: Core, slot: Slot, items: Sequence[int], start: int) -> int:
-    """Evaluate the items of an image from position ``start`` on, in pieces of n_batch items. Returns the result of the
+    """Evaluate the items of an image from position ``start`` on, in pieces of n_batch items. Return the result of the
     last piece."""
     n_batch = srv.settings.n_batch
     pieces = range(0, len(items), n_batch)

@@ -43,7 +43,7 @@ LOWER: Mapping[str, tuple[Option, ...]] = {
 
 
 def started(ask: Ask) -> tuple[ModelKind, Settings]:
-    """Return the model's kind and the numbers that the server fixes at its start. Raises BadInput."""
+    """Return the model's kind and the numbers that the server fixes at its start. Raise BadInput."""
     if not isinstance(ask.rules, Rules):
         raise BadInput(f"{quoted(ask.rules.name)} is not a rule set of this engine")
     opts = Options(**{row.name: ask.options[row.name] for row in fields(Options)})
@@ -60,7 +60,7 @@ def checkpoint_bytes(model: RealModel, tokens: int, row: int = 0) -> int:
 
 
 def use(ask: Ask) -> MemoryUse:
-    """Return the memory of a server. Raises BadInput for options with which it does not start."""
+    """Return the memory of a server. Raise BadInput for options with which it does not start."""
     kind, fixed = started(ask)
     model, options = ask.model, ask.options
     layers = [*model.full, *model.windows, *model.heads]

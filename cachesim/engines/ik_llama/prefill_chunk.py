@@ -85,7 +85,7 @@ def at_interval(srv: Core, slot: Slot) -> None:
 
 def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     """Create a checkpoint of the slot's current state if the rules allow it, and evict older checkpoints to make room.
-    Returns whether a checkpoint was created."""
+    Return whether a checkpoint was created."""
     if not slot.marks:
         return False
     ends = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
@@ -118,7 +118,7 @@ def logged_tokens(srv: Core, facts: Ckpt) -> int:
 
 
 def _compared(srv: Core, slot: Slot) -> bool:
-    """Return whether the slot has more tokens than the last checkpoint, whose token count is uninitialised. Uses the
+    """True if the slot has more tokens than the last checkpoint, whose token count is uninitialised. Uses the
     content assumed for this run, and logs the comparison."""
     unset = slot.checkpoints[-1].facts.unset
     assert unset is not None

@@ -108,7 +108,7 @@ def _facts(srv: Core, slot: Slot, task: Task, found: Common) -> Ask:
 
 
 def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resume:
-    """Restore a checkpoint, or start anew. Returns where evaluation continues, in tokens."""
+    """Restore a checkpoint, or start anew. Return where evaluation continues, in tokens."""
     srv.emit(ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
     pick = srv.rules.ckpt_pick(slot.facts, ask)
     picked: int | None = srv.decide(pick, slot)

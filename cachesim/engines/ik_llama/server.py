@@ -63,7 +63,7 @@ class Server(CoreServer):
         return self.core.spun > 1 and not self.core.queue
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for a request that
+        """Queue a request and return its answer, which the server fills as it works. Raise BadInput for a request that
         is not simulated."""
         check_images(self.core.rules, self.core.settings.projector, request, "#1758")
         if min(request.prompt, default=0) < 0 and not self.core.rules.most_images:
@@ -77,13 +77,13 @@ class Server(CoreServer):
         return answer
 
     def set_adapters(self, scales: str) -> dict[str, Any]:
-        """Refuse to change adapters. The real server changes them for all slots, and clears no cache. Raises
+        """Refuse to change adapters. The real server changes them for all slots, and clears no cache. Raise
         BadInput."""
         raise BadInput("adapters of ik_llama.cpp's server are not simulated; its requests have none",
                        hint="a server per adapter: POST /lora-adapters keeps every cached row")
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
-        """Save, restore or erase a slot. Raises BadInput; the slot is unchanged then."""
+        """Save, restore or erase a slot. Raise BadInput; the slot is unchanged then."""
         if percent < 100:
             raise BadInput("truncated slot files are simulated for llama.cpp only")
         self.log.mark()
@@ -108,7 +108,7 @@ class Server(CoreServer):
 
 
 def task_of(srv: Core, request: Request, answer: Answer) -> Task:
-    """Return the task of a request. Its first ``system_tokens`` tokens are a system prompt. Raises BadInput where a
+    """Return the task of a request. Its first ``system_tokens`` tokens are a system prompt. Raise BadInput where a
     system prompt is not simulated."""
     n = int(request.extra.get("system_tokens", -1))
     if n >= 0 and (srv.kind.states or srv.settings.n_slots > 1 or srv.settings.context_shift):

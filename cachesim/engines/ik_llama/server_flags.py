@@ -39,7 +39,7 @@ class Settings:
 
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
-    """Return the fixed numbers of a server of these rules. Raises BadInput for flags with which the server
+    """Return the fixed numbers of a server of these rules. Raise BadInput for flags with which the server
     does not start."""
     if opts.spec_type == "mtp" and not kind.spec.mtp:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")

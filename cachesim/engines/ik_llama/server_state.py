@@ -108,7 +108,7 @@ class Core(SlotCore):
         return low
 
     def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
-        """Return whether the graph of the last micro-batch is used again; log the decision if that matters. The
+        """True if the graph of the last micro-batch is used again; log the decision if that matters. The
         micro-batch then overwrites the states of the slots of the last one."""
         decision = self.rules.graph(last, now, first)
         if last is not None and decision.value and last != now:
@@ -161,7 +161,7 @@ class Core(SlotCore):
         return at is not None and self.memory.pos_max(slot.id) + 1 >= at + len(self.system)
 
     def is_stopped(self) -> bool:
-        """Return whether a client that disconnected stops the evaluation. The rules decide that."""
+        """True if a client that disconnected stops the evaluation. The rules decide that."""
         slot = next(filter(self.has_left, self.slots), None)
         return slot is not None and self.rules.abort(len(slot.tokens), self.memory.pos_max(slot.id)).value >= 0
 

@@ -52,7 +52,7 @@ def pack_slot(file: SlotFile) -> bytes:
 
 
 def unpack_slot(data: bytes, name: str) -> SlotFile:
-    """Parse a slot file. Raises BadInput, with the file's name, for other bytes."""
+    """Parse a slot file. Raise BadInput, with the file's name, for other bytes."""
     return array_file.unpack_arrays(SLOT, data, name, lambda arrays: SlotFile(
         array_file.array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state")))
 
@@ -67,7 +67,7 @@ def pack_side(model: str, checkpoints: Sequence[Checkpoint]) -> bytes:
 
 
 def unpack_side(data: bytes, name: str, step: int) -> SideFile:
-    """Parse a side file in a step of the run, which identifies uninitialised fields. Raises BadInput, with the file's
+    """Parse a side file in a step of the run, which identifies uninitialised fields. Raise BadInput, with the file's
     name, for other bytes."""
     return array_file.unpack_arrays(SIDE, data, name, lambda arrays: SideFile(
         array_file.array_text(arrays["model"]),
@@ -103,7 +103,7 @@ FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-    """Save, restore or erase an idle slot; return the server's reply. Raises BadInput; the slot is unchanged then."""
+    """Save, restore or erase an idle slot; return the server's reply. Raise BadInput; the slot is unchanged then."""
     check_action(len(srv.slots), action, id_slot, file)
     slot = srv.slots[id_slot]
     if file is None or action == "erase":

@@ -48,7 +48,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def _reads_right_rows(srv: Core, slot: Slot, held: int) -> bool:
-    """Return whether the draft context drafts for the position after the target's tokens, and from rows that were
+    """True if the draft context drafts for the position after the target's tokens, and from rows that were
     conditioned on earlier states only. Always True unless the options ask for it, as drafts are forced."""
     if srv.companion is None or not srv.settings.flags.drafts_from_rows:
         return True
@@ -106,7 +106,7 @@ def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> 
 
 
 def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
-    """Compare the draft with the sampler's tokens and undo the rejected tokens. Returns the accepted drafts and the new
+    """Compare the draft with the sampler's tokens and undo the rejected tokens. Return the accepted drafts and the new
     token."""
     held = len(slot.tokens) - len(slot.draft)                  # includes the sampled token
     ids: list[int] = []

@@ -17,7 +17,7 @@ from cachesim.engines.shared.flags import options_of
 
 
 def layout(model: str, rules: Rules) -> Layout:
-    """Return a model as this engine lays it out. Raises BadInput."""
+    """Return a model as this engine lays it out. Raise BadInput."""
     kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
     return Layout(kind, kind.spec)
 

@@ -31,7 +31,7 @@ def key_of_scales(scales: Scales) -> int:
 
 
 def launch_adapters(srv: Core, slot: Slot, task: Task) -> bool:
-    """Give the slot the adapters of a request, and forget what it must not reuse. Returns False if the request is
+    """Give the slot the adapters of a request, and forget what it must not reuse. Return False if the request is
     refused; the slot then keeps the new list."""
     return (not srv.adapters or _take_list(srv, slot, task)) and _is_valid(srv, slot, task)
 
@@ -78,7 +78,7 @@ def scales_for(srv: Core, task: Task) -> Scales:
 
 
 def saves_first(srv: Core, slot: Slot, task: Task) -> bool:
-    """Return whether the slot is saved, and its tokens count as gone, because the request has other adapters."""
+    """True if the slot is saved, and its tokens count as gone, because the request has other adapters."""
     asked = scales_for(srv, task)
     if asked == slot.adapters or slot.busy or not slot.tokens:
         return False
@@ -98,7 +98,7 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
 
 
 def refuse(srv: Core, task: Task, text: str, kind: str) -> bool:
-    """Refuse a task that has no slot yet. Returns False."""
+    """Refuse a task that has no slot yet. Return False."""
     srv.emit(ev.Error(f"error: {text}"))
     task.answer.fails(400, text, kind)
     task.answer.done = True
@@ -173,7 +173,7 @@ def _capped(srv: Core, slot: Slot, task: Task, n_past: int, cap: Decision) -> in
 
 
 def moves_chunks(srv: Core, slot: Slot) -> bool:
-    """Return whether blocks of the slot may be reused at other positions."""
+    """True if blocks of the slot may be reused at other positions."""
     if slot.alora_start < 0 and slot.active < 0:
         return True
     return bool(srv.decide(srv.rules.adapters.chunks(slot.alora_start, slot.active), slot))
@@ -214,7 +214,7 @@ def stop_at_invocation(srv: Core, slot: Slot, task: Task, start: int, stop: int,
 
 
 def joins(srv: Core, slot: Slot) -> bool:
-    """Return whether a slot takes part in the batch; the first one leads it."""
+    """True if a slot takes part in the batch; the first one leads it."""
     if not srv.adapters:
         return True
     if srv.leader is None:

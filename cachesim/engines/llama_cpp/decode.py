@@ -140,7 +140,7 @@ def decode_drafts(srv: Core) -> None:
 
 
 def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
-    """Evaluate and verify a slot's draft. Raises ProcessAborted if there are too few free cells: the outputs that the
+    """Evaluate and verify a slot's draft. Raise ProcessAborted if there are too few free cells: the outputs that the
     verification reads do not exist then."""
     batch, first = DecodeBatch(), len(slot.tokens)
     for pos, token in enumerate((slot.sampled, *slot.draft), first):
@@ -158,7 +158,7 @@ def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def accept_token(srv: Core, slot: Slot, task: Task, token: int) -> bool:
-    """Append a generated token to the answer. Returns True if generation ends and the slot is released."""
+    """Append a generated token to the answer. Return True if generation ends and the slot is released."""
     slot.sampled = token
     slot.n_gen += 1
     task.answer.tokens.append(token)

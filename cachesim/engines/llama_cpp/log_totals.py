@@ -39,5 +39,5 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 
 
 def _is_part(share: object) -> bool:
-    """Return whether a share of an entry's tokens is less than all."""
+    """True if a share of an entry's tokens is less than all."""
     return isinstance(share, int | float) and 0 < share < 1

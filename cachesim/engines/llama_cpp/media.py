@@ -29,7 +29,7 @@ LOGGED = {DRAFT_FAILED: 1}   # codes that the server logs as another
 
 
 def is_admitted(srv: Core, task: Task) -> bool:
-    """Return whether a task may have a slot. Rules of proposals refuse some before."""
+    """True if a task may have a slot. Rules of proposals refuse some before."""
     prompt, rules = task.request.prompt, srv.rules
     if min(prompt, default=0) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
         return refuse(srv, task, text, "invalid-tokens")
@@ -45,7 +45,7 @@ def is_admitted(srv: Core, task: Task) -> bool:
 
 
 def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
-    """MEDIA-ITER: evaluate the images at which the prompt continues. Returns their number, None if one of them failed
+    """MEDIA-ITER: evaluate the images at which the prompt continues. Return their number, None if one of them failed
     and the slot was released."""
     prompt = task.request.prompt
     for number in count():
@@ -74,7 +74,7 @@ def _adapters_of_image(srv: Core, slot: Slot, task: Task) -> Scales:
 
 
 def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
-    """Evaluate the image in the slot from ``start`` on, in pieces of n_batch items. Returns False if the request
+    """Evaluate the image in the slot from ``start`` on, in pieces of n_batch items. Return False if the request
     failed: the slot then ends before the image."""
     n_batch, items = srv.settings.n_batch, slot.tokens[start:]
     pieces = range(0, len(items), n_batch)
@@ -113,7 +113,7 @@ def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
 
 
 def purge_idle(srv: Core) -> bool:
-    """If rule LC-IDLE-PURGE allows it, clear the first idle slot that is not empty, without saving it. Returns True
+    """If rule LC-IDLE-PURGE allows it, clear the first idle slot that is not empty, without saving it. Return True
     if a slot was cleared."""
     if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False
@@ -126,7 +126,7 @@ def purge_idle(srv: Core) -> bool:
 
 
 def _gives_way(srv: Core, slot: Slot) -> bool:
-    """Return whether a slot whose request waits is cleared: only if no idle slot is left (rule LC-WAIT)."""
+    """True if a slot whose request waits is cleared: only if no idle slot is left (rule LC-WAIT)."""
     waits = slot.state in (State.STARTED, State.WAITING) and not any(one.tokens for one in srv.slots if not one.busy)
     return bool(waits and srv.decide(srv.rules.waiting(len(slot.tokens)), slot))
 

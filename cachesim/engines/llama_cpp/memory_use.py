@@ -105,7 +105,7 @@ class SizedContext(NamedTuple):
 
 
 def contexts(ask: Ask) -> list[SizedContext]:
-    """Return the contexts of a server: the target, and the draft context if it has one. Raises BadInput."""
+    """Return the contexts of a server: the target, and the draft context if it has one. Raise BadInput."""
     rules, options = ask.rules, ask.options
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
@@ -129,7 +129,7 @@ def contexts(ask: Ask) -> list[SizedContext]:
 
 
 def draft_model(ask: Ask) -> RealModel:
-    """Return the model of the draft context. Raises BadInput if there is none."""
+    """Return the model of the draft context. Raise BadInput if there is none."""
     if ask.options["spec_type"] == "draft-mtp":
         if not ask.model.heads:
             raise BadInput("the model has no MTP head for --spec-type draft-mtp")
@@ -151,7 +151,7 @@ def entry_bytes(of: Sequence[SizedContext], tokens: int) -> int:
 
 
 def use(ask: Ask) -> MemoryUse:
-    """Return the memory of a server. Raises BadInput for options with which it does not start."""
+    """Return the memory of a server. Raise BadInput for options with which it does not start."""
     of = contexts(ask)
     target, fixed = of[0], of[0].fixed
     parts = [part for one, name in zip(of, ("", "draft: "), strict=False) for part in one.parts(name)]

@@ -75,7 +75,7 @@ def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk) -> int:
 
 
 def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
-    """Return whether a slot creates checkpoints: not for every kind of task, and as rule LC-CKPT-ON says. The decision
+    """True if a slot creates checkpoints: not for every kind of task, and as rule LC-CKPT-ON says. The decision
     is recorded if the kind of task creates none."""
     kind = srv.rules.task_caches(task.request.kind)
     if not (kind.value or srv.decide(kind, slot)):

@@ -24,7 +24,7 @@ from cachesim.engines.rule import rule_id
 
 
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
-    """Settle n_past and cut the slot's tokens to it. Returns False if the prompt is refused and the slot released."""
+    """Settle n_past and cut the slot's tokens to it. Return False if the prompt is refused and the slot released."""
     request, prompt = task.request, task.request.prompt
     srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
@@ -83,7 +83,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
 
 def move_blocks(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     """NPAST-REUSE: reuse blocks of the slot's tokens after the common prefix by shifting their positions to those in
-    the prompt. Returns the new n_past."""
+    the prompt. Return the new n_past."""
     request = task.request
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
     if least <= 0 or not request.cache_prompt or not moves_chunks(srv, slot):
@@ -110,7 +110,7 @@ def move_blocks(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
 
 
 def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
-    """Start a prompt that must fit into a micro-batch: reuse nothing, ignore the slot's checkpoints. Returns False if
+    """Start a prompt that must fit into a micro-batch: reuse nothing, ignore the slot's checkpoints. Return False if
     it does not fit (``fits``)."""
     if not fits:
         n, most = len(task.request.prompt), srv.settings.n_ubatch

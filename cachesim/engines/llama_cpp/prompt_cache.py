@@ -41,7 +41,7 @@ class Entry(Immutable):
 
 
 def _is_seen(entry: Entry, scales: Scales) -> bool:
-    """Return whether an entry is looked at for these adapters."""
+    """True if an entry is looked at for these adapters."""
     return entry.noted is None or not scales or entry.noted.scales == scales
 
 
@@ -59,7 +59,7 @@ class PromptCache:
                 for e in self.entries]
 
     def save(self, slot: Slot) -> bool:
-        """Store a copy of the slot's contents. The slot is unchanged. Returns True if an entry was stored."""
+        """Store a copy of the slot's contents. The slot is unchanged. Return True if an entry was stored."""
         if not slot.tokens:
             return False
         draft = self.dft.state_size(slot.id, partial=False) + self.rules.host_header if self.dft else 0
@@ -97,7 +97,7 @@ class PromptCache:
         return gone
 
     def load(self, slot: Slot, prompt: list[int], scales: Scales = (), lost: bool = False) -> bool:
-        """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Returns True also if no entry suits
+        """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Return True also if no entry suits
         the prompt better than the slot's contents, False if an entry was found but not restored (the caller then clears
         the slot). ``scales``: adapters of the request; ``lost``: the slot's tokens count as
         gone for them."""

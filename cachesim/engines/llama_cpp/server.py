@@ -159,7 +159,7 @@ def queue_task(srv: Core, request: Request, answer: Answer) -> None:
 
 def split_decision(srv: Core, request: Request, answer: Answer) -> Request:
     """Turn a request with several prompts into a task with children if they share a prefix, else into a task
-    each. Raises BadInput if there are more prompts than slots; the real server groups them."""
+    each. Raise BadInput if there are more prompts than slots; the real server groups them."""
     prompts = (request.prompt, *request.others)
     if len(prompts) > srv.settings.n_slots:
         most = srv.settings.n_slots

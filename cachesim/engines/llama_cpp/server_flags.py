@@ -69,7 +69,7 @@ def loaded_adapters(opts: Options, rules: Rules) -> tuple[Adapter, ...]:
 
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
-    """Return the settings that this version fixes at startup. Raises BadInput if it would not start."""
+    """Return the settings that this version fixes at startup. Raise BadInput if it would not start."""
     if opts.parallel > MAX_SLOTS:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MAX_SLOTS}, not {opts.parallel}")
     if opts.spec_type not in rules.spec_types:

@@ -196,7 +196,7 @@ class Core(SlotCore):
         return Context(memory, model, n_batch, n_ubatch, self.log.emit, lines, name, unchecked.value)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
-        """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
+        """True if the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
         far enough), then LC-RS-RM (recorded if it refuses)."""
         back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
         rollback = self.rules.rs_back(back, *planes)
@@ -206,7 +206,7 @@ class Core(SlotCore):
         return bool(refused.value and self.decide(refused, None))
 
     def _refusal_ends(self, seq: int, p0: int, p1: int) -> bool:
-        """Return whether a refused removal ends the process (rule LC-RM-REFUSED)."""
+        """True if a refused removal ends the process (rule LC-RM-REFUSED)."""
         return bool(self.decide(self.rules.rm_refused(p0, -1 if p1 == POS_INF else p1), self.slots[seq]))
 
     def _plane(self, back: int, pending: int, since: int, written: int) -> int:

@@ -164,7 +164,7 @@ D = TypeVar("D")
 
 
 def launch_children(srv: Core, task: Task, parent: Slot, slots: Sequence[Slot]) -> bool:
-    """Start a child task in each of the slots, where it waits until the prompt is evaluated. Returns False if the
+    """Start a child task in each of the slots, where it waits until the prompt is evaluated. Return False if the
     request is refused: then already its first child is."""
     for number, slot in enumerate(slots):
         child = child_task(srv, task, number)
@@ -235,7 +235,7 @@ def activate_children(srv: Core, stop: int) -> None:
 
 
 def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
-    """Copy the shared prefix to children with prompts of their own, once the parent holds exactly this prefix. Returns
+    """Copy the shared prefix to children with prompts of their own, once the parent holds exactly this prefix. Return
     True while the children still wait for it.
 
     Source: llama.cpp tools/server/server-context.cpp pre_decode "wait_shared", copy_prompt_to (b11549)."""

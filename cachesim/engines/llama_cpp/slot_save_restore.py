@@ -91,7 +91,7 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 
 
 def unpack(data: bytes, name: str) -> SlotFile:
-    """Parse the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
+    """Parse the bytes of a slot file. Raise BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
         array_text(arrays["model"]), int(arrays["form"][0]), _tokens(arrays),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
@@ -132,7 +132,7 @@ TOKEN_BYTES = 4
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
     """Execute an action on an idle slot and return the real server's response. ``percent``: share of the file that is
-    left to restore. Raises BadInput for an unknown action or an unreadable file; the slot is then unchanged."""
+    left to restore. Raise BadInput for an unknown action or an unreadable file; the slot is then unchanged."""
     found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)
     check_action(len(srv.slots), action, found or 0, file)
     if found is None:
@@ -179,7 +179,7 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     """Replace the slot's tokens, state and checkpoints by those of the file; the rule selects the checkpoints.
 
     A missing file, a state in the format of another build, too few free cells or more tokens than the context: status
-    400, and the slot is cleared. Raises BadInput, with the slot unchanged, for a file of another model and for a file
+    400, and the slot is cleared. Raise BadInput, with the slot unchanged, for a file of another model and for a file
     that is not cachesim's slot file. ``percent``: the share of
     the file that is left; a state that ends too early is refused or ends the process, and checkpoints that do so are
     ignored."""
@@ -224,7 +224,7 @@ def _torn_state(srv: Core, saved: SlotFile, percent: int) -> Torn | None:
 
 
 def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
-    """Read a state that ends too early. If it ends in rows, the rule decides what the slot keeps of it. Raises
+    """Read a state that ends too early. If it ends in rows, the rule decides what the slot keeps of it. Raise
     ProcessAborted if the process ends."""
     end = srv.decide(srv.rules.file_torn(torn.part, torn.last), slot) if torn.rows else FREED
     read_torn(srv.memory, slot.id, blob, torn, end == FREED)

@@ -75,7 +75,7 @@ def _saved_state(srv: Core, slot: Slot) -> Blob:
 
 
 def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
-    """Evaluate in the draft context a view that the target has evaluated. Raises DrafterFailed if the draft memory does
+    """Evaluate in the draft context a view that the target has evaluated. Raise DrafterFailed if the draft memory does
     not end where the view begins."""
     if srv.dft is None:
         return
@@ -100,7 +100,7 @@ def _hidden_before(srv: Core, view: DecodeBatch) -> Hidden | None:
 
 
 def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
-    """Compare the draft with the sampled tokens. Returns the tokens to emit, None if the batch must be replayed."""
+    """Compare the draft with the sampled tokens. Return the tokens to emit, None if the batch must be replayed."""
     held = len(slot.tokens) - len(slot.draft)                  # sampled included
     ids = _accepted(srv, slot, task, held)
     n_rollback = len(slot.draft) + 1 - len(ids)
@@ -121,7 +121,7 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
 
 
 def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
-    """Return the sampled tokens up to the first rejection. Raises ProcessAborted if an output lies in another view of
+    """Return the sampled tokens up to the first rejection. Raise ProcessAborted if an output lies in another view of
     the batch."""
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):

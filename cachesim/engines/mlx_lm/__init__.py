@@ -15,7 +15,7 @@ from cachesim.engines.shared.flags import options_of
 
 
 def layout(model: str, rules: Rules) -> Layout:
-    """Return a model as this engine lays it out. Raises BadInput."""
+    """Return a model as this engine lays it out. Raise BadInput."""
     kind = model_kind(model)
     return Layout(kind, kind.spec)
 

@@ -88,7 +88,7 @@ class Row:
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the caches of all conversations layer by layer. Raises Died where the classes raise, because the server
+    """Merge the caches of all conversations layer by layer. Raise Died where the classes raise, because the server
     does not catch that."""
     try:
         return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
@@ -130,7 +130,7 @@ class Batch:
         return [cache.extract(index) for cache in self.caches]
 
     def extend(self, addition: Batch) -> None:
-        """Append the rows of ``addition``. Raises Died where the classes raise, because the server does not catch
+        """Append the rows of ``addition``. Raise Died where the classes raise, because the server does not catch
         that."""
         if not self.caches:
             self.caches = addition.caches
@@ -143,7 +143,7 @@ class Batch:
         self.rows = self.rows + addition.rows
 
     def filter(self, keep: Sequence[int]) -> None:
-        """Keep only these rows. Raises Died where a layer's state lacks any of them: the result of that read is
+        """Keep only these rows. Raise Died where a layer's state lacks any of them: the result of that read is
         undefined."""
         self.rows = [self.rows[i] for i in keep]
         if not keep:

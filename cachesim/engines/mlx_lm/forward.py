@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 
 def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Hidden]:
-    """Evaluate B rows of N tokens. Returns a Hidden of N for each row. ``caches``: a cache for each layer, of B rows.
+    """Evaluate B rows of N tokens. Return a Hidden of N for each row. ``caches``: a cache for each layer, of B rows.
     ``model`` None: the caches change, and nothing is computed."""
     pad = BatchStore(spec, caches, tokens, exact=model is not None and model.exact)
     if model is None:

@@ -84,7 +84,7 @@ class Generator(ABC):
 
     @abstractmethod
     def next(self) -> TickResult:
-        """Run a tick. Raises Died."""
+        """Run a tick. Raise Died."""
 
     def extract(self, row: Row) -> list[Any]:
         """Return copies of a row's caches, in any phase of its request."""

@@ -52,7 +52,7 @@ class ModelKind:
 
 
 def model_kind(name: str) -> ModelKind:
-    """Parse a short name or a notation of layers, with optional declared sizes. Raises BadInput."""
+    """Parse a short name or a notation of layers, with optional declared sizes. Raise BadInput."""
     layers, sizes = split_sizes(name)
     spec = parse(NAMES.get(layers, layers))
     if spec.mtp:

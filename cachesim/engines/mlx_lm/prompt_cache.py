@@ -52,7 +52,7 @@ class PromptCache:
         return sum(self._weigh(caches) for caches in held if caches)
 
     def fetch(self, row: Row, query: Tokens) -> lru.Fetch:
-        """Look up an entry for a request. Raises Died."""
+        """Look up an entry for a request. Raise Died."""
         self.at = row
         with _ending_thread("fetch_nearest_cache", KeyError, IndexError):
             got = self.lru.fetch_nearest_cache(MODEL, query)
@@ -66,13 +66,13 @@ class PromptCache:
         self, row: Row, key: Tokens, caches: list[Any], cache_type: str, boundaries: Sequence[int] = (),
         old_key: Tokens | None = None,
     ) -> None:
-        """Store the caches of a request. Raises Died."""
+        """Store the caches of a request. Raise Died."""
         self.at = row
         with _ending_thread("insert_cache", KeyError, IndexError):
             self.lru.insert_cache(MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key)
 
     def trim_to(self, n_bytes: int) -> None:
-        """Evict entries until at most ``n_bytes`` bytes remain. Raises Died."""
+        """Evict entries until at most ``n_bytes`` bytes remain. Raise Died."""
         self.at = None
         with _ending_thread("trim_to", IndexError):
             self.lru.trim_to(n_bytes=n_bytes)

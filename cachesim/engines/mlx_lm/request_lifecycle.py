@@ -46,7 +46,7 @@ def cut(srv: CachedCore, row: Row) -> Sequence[Segment]:
 
 
 def thinks(srv: CachedCore, row: Row) -> bool:
-    """Return whether the tail is looked for at a think token. Logged only if the tokenizer has one and it is not."""
+    """True if the tail is looked for at a think token. Logged only if the tokenizer has one and it is not."""
     template = srv.settings.template
     found = srv.rules.thinks(template.thinks, template.thinking)
     return bool(found.value) or (template.thinks and bool(srv.decide(found, row)))
@@ -60,7 +60,7 @@ def new_caches(srv: CachedCore) -> list[Any]:
 
 
 def keyed(srv: CachedCore, row: Row) -> Tokens:
-    """Decide the key and look it up in the prompt cache. Returns the tokens left to feed."""
+    """Decide the key and look it up in the prompt cache. Return the tokens left to feed."""
     task, prompt, messages = row.task, row.request.prompt, row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
     parts = (rendered(srv, messages[:i], False) for i in range(1, len(messages) + 1))
@@ -92,7 +92,7 @@ def feed_whole(srv: CachedCore, row: Row) -> None:
 
 
 def feed_segments(srv: CachedCore, row: Row) -> None:
-    """Prepare a request for the newer generator: the rest of its segments after the cached tokens. Raises Died if
+    """Prepare a request for the newer generator: the rest of its segments after the cached tokens. Raise Died if
     nothing is left."""
     segments = cut(srv, row)
     keyed(srv, row)
@@ -134,7 +134,7 @@ def pause(srv: CachedCore, row: Row, end_of_segment: bool, generator: Generator)
 
 
 def finish(srv: CachedCore, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
-    """End a request: answer its client, then store the row's caches under its key. Raises Died if storing fails."""
+    """End a request: answer its client, then store the row's caches under its key. Raise Died if storing fails."""
     task, answer = row.task, row.task.answer
     answer.stop_type, answer.tokens_cached = why, len(row.tokens)
     answer.slot_tokens = tuple(row.tokens[: len(row.request.prompt) + len(answer.outputs) - 1])
@@ -164,7 +164,7 @@ def serve_alone(srv: CachedCore, task: Task) -> None:
 
 
 def _alone(srv: CachedCore, row: Row) -> None:
-    """Serve the request. Raises ValueError if no token of the prompt is left, and Died in the cases that would end a
+    """Serve the request. Raise ValueError if no token of the prompt is left, and Died in the cases that would end a
     batch."""
     rest = keyed(srv, row)
     if not row.caches:

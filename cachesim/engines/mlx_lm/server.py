@@ -50,7 +50,7 @@ class Server(CoreServer):
         return self.core.dead or not (self.working or self.core.draining)
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request. The server fills the returned answer as it works. Raises BadInput for unsupported
+        """Queue a request. The server fills the returned answer as it works. Raise BadInput for unsupported
         requests."""
         if request.kind != "completion" or request.n_cmpl != 1:
             raise BadInput("this engine models only single completions and chats")

@@ -27,7 +27,7 @@ class Settings:
 
 
 def settings(opts: Options) -> Settings:
-    """Derive the constants that hold while the server runs. Raises BadInput."""
+    """Derive the constants that hold while the server runs. Raise BadInput."""
     return Settings(
         flags=opts, max_size=opts.prompt_cache_size, limit=opts.prompt_cache_bytes or None,
         completion_batch_size=max(opts.decode_concurrency, opts.prompt_concurrency),

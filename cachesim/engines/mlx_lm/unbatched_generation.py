@@ -72,7 +72,7 @@ class SpeculativeRequest(UnbatchedRequest):
         self.caches = self.caches[:n]
 
     def run(self, rest: Tokens) -> None:
-        """Run rounds until the last token. Raises ValueError if the version requires trimmable target caches and they
+        """Run rounds until the last token. Raise ValueError if the version requires trimmable target caches and they
         are not."""
         left = self.start(can_trim_prompt_cache(self.caches), len(rest), self.step)
         if not left:
@@ -128,7 +128,7 @@ class SpeculativeRequest(UnbatchedRequest):
         forward(*self.draft, self.draft_caches, [tokens])
 
     def _round(self, fed: Tokens, draft: Tokens, right: int) -> int:
-        """Feed the tokens sampled last and the draft. Returns the number of accepted draft tokens."""
+        """Feed the tokens sampled last and the draft. Return the number of accepted draft tokens."""
         row, tokens = self.row, (*fed, *draft)
         hidden = self._feed(tokens)
         if not row.n_gen:

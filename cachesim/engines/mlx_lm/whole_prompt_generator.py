@@ -67,7 +67,7 @@ class WholePromptGenerator(Generator):
         self.generating.extend(batch)
 
     def _left(self, group: list[Row], rests: Sequence[Tokens], pc: int) -> tuple[Batch, list[Tokens]]:
-        """Feed fresh rows except the last pc columns. Returns the batch and those columns."""
+        """Feed fresh rows except the last pc columns. Return the batch and those columns."""
         width = max(len(rest) for rest in rests)
         tokens = left_padded(rests, width)
         padding = [width - len(rest) for rest in rests]
@@ -77,7 +77,7 @@ class WholePromptGenerator(Generator):
         return batch, [row[first:] for row in tokens]
 
     def _right(self, group: list[Row], rests: Sequence[Tokens], pc: int) -> tuple[Batch, list[Tokens]]:
-        """Feed rows that hold tokens, except the last pc tokens of each row. Returns the batch and those tokens."""
+        """Feed rows that hold tokens, except the last pc tokens of each row. Return the batch and those tokens."""
         tails = self.tails(rests, pc)
         if tails is None:
             raise Died("ValueError: rows of different lengths in one array", VALUE_ERROR)

@@ -14,7 +14,7 @@ from cachesim.engines.shared.engine_face import Layout, command_of, layers_of, l
 
 
 def layout(model: str, rules: Rules) -> Layout:
-    """Return the layers of a model. Raises BadInput for windows only."""
+    """Return the layers of a model. Raise BadInput for windows only."""
     found = layers_of(model, rules)
     if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
         raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")

@@ -93,7 +93,7 @@ IGNORED: Mapping[str, int] = {
 
 
 def options(flags: Mapping[str, Any]) -> Options:
-    """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""
+    """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
     if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")

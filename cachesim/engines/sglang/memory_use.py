@@ -29,7 +29,7 @@ WINDOW_RATIOS = (0.8, 0.2)
 
 def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, int]:
     """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
-    layers of its kind. Raises BadInput."""
+    layers of its kind. Raise BadInput."""
     room = ask.room
     options = ask.options
     ratio = options["mamba_full_memory_ratio"]
@@ -48,7 +48,7 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, in
 
 def use(ask: Ask) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
-    host memory, for which the room is not meant. Raises BadInput."""
+    host memory, for which the room is not meant. Raise BadInput."""
     model = ask.model
     options = ask.options
     width = BYTES[options["kv_cache_dtype"]]

@@ -33,7 +33,7 @@ def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
 
 
 def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays], T]) -> T:
-    """Return the result of ``make`` for the arrays in a file. Raises BadInput, with the file's name, for bytes that are
+    """Return the result of ``make`` for the arrays in a file. Raise BadInput, with the file's name, for bytes that are
     not such a file."""
     SLOT_FILE_BYTES.check(len(data), "slot file", file=name)
     if not data.startswith(magic):

@@ -36,21 +36,21 @@ SetOn = Callable[[CommandLine, str], None]
 
 
 def parse_integer(text: str) -> int:
-    """Parse a 32-bit integer, as the servers do. Raises BadInput."""
+    """Parse a 32-bit integer, as the servers do. Raise BadInput."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
         raise BadInput(f"expected a 32-bit integer, found {quoted(text)}")
     return int(text)
 
 
 def parse_number(text: str) -> float:
-    """Parse a finite number. Raises BadInput."""
+    """Parse a finite number. Raise BadInput."""
     if not _SHARE.fullmatch(text):
         raise BadInput(f"expected a number, found {quoted(text)}")
     return float(text)
 
 
 def parse_on_off(text: str) -> bool:
-    """Parse "on" or "off". Raises BadInput."""
+    """Parse "on" or "off". Raise BadInput."""
     if text not in ("on", "off"):
         raise BadInput(f"expected on or off, found {quoted(text)}")
     return text == "on"
@@ -63,7 +63,7 @@ READERS: Mapping[type, Callable[[str], Option]] = {int: parse_integer, float: pa
 def read_line(words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
               others: Mapping[str, SetOn] = MappingProxyType({})) -> CommandLine:
     """Apply the words to ``line`` and return it; the last occurrence of a flag wins. ``ignored``: words without effect,
-    with the number of values that follow; ``others``: words with a value that are not flags. Raises BadInput for an
+    with the number of values that follow; ``others``: words with a value that are not flags. Raise BadInput for an
     unknown word, and for a missing or wrong value."""
     rows = {word: (flag, word in flag.spellings) for flag in flags for word in (*flag.spellings, *flag.off)}
     todo = [str(word) for word in words][::-1]

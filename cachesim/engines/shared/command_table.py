@@ -125,7 +125,7 @@ def table_rows(engine: str, *, options: str = "", models: str = "", sizes: str =
 
 def _rows(text: str, effect: str, engine: str) -> Iterator[Argument]:
     """Yield the rows of a text, one in a line: number of values, spellings, and optionally ``>=RELEASE`` and
-    ``<=RELEASE``, ``=VALUE`` (a harmless value) and ``$VARIABLE``. Raises Crash for a broken row."""
+    ``<=RELEASE``, ``=VALUE`` (a harmless value) and ``$VARIABLE``. Raise Crash for a broken row."""
     for line in filter(None, map(str.strip, text.splitlines())):
         count, *words = line.split()
         known = [word for word in words if word[0] in "-><=$"]
@@ -146,7 +146,7 @@ _HUMAN = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,3}))?([kKmMgG]?)")
 
 
 def read_human_integer(text: str) -> int:
-    """Parse an integer such as 8192, 32k (thousands) or 32K (1,024s). Raises BadInput."""
+    """Parse an integer such as 8192, 32k (thousands) or 32K (1,024s). Raise BadInput."""
     found = _HUMAN.fullmatch(text)
     if not found or (found[2] and not found[3]):
         raise BadInput(f"expected an integer such as 8192 or 32k, found {quoted(text)}")

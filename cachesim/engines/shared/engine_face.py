@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 
 
 def layers_of(model: str, rules: RuleSet) -> Layout:
-    """Return the layers of a model, for a server that needs nothing else. Raises BadInput."""
+    """Return the layers of a model, for a server that needs nothing else. Raise BadInput."""
     spec = parse(split_sizes(model)[0])
     return Layout(spec, spec)
 
@@ -41,7 +41,7 @@ def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], s
     for one that is not simulated."""
 
     def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
-        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+        """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raise BadInput."""
         if not isinstance(rules, kind):
             raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
         found = layout(model, rules)

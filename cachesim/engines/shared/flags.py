@@ -26,7 +26,7 @@ def flag(default: T, *spellings: str, **properties: Any) -> T:
 
 @cache
 def flags_of(options: Any) -> tuple[Flag, ...]:
-    """Return the flags of an ``Options``, in the order of its fields. Raises Crash if two of them share a name or a
+    """Return the flags of an ``Options``, in the order of its fields. Raise Crash if two of them share a name or a
     spelling, or if a value in a row does not have the type of its default."""
     rows: tuple[Any, ...] = fields(options)
     flags = tuple(row.metadata.get("flag", Flag("", row.default))._replace(name=row.name) for row in rows)
@@ -42,7 +42,7 @@ def flags_of(options: Any) -> tuple[Flag, ...]:
 
 
 def options_of(make: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """Return the ``Options`` with these values, and the defaults for the others. Raises BadInput like
+    """Return the ``Options`` with these values, and the defaults for the others. Raise BadInput like
     ``check_flags``."""
     check_flags(given, flags_of(make))
     return make(**given)

@@ -10,7 +10,7 @@ MOST = 1 << 23               # entries of a pool: each needs 40 to 100 bytes at 
 
 
 def pool_size(n: int) -> int:
-    """Return the number of entries of a pool. Raises BadInput if memory could not hold them."""
+    """Return the number of entries of a pool. Raise BadInput if memory could not hold them."""
     if n > MOST:
         raise BadInput(f"a pool of {n:,} entries, at most {MOST:,} are simulated", hint="a smaller pool")
     return n

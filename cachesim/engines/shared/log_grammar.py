@@ -143,7 +143,7 @@ class LogGrammar:
         return None
 
     def begins(self, text: str) -> bool:
-        """Return whether the text starts like a message that has its own index entry."""
+        """True if the text starts like a message that has its own index entry."""
         return _head(collapsed(text)) in self._by_head
 
     def beginnings(self, text: str) -> Iterator[int]:
@@ -199,7 +199,7 @@ _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _is_beginning(template: str, text: str) -> bool:
-    """Return whether a collapsed text is the beginning of a message of this template. A ``{}`` in its middle must be
+    """True if a collapsed text is the beginning of a message of this template. A ``{}`` in its middle must be
     followed by the words after it, else the text says too little."""
     literal = 0                                        # literal characters that agree
     text = text.lower()

@@ -12,13 +12,13 @@ Numbers = Mapping[str, bool | int | float | str]
 
 
 def holds_last_position(numbers: Numbers) -> bool:
-    """Return whether a memory or checkpoint of several tokens holds its last position alone."""
+    """True if a memory or checkpoint of several tokens holds its last position alone."""
     first, last = _position(numbers, "pos_min"), _last(numbers)
     return first == last and last > 0
 
 
 def lacks_first_positions(numbers: Numbers) -> bool:
-    """Return whether a memory or checkpoint holds several positions, but not the first. Without the printed last
+    """True if a memory or checkpoint holds several positions, but not the first. Without the printed last
     position, the slot may hold more tokens than the memory: then the window must be printed."""
     first, last = _position(numbers, "pos_min"), _last(numbers)
     return 0 < first < last and ("pos_max" in numbers or _position(numbers, "n_swa") > 1)

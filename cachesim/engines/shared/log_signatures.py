@@ -140,7 +140,7 @@ SEARCHES = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", 
 
 
 def _reuses(found: LogEvidence) -> bool:
-    """Return whether the client allowed reuse: the server searched a checkpoint, or reused tokens."""
+    """True if the client allowed reuse: the server searched a checkpoint, or reused tokens."""
     return bool(found.kinds & SEARCHES) or found.numbers.get("cache_n", (0, None))[0] > 0
 
 

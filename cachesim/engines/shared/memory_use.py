@@ -95,7 +95,7 @@ class AgentForms(NamedTuple):
 
 
 def row_bytes(layer: LayerSize, key: str, value: str) -> int:
-    """Return the bytes of a K row and a V row of these types. Raises BadInput if a row is not a multiple of a block."""
+    """Return the bytes of a K row and a V row of these types. Raise BadInput if a row is not a multiple of a block."""
     return _packed(layer.key, key) + _packed(layer.value, value)
 
 
@@ -112,7 +112,7 @@ def row_type(types: Mapping[str, int]) -> Flag:
 
 
 def context_of(ask: Ask) -> int:
-    """Return the context that was asked for, else that of the model [tokens]. Raises BadInput if both are unknown."""
+    """Return the context that was asked for, else that of the model [tokens]. Raise BadInput if both are unknown."""
     found = ask.options.get("ctx_size") or ask.tokens or ask.model.context
     if not found:
         raise BadInput("unknown context: the model does not state it", hint="-c N or --tokens N")

@@ -51,7 +51,7 @@ class RealModel(NamedTuple):
 
 
 def layers_in(path: Path) -> RealModel:
-    """Return the layers in a config.json or GGUF. Raises BadInput for any other file, for a missing size, and for a
+    """Return the layers in a config.json or GGUF. Raise BadInput for any other file, for a missing size, and for a
     model whose memory is not simulated."""
     if path.suffix == ".gguf":
         return _of_gguf(read_gguf(path, later=True), str(path))
@@ -70,7 +70,7 @@ class _Numbers:
         self.keys, self.file, self.prefix = keys, file, prefix
 
     def get(self, name: str, default: int | None = None) -> int:
-        """Return the number of this name. Raises BadInput if it is missing without a default, and for an invalid
+        """Return the number of this name. Raise BadInput if it is missing without a default, and for an invalid
         number."""
         value = self.keys.get(self.prefix + name)
         if value is None:
@@ -94,7 +94,7 @@ class _Numbers:
         return value[:MOST_LAYERS] if isinstance(value, list) else []
 
     def count(self, name: str) -> int:
-        """Return a number of layers. Raises BadInput if it is out of range."""
+        """Return a number of layers. Raise BadInput if it is out of range."""
         n = self.get(name)
         if not 1 <= n <= MOST_LAYERS:
             raise BadInput(f"number of layers out of range: {n}", file=self.file, hint=f"1 to {MOST_LAYERS}")

@@ -80,7 +80,7 @@ def _name_of(word: str) -> str | None:
 
 
 def real_model(word: str) -> RealModel:
-    """Return the layers of a model given by name or by the path of a config.json or GGUF. Raises BadInput."""
+    """Return the layers of a model given by name or by the path of a config.json or GGUF. Raise BadInput."""
     if (name := _name_of(word)) in _SIZES and name:
         return _SIZES[name]
     path = Path(word)
@@ -93,7 +93,7 @@ def real_model(word: str) -> RealModel:
 
 
 def sizes_of(word: str) -> ModelSizes:
-    """Return the sizes of a model given by name or by the path of a config.json or GGUF. Raises BadInput."""
+    """Return the sizes of a model given by name or by the path of a config.json or GGUF. Raise BadInput."""
     sizes, known = sizes_in(real_model(word)), MODELS.get(_name_of(word) or "")
     return sizes._replace(layers=known.layers) if known else sizes
 

@@ -102,7 +102,7 @@ class RequestQueue(Server):
 
     @abstractmethod
     def start_memory(self) -> None:
-        """Create an empty memory. Sets ``longest`` and ``inspection``. Raises BadInput."""
+        """Create an empty memory. Sets ``longest`` and ``inspection``. Raise BadInput."""
 
     @abstractmethod
     def new_row(self, task: ReceivedRequest) -> Any:
@@ -149,7 +149,7 @@ class RequestQueue(Server):
         return self.stalled and not self.queue
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
+        """Queue a request and return its answer, which the server fills as it works. Raise BadInput for an unsupported
         request."""
         if request.kind != "completion" or request.n_cmpl != 1:
             raise BadInput("only single completions are modelled for this engine")

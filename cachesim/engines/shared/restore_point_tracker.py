@@ -114,7 +114,7 @@ class RestorePoints:
             self._report(number, was.ranges, ranges, start, cause, rule)
 
     def ends_at(self, slot: int, n: int) -> bool:
-        """Return whether the tokens and rows of a slot ended at ``n`` in the last report and were not touched since."""
+        """True if the tokens and rows of a slot ended at ``n`` in the last report and were not touched since."""
         was = self.slots.get(slot)
         return was is not None and was.n == was.rows == n and slot not in self.touched
 

@@ -137,7 +137,7 @@ class RuleSet(Version, ABC):
         return self.changed({"inferred": (*self.inferred, *sorted(added)), "ended": ended})
 
     def mixed(self, newer: Self, names: Collection[str]) -> Self:
-        """Return this version with these fields or paths (see ``leaves``) of the newer version. Raises AttributeError
+        """Return this version with these fields or paths (see ``leaves``) of the newer version. Raise AttributeError
         for an unknown field."""
         leaves = newer.leaves()
         whole = [name for name in names if name not in leaves and "." not in name]
@@ -166,7 +166,7 @@ def rule_sets_in(kind: type[R], *namespaces: Mapping[str, object]) -> dict[str, 
 
 
 def newest_first(found: Mapping[str, R], line: Sequence[str], beside: Mapping[str, str]) -> dict[str, R]:
-    """Return the rule sets by name: those of the main branch, newest first, each followed by those beside it. Raises
+    """Return the rule sets by name: those of the main branch, newest first, each followed by those beside it. Raise
     KeyError for a rule set that is neither on the main branch nor beside it."""
     place = {name: -at for at, name in enumerate(line)}
     order = sorted(found, key=lambda name: (place[beside.get(name, name)], name in beside))
@@ -179,7 +179,7 @@ def instead_of(released: Callable[..., Any]) -> Source:
 
 
 def is_table(value: object) -> bool:
-    """Return whether the value of a field is a table of rules."""
+    """True if the value of a field is a table of rules."""
     return is_dataclass(value) and not isinstance(value, type)
 
 

@@ -40,7 +40,7 @@ def name_with_sizes(model: str, sizes: DeclaredSizes) -> str:
 
 
 def split_sizes(name: str) -> tuple[str, DeclaredSizes | None]:
-    """Return the model in a name, and the sizes that the name declares (None = none). Raises BadInput."""
+    """Return the model in a name, and the sizes that the name declares (None = none). Raise BadInput."""
     model, at, text = name.partition("@")
     if not at:
         return name, None

@@ -22,7 +22,7 @@ class Landed(NamedTuple):
     date: str
 
     def by(self, point: Landed) -> bool:
-        """Return whether this point is at or before ``point``. A point without a number is the end of its day."""
+        """True if this point is at or before ``point``. A point without a number is the end of its day."""
         if self.number and point.number:
             return self.number <= point.number
         return self.date <= point.date

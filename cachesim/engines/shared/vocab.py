@@ -34,7 +34,7 @@ class CountingSampler:
         self.sampler, self.log = sampler, log
 
     def __call__(self, held: Sequence[int], request: Request, n_gen: int) -> int:
-        """Return the token of the sampler. Raises BadInput if a run has too many."""
+        """Return the token of the sampler. Raise BadInput if a run has too many."""
         if n_gen >= len(request.forced or ()):
             self.log.sample()
         return self.sampler(held, request, n_gen)

@@ -461,14 +461,14 @@ def _method(name: Any) -> Reading:
 
 
 def _drafted(number: Any) -> Mapping[str, int]:
-    """Return the option of the number of drafted tokens. Raises BadInput."""
+    """Return the option of the number of drafted tokens. Raise BadInput."""
     if type(number) is not int or number < 1:
         raise BadInput(f"num_speculative_tokens: expected an integer above 0, found {quoted(number)}")
     return {"num_speculative_tokens": number}
 
 
 def read_speculative_config(value: Any) -> Reading:
-    """Read the JSON value of --speculative-config. Raises BadInput."""
+    """Read the JSON value of --speculative-config. Raise BadInput."""
     config = _object(value)
     found = _method(config["method"]) if "method" in config else Reading(needs={
         "speculative_method": "the method of --speculative-config is derived from the draft model"})  # fmt: skip
@@ -484,7 +484,7 @@ def read_speculative_config(value: Any) -> Reading:
 
 
 def read_kv_transfer_config(value: Any) -> Reading:
-    """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raises BadInput."""
+    """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raise BadInput."""
     config = _object(value)
     name = config.get("kv_connector")
     if name != "OffloadingConnector":
@@ -512,7 +512,7 @@ def read_offloading_size(text: str) -> Reading:
 
 
 def read_hf_overrides(value: Any) -> Reading:
-    """Read changes of the model's configuration: those of its positions change no memory. Raises BadInput."""
+    """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
     changed = _object(value)
     inner = changed.get("text_config", {})
     keys = [*changed, *(inner if isinstance(inner, dict) else ())]
@@ -521,7 +521,7 @@ def read_hf_overrides(value: Any) -> Reading:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object. Raises BadInput."""
+    """Return a JSON object. Raise BadInput."""
     if not isinstance(value, dict):
         raise BadInput(f"expected a JSON object, found {quoted(value)}")
     return value

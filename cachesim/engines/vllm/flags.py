@@ -107,7 +107,7 @@ FLAGS = flags_of(Options)
 
 
 def options(flags: Mapping[str, Any]) -> Options:
-    """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""
+    """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
     if bool(made.speculative_method) != bool(made.num_speculative_tokens):
         raise BadInput("speculative_method and num_speculative_tokens are given together")

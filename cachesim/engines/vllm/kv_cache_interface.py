@@ -89,7 +89,7 @@ class VllmConfig(NamedTuple):
         return int(self.rules.last_boundary(num_tokens, unit, drops, speculation.num_hash_lookahead_tokens))
 
     def is_mamba_prefill_checkpoint_valid(self, query_start: int, query_end: int, position: int, block: int) -> bool:
-        """Return whether the kernels can export the state after ``position`` tokens in a chunk."""
+        """True if the kernels can export the state after ``position`` tokens in a chunk."""
         return bool(self.rules.state_inside(Export(
             query_start, query_end, position, unit=self.kv_cache_config.hash_block_size, block=block,
             grid=self.options.mamba_prefill_checkpoint_alignment,

@@ -22,7 +22,7 @@ _WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
 
 
 def stated_groups(text: str, spec: Spec) -> list[KVCacheGroupSpec]:
-    """Read the option ``kv_groups``. Raises BadInput for a bad word, and for layers without a group."""
+    """Read the option ``kv_groups``. Raise BadInput for a bad word, and for layers without a group."""
     left = layers_by_kind(spec)
     words = text.split()
     groups = list[KVCacheGroupSpec]()
@@ -70,7 +70,7 @@ def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
 
 
 def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
-    """Return the groups and sizes of a server. Raises BadInput for sizes with which the server does not start."""
+    """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
     speculation = rules.speculation(Drafter(
         opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
         caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
@@ -112,7 +112,7 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
 
 
 def _states_at_ends(rules: Any, opts: Options) -> bool:
-    """Return whether states are kept where chunks end. Raises BadInput for a mode that the version does not have."""
+    """True if states are kept where chunks end. Raise BadInput for a mode that the version does not have."""
     at_ends = rules.states_align(opts.mamba_cache_mode)
     if at_ends is None:
         raise NotInBuild(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
@@ -145,7 +145,7 @@ def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) ->
 
 
 def longest(opts: Options, spec: Spec) -> int:
-    """Return the most tokens that fit beside the null block and the states. Raises BadInput if no request fits."""
+    """Return the most tokens that fit beside the null block and the states. Raise BadInput if no request fits."""
     kinds = layers_by_kind(spec)
     per = min(map(len, kinds.values()))
     groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}

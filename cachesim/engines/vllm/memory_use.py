@@ -23,7 +23,7 @@ FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer
 
 
 def groups_of(model: RealModel) -> tuple[int, int, int]:
-    """Return the number of groups with full attention and with windows, and the layers of a group. Raises BadInput for
+    """Return the number of groups with full attention and with windows, and the layers of a group. Raise BadInput for
     a model whose layers keep different amounts."""
     if model.states:
         raise BadInput("blocks of models with recurrent layers depend on the kernels that vLLM selects",
@@ -36,7 +36,7 @@ def groups_of(model: RealModel) -> tuple[int, int, int]:
 
 
 def use(ask: Ask) -> MemoryUse:
-    """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raises BadInput."""
+    """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
     options = ask.options
     full_groups, window_groups, layers = groups_of(model)

@@ -171,7 +171,7 @@ class PrefixPoints:
         return node.end % self.align == 0 and all(self._has(i, node) for i in range(len(self.groups)))
 
     def _has(self, group: int, node: Prefix) -> bool:
-        """Return whether a group has what the token after a prefix reads."""
+        """True if a group has what the token after a prefix reads."""
         pieces = self.groups[group]
         end = node.end
         block = pieces.block

@@ -71,7 +71,7 @@ class Server(RequestQueue):
                            hint="only --mode none")
 
     def submit(self, request: ClientRequest) -> Answer:
-        """Queue a request and return its answer. Raises BadInput for an unsupported request, for an image without a
+        """Queue a request and return its answer. Raise BadInput for an unsupported request, for an image without a
         model that takes it, and if the encoder may end a chunk before an image: it encodes at most as many tokens in a
         step, and for all requests in progress, as a step has."""
         if request.prompt and is_item(max(request.prompt)):

@@ -38,7 +38,7 @@ def plain(text: str) -> object:
 
 
 def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
-    """Check a list of pairs [drafted, accepted] in tokens and return it. Raises BadInput."""
+    """Check a list of pairs [drafted, accepted] in tokens and return it. Raise BadInput."""
     drafts = []
     for entry in items(name, value):
         pair = integers(name, entry)
@@ -73,7 +73,7 @@ FLAGS: Mapping[str, RequestFlag] = {
 
 
 def check_flag(name: str, value: object) -> Any:
-    """Return the checked value of a flag or of a field that an engine declares, as in the tree. Raises BadInput, for an
+    """Return the checked value of a flag or of a field that an engine declares, as in the tree. Raise BadInput, for an
     unknown name with the nearest known name."""
     if name in FLAGS:
         return FLAGS[name].check(name, value)

@@ -94,7 +94,7 @@ class ParsedPiece(NamedTuple):
 
 
 def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> ScenarioLine:
-    """Parse a line; return it with all steps in canonical form. Raises BadInput."""
+    """Parse a line; return it with all steps in canonical form. Raise BadInput."""
     reader = _Reader(setting)
     try:
         for part in steps_of(text):
@@ -105,7 +105,7 @@ def parse(text: str, setting: Setting = lambda name, value: (name, literal(value
 
 
 def parse_text(text: str) -> Pieces:
-    """Parse words without lengths, as in a file: a prompt or an answer. Raises BadInput without a place."""
+    """Parse words without lengths, as in a file: a prompt or an answer. Raise BadInput without a place."""
     found: list[ParsedPiece] = []
     pieces = _text(LinePart(text), found)
     for parsed in found:

@@ -47,7 +47,7 @@ def read_length(text: str) -> int:
 
 
 def read_image(name: str, text: str) -> ImageSize:
-    """Return the size of an image from a file. Raises BadInput."""
+    """Return the size of an image from a file. Raise BadInput."""
     size = read_length(text) if re.fullmatch(LENGTH, text) else 0
     if not isinstance(size, ImageSize):
         raise BadInput(f"word {quoted(name)} must be an integer, or the size of an image such as \"4x2\"")
@@ -75,7 +75,7 @@ def check_word(name: str, length: int) -> None:
 
 
 def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
-    """Return start and stop of a piece within its word, checked against the word's length. Raises BadInput."""
+    """Return start and stop of a piece within its word, checked against the word's length. Raise BadInput."""
     if piece.word not in words:
         raise BadInput(f"word {quoted(piece.word)} has no length", hint=nearest(piece.word, words))
     length = words[piece.word]
@@ -89,17 +89,17 @@ def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
 
 
 def size(pieces: Pieces, words: Mapping[str, int]) -> int:
-    """Return the length of a text [tokens]. Raises BadInput."""
+    """Return the length of a text [tokens]. Raise BadInput."""
     return sum(stop - start for start, stop in (span(piece, words) for piece in pieces))
 
 
 def prompt_size(step: Asked, words: Mapping[str, int]) -> int:
-    """Return the length of a prompt, or of a chat without template tokens [tokens]. Raises BadInput."""
+    """Return the length of a prompt, or of a chat without template tokens [tokens]. Raise BadInput."""
     return size(step.prompt, words) + sum(size(text, words) for _, text in step.chat)
 
 
 def predicted(step: Asked, words: Mapping[str, int]) -> int:
-    """Return the number of tokens to generate, -1 = until the server ends the answer. Raises BadInput."""
+    """Return the number of tokens to generate, -1 = until the server ends the answer. Raise BadInput."""
     if step.answer is not None:
         return size(step.answer, words)
     return 1 if step.n_predict is None else step.n_predict
@@ -118,7 +118,7 @@ def longest(line: ScenarioLine) -> int:
 
 
 def canonical(step: Asked | Action, words: Mapping[str, int]) -> Asked | Action:
-    """Return a step in canonical form: without slices that are whole words and without redundant numbers. Raises
+    """Return a step in canonical form: without slices that are whole words and without redundant numbers. Raise
     BadInput."""
     step = map_step_texts(step, lambda pieces: tuple(_sliced(piece, words) for piece in pieces))
     if isinstance(step, Asked) and (step.answer is not None or step.n_predict == 1):
@@ -133,6 +133,6 @@ def _sliced(piece: Piece, words: Mapping[str, int]) -> Piece:
 
 def normal(line: ScenarioLine) -> ScenarioLine:
     """Return the line as parsed from its own text: canonical steps, and only used words, in the order of first use.
-    Token numbers change if the order of the words changes. Raises BadInput."""
+    Token numbers change if the order of the words changes. Raise BadInput."""
     steps = tuple(canonical(step, line.words) for step in line.steps)
     return ScenarioLine({word: line.words[word] for word in used(line)}, steps)

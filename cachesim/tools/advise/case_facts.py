@@ -43,7 +43,7 @@ class CaseFacts:
         return bool(self.contradicted or self.differing)
 
     def allows(self, change: SetupChange, case: Setup) -> bool:
-        """Return whether a change is more than what the log may show already: a later build than its own, and another
+        """True if a change is more than what the log may show already: a later build than its own, and another
         value than the default of an option whose value is not known."""
         build = build_number(change.profile)
         if build and self.low is not None and build <= self.low:
@@ -69,7 +69,7 @@ class CaseFacts:
         return tuple(_condition(name, case, ASSUMED) for name, source in self.sources.items() if source == ASSUMED)
 
     def _is_older(self, build: int) -> bool:
-        """Return whether the log or the user says that the server is older than a build."""
+        """True if the log or the user says that the server is older than a build."""
         return self.is_build_given or bool(self.high is not None and build and self.high < build)
 
 

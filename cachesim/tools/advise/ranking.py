@@ -216,7 +216,7 @@ def _examined(ordered: Sequence[RankedAdvice]) -> Iterator[RankedAdvice]:
 
 
 def _is_open(trial: Trial, base: Trial, facts: CaseFacts | None) -> bool:
-    """Return whether the log does not show that the server has these changes already."""
+    """True if the log does not show that the server has these changes already."""
     return facts is None or all(facts.allows(change, base.case) for change in trial.changes)
 
 

@@ -76,7 +76,7 @@ def saved_tokens(case: RepairCase) -> Data | None:
 
 
 def _applies(case: RepairCase, change: SetupChange) -> bool:
-    """Return whether a change is one of flags, or one of the client that applies to the case."""
+    """True if a change is one of flags, or one of the client that applies to the case."""
     client = change.client is not None and change.client.name not in case.excluded
     return change.kind is ChangeKind.FLAG or (client and not change.options)
 

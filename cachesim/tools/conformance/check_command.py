@@ -104,7 +104,7 @@ def _checked(args: Namespace) -> ServerReport:
 
 
 def _identified(http: Http, args: Namespace) -> ServerFacts:
-    """Return the facts about the server, after a line that names it. Raises BadInput for a server in use."""
+    """Return the facts about the server, after a line that names it. Raise BadInput for a server in use."""
     from cachesim.base.console import complain
     from cachesim.tools.conformance.http_check.dialect import identify_server
 
@@ -135,7 +135,7 @@ def _exit_code(found: ServerReport) -> int:
 
 
 def _write_files(args: Namespace, report: Report, verdict: str, rules: Mapping[str, Sequence[str]]) -> None:
-    """Write the reports for CI. ``rules``: sentences about the rules behind a failed property. Raises Unwritable."""
+    """Write the reports for CI. ``rules``: sentences about the rules behind a failed property. Raise Unwritable."""
     from cachesim.base.files import write_whole
     from cachesim.tools.conformance.ci_reports import junit, summary
 

@@ -169,12 +169,12 @@ admits ``n_cmpl`` and, of the extra fields, ``lora`` for servers only."""
 
 
 def parse_history(text: str) -> History:
-    """Parse a history in the project's notation. Raises BadInput."""
+    """Parse a history in the project's notation. Raise BadInput."""
     return history_from_tree(parse(text))
 
 
 def history_from_tree(line: ScenarioLine) -> History:
-    """Convert a parsed line to a history. Raises BadInput for a request that some cache cannot serve."""
+    """Convert a parsed line to a history. Raise BadInput for a request that some cache cannot serve."""
     for number, step in enumerate(line.steps):
         if isinstance(step, Action):
             other = [step.do]

@@ -95,7 +95,7 @@ TOKENS, SCALED = 1_000, 3_000  # most tokens of all its prompts, unscaled and sc
 
 def line_history(line: str, keyed: bool = False) -> History:
     """Parse a line as a history. ``keyed``: requests may name adapters, have images and ask for several completions.
-    Raises BadInput."""
+    Raise BadInput."""
     history = parse_history(line)
     if history.is_keyed and not keyed:
         raise BadInput(f"{quoted(line)}: adapters, images and n_cmpl are supported by 'cachesim check' only",

@@ -57,7 +57,7 @@ class Difference(NamedTuple):
 
 
 def identical(a: Any, b: Any) -> bool:
-    """True if both have equal shapes and equal numbers; NaN equals NaN. Raises BadInput for values whose ``==`` is
+    """True if both have equal shapes and equal numbers; NaN equals NaN. Raise BadInput for values whose ``==`` is
     neither true nor false."""
     a, b = _plain(a), _plain(b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -94,7 +94,7 @@ def near(tolerance: float) -> Near:
 
 
 def agree(same: Same, a: Any, b: Any) -> bool:
-    """Call the caller's comparison function. Raises BadInput if it fails."""
+    """Call the caller's comparison function. Raise BadInput if it fails."""
     try:
         return bool(same(a, b))
     except BadInput:

@@ -55,7 +55,7 @@ class SubjectPool:
 
     @contextmanager
     def empty(self) -> Iterator[Subject]:
-        """Yield an empty instance ("keep": the kept instance). After an exception it is not reused. Raises Failed."""
+        """Yield an empty instance ("keep": the kept instance). After an exception it is not reused. Raise Failed."""
         subject, self.kept = self.kept or self.make(), None
         try:
             if self.reuse == "reset":
@@ -232,7 +232,7 @@ def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, An
 
 def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any],
             key: RequestKey) -> str:  # fmt: skip
-    """Return why the ability is missing, "" if it is present. Raises TimedOut."""
+    """Return why the ability is missing, "" if it is present. Raise TimedOut."""
     special = {"cache": replace(ask, cache=False), "cancel_prompt": replace(ask, cancel_after=0),
                "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling),
                "key": replace(ask, key=key)}  # fmt: skip

@@ -36,7 +36,7 @@ TAIL = 400                   # bytes of stderr that are kept for the message abo
 
 
 class ProcessSubject:
-    """A process that exchanges JSON lines. Raises GaveUp if the time-outs of ``budget`` are used up."""
+    """A process that exchanges JSON lines. Raise GaveUp if the time-outs of ``budget`` are used up."""
 
     def __init__(self, command: Sequence[str], budget: TimeBudget) -> None:
         budget.check()

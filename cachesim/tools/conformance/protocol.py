@@ -123,7 +123,7 @@ FIELDS = tuple(one.name for one in fields(Reply))
 
 
 def read_reply(raw: Any, cancelled: bool = False) -> Reply:
-    """Validate the raw reply of an implementation. Raises Failed that names the first error."""
+    """Validate the raw reply of an implementation. Raise Failed that names the first error."""
     if isinstance(raw, Reply):
         raw = {name: getattr(raw, name) for name in FIELDS}
     if not isinstance(raw, Mapping):
@@ -163,7 +163,7 @@ def _kept(key: str, value: Any) -> tuple[StoredEntry, ...]:
 
 
 def counts(key: str, value: Any) -> dict[str, int]:
-    """Validate a mapping from names to counts. Raises Failed."""
+    """Validate a mapping from names to counts. Raise Failed."""
     if not isinstance(value, Mapping):
             raise Failed(f"{key}: expected a mapping from names to counts")
     return {_text(name): _count(f"{key}[{name!r:.40}]", count) for name, count in value.items()}

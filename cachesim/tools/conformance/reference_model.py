@@ -33,7 +33,7 @@ class ModelOutput(NamedTuple):
 
 class Toy:
     """A model in the project's notation: ``A`` attention, ``W8`` with a window of 8, ``G``, ``S``, ``C`` recurrent,
-    ``H`` both; ``tokens`` are the possible outputs. Raises BadInput for an invalid notation."""
+    ``H`` both; ``tokens`` are the possible outputs. Raise BadInput for an invalid notation."""
 
     def __init__(self, layers: str, tokens: Sequence[int] = range(1_000, 30_000)) -> None:
         self.model, self.tokens = make_model(layers, exact=False), tokens
@@ -94,8 +94,8 @@ class PagedMemory:
 
     def evaluate(self, table: Sequence[int], start: int, tokens: Sequence[int]) -> int:
         """Evaluate tokens at the positions from ``start`` on and write them through the block table, a block per
-        ``block_size`` positions. Returns the digest of the last token (without tokens: ``read`` up to ``start``).
-        Raises IndexError if the table is too short."""
+        ``block_size`` positions. Return the digest of the last token (without tokens: ``read`` up to ``start``).
+        Raise IndexError if the table is too short."""
         digest = seen = self._fold(table, self._first(start), start)
         for position, token in enumerate(tokens, start):
             if self.window is not None:

@@ -57,7 +57,7 @@ NEEDS = {"!": "cache", "together": "burst", "cancel_after=0": "cancel_prompt", "
 
 
 def chosen(only: Sequence[str], known: bool) -> frozenset[str]:
-    """Return the selected sections, by default all; "known" only if ``known`` is true. Raises BadInput."""
+    """Return the selected sections, by default all; "known" only if ``known`` is true. Raise BadInput."""
     for name in only:
         if name not in SECTIONS:
             raise BadInput(f"only: unknown section {quoted(name)}", hint=nearest(name, SECTIONS) or ", ".join(SECTIONS))
@@ -163,7 +163,7 @@ class Report:
         return sum(one.histories for one in self.counts.values())
 
     def state(self, name: str) -> str:
-        """Return the state of a property. Raises KeyError for an unknown name."""
+        """Return the state of a property. Raise KeyError for an unknown name."""
         return self[name].state
 
     def __getitem__(self, name: str) -> Result:

@@ -177,7 +177,7 @@ class HistoryPlan:
 
     @property
     def sections(self) -> frozenset[str]:
-        """The selected sections. Raises BadInput."""
+        """The selected sections. Raise BadInput."""
         return report.chosen(self.only, bool(self.corpus))
 
 

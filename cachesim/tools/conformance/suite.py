@@ -40,7 +40,7 @@ def conform(
 
     ``factory`` makes an instance with an empty cache, a Python object with ``complete(prompt, n_predict)``; or it is
     the command line of a process that exchanges JSON lines. ``cachesim.tools.conformance`` explains the other
-    arguments. Raises Nonconforming (an AssertionError) with the report if ``check`` is true; BadInput for unusable
+    arguments. Raise Nonconforming (an AssertionError) with the report if ``check`` is true; BadInput for unusable
     arguments.
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
@@ -78,7 +78,7 @@ def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeB
 
 
 def maker(factory: Any, budget: TimeBudget) -> SubjectFactory:
-    """Return a function that makes instances. Raises BadInput for neither a callable nor a command line."""
+    """Return a function that makes instances. Raise BadInput for neither a callable nor a command line."""
     if callable(factory):
         return partial(PythonSubject, factory, budget)
     if isinstance(factory, Sequence) and factory and not isinstance(factory, str | bytes):
@@ -94,7 +94,7 @@ def _budget(timeout: float, seconds: float | None) -> TimeBudget:
 
 
 def _read_keys(keys: Sequence[str | tuple[str, int]]) -> tuple[RequestKey, ...]:
-    """Return the keys. Raises BadInput."""
+    """Return the keys. Raise BadInput."""
     read = [one if isinstance(one, tuple) else (one, 0) for one in keys] if isinstance(keys, list | tuple) else [()]
     for one in read:
         if len(one) != 2 or not isinstance(one[0], str) or not isinstance(one[1], int) or one[1] < 0:

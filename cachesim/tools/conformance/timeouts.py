@@ -88,7 +88,7 @@ class TimeBudget:
 
     @contextmanager
     def limit(self) -> Iterator[None]:
-        """Interrupt the body after ``timeout`` seconds. Raises GaveUp on entry, TimedOut on exit."""
+        """Interrupt the body after ``timeout`` seconds. Raise GaveUp on entry, TimedOut on exit."""
         self.check()
         try:
             with _alarm(self.timeout):

@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
 
 
 def profile_of(scenario: Scenario, asked: list[str]) -> str:
-    """Return the requested rule set, by default the newest of the scenario's engine. Raises BadInput."""
+    """Return the requested rule set, by default the newest of the scenario's engine. Raise BadInput."""
     from cachesim.engines.registry import engine_named
     from cachesim.tools.run.arguments import chosen_profiles
 

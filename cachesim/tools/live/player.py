@@ -33,7 +33,7 @@ UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": None, "n_discard": 0, "
 class Player:
     """Runs a scenario on a real server. ``notes``: requests that had to be changed.
 
-    ``prefix`` distinguishes the slot files from those of other scenarios on a shared server. Raises BadInput for a
+    ``prefix`` distinguishes the slot files from those of other scenarios on a shared server. Raise BadInput for a
     scenario that a real server cannot run."""
 
     def __init__(self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY) -> None:
@@ -144,7 +144,7 @@ def _generated(reply: Mapping[str, Any]) -> Tokens:
 
 
 def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
-    """Return the function that writes the server's command line. Raises BadInput for an unsupported scenario."""
+    """Return the function that writes the server's command line. Raise BadInput for an unsupported scenario."""
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)

@@ -69,7 +69,7 @@ def check_place(args: Namespace) -> None:
 
 
 def build_of(server: Path) -> str:
-    """Return the build name that a binary reports. Raises BadInput for an unknown build."""
+    """Return the build name that a binary reports. Raise BadInput for an unknown build."""
     import re
 
     from cachesim.engines.registry import commits
@@ -86,7 +86,7 @@ def build_of(server: Path) -> str:
 
 
 def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
-    """Return the scenarios to record, and the errors of other files. Raises BadInput for a bad line."""
+    """Return the scenarios to record, and the errors of other files. Raise BadInput for a bad line."""
     from dataclasses import replace
 
     from cachesim.scenarios.corpus import is_file

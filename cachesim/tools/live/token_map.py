@@ -52,7 +52,7 @@ class TokenMap:
         self.rivals = _rivals([text.tokens for text in known])
 
     def prompt(self, text: MappedText) -> Tokens:
-        """Return the prompt in real tokens. Raises BadInput if the vocabulary is too small."""
+        """Return the prompt in real tokens. Raise BadInput if the vocabulary is too small."""
         return tuple(self._token(token) for token in text.tokens)
 
     def delimiters(self, text: MappedText) -> list[dict[str, str]]:

@@ -108,7 +108,7 @@ def _of_build(build: str) -> str:
 
 
 def _scenario(args: Namespace, profile: str) -> Scenario:
-    """Return the scenario, which must have the engine of the profile. Raises BadInput."""
+    """Return the scenario, which must have the engine of the profile. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.live.llama_server.verify.model_of import from_file
     from cachesim.tools.run.arguments import read_case

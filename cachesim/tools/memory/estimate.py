@@ -44,7 +44,7 @@ def estimate(
     profile: str, model: RealModel, settings: Sequence[str], room: int = 0, tokens: int = 0,
     draft: RealModel | None = None,
 ) -> MemoryEstimate:
-    """Return the memory of a server with these options. ``room``: memory for its caches [bytes], 0 = any. Raises
+    """Return the memory of a server with these options. ``room``: memory for its caches [bytes], 0 = any. Raise
     BadInput."""
     engine, rules = engine_of(profile), rules_of(profile)
     forms = engine.memory()
@@ -70,7 +70,7 @@ def _exceeds(use: MemoryUse, room: int) -> bool:
 
 
 def _given(settings: Sequence[str], engine: Engine, forms: MemoryForms) -> dict[str, Option]:
-    """Return the options of ``--set`` arguments, those that change only sizes among them. Raises BadInput."""
+    """Return the options of ``--set`` arguments, those that change only sizes among them. Raise BadInput."""
     known = {flag.name: flag for flag in forms.flags}
     others, found = [], dict[str, Option]()
     for pair in settings:

@@ -68,7 +68,7 @@ class Flags(NamedTuple):
 
 
 def _words(typed: str) -> list[str]:
-    """Return the words of a text; quotes hold the spaces of a value. Raises BadInput for an open quote."""
+    """Return the words of a text; quotes hold the spaces of a value. Raise BadInput for an open quote."""
     try:
         return split(typed)
     except ValueError:

@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def port(text: str) -> int:
-    """Parse a port. Raises ArgumentTypeError."""
+    """Parse a port. Raise ArgumentTypeError."""
     if (number := count(text)) > 65535:
         raise ArgumentTypeError(f"expected a port from 0 to 65535, found {quoted(text)}")
     return number

@@ -79,7 +79,7 @@ def _draw(args: Namespace, file: Path, data: Data) -> None:
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
-    """Return the named files, whether they exist or not, and the recordings in the named folders. Raises BadInput for
+    """Return the named files, whether they exist or not, and the recordings in the named folders. Raise BadInput for
     an empty name."""
     out: list[Path] = []
     for name in names:
@@ -90,7 +90,7 @@ def find_traces(names: Sequence[str | Path]) -> list[Path]:
 
 def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[Data], KeyboardInterrupt | None]:
     """Replay files in ``processes`` processes, with a progress bar on a terminal. A file that cannot be replayed is
-    reported on stderr; its result has the reason, and the other results are unaffected. Returns the results in the
+    reported on stderr; its result has the reason, and the other results are unaffected. Return the results in the
     order of the files, and the interrupt that ended the replay early (None = complete)."""
     from cachesim.tools.replay.report import not_replayed
 
@@ -124,7 +124,7 @@ def replay_one(job: tuple[Path, str]) -> Data:
 
 
 def replay_file(file: Path, mode: str) -> Data:
-    """Replay and judge a file; return the result as plain data. Raises BadInput."""
+    """Replay and judge a file; return the result as plain data. Raise BadInput."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
     from cachesim.replay.replay import replay

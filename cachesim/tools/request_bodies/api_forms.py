@@ -32,7 +32,7 @@ _ANTHROPIC_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_
 
 
 def bodies_of(found: Sequence[FoundBody]) -> list[Body]:
-    """Return the bodies in order, numbered from 0. A completion with several prompts becomes several bodies. Raises
+    """Return the bodies in order, numbered from 0. A completion with several prompts becomes several bodies. Raise
     BadInput for malformed prompts and for more bodies than the limit."""
     out: list[Body] = []
     for request in found:
@@ -62,7 +62,7 @@ def _read(found: FoundBody) -> list[Body]:
 
 
 def _is_anthropic(found: FoundBody) -> bool:
-    """Return whether a body with `messages` is of Anthropic's API: by URL, top-level keys, content blocks, or tool
+    """True if a body with `messages` is of Anthropic's API: by URL, top-level keys, content blocks, or tool
     schemas."""
     body = found.body
     if found.url.partition("?")[0].endswith("/messages") or "system" in body or "anthropic_version" in body:
@@ -201,7 +201,7 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
 
 
 def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:
-    """Return the parts of a prompt. Raises BadInput for values that are neither text nor tokens."""
+    """Return the parts of a prompt. Raise BadInput for values that are neither text nor tokens."""
     if isinstance(prompt, dict) and isinstance(prompt.get("prompt_string"), str):
         inner, media = f"{path}.prompt_string", f"{path}.multimodal_data"
         pieces = split_at_media(prompt["prompt_string"], prompt.get("multimodal_data"), inner, media)

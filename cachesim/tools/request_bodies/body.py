@@ -103,7 +103,7 @@ def field_change(name: str, before: str, after: str, matters: str) -> dict[str, 
 
 
 def _matters(name: str) -> str:
-    """Return whether a parameter matters to the cache."""
+    """True if a parameter matters to the cache."""
     if name in CACHE:
         return "yes"
     return "perhaps" if name in RENDERED else "no" if name in SAMPLING else "unknown"

@@ -42,7 +42,7 @@ class FoundBody(NamedTuple):
 
 
 def is_body(value: Any) -> bool:
-    """Return whether a value is a request body of a supported API."""
+    """True if a value is a request body of a supported API."""
     if not isinstance(value, dict):
         return False
     messages, prompt, inputs = value.get("messages"), value.get("prompt"), value.get("input")
@@ -119,13 +119,13 @@ _KEYS = re.compile(r'"(?:messages|prompt|input|entries|postData|tools|system|req
 
 
 def are_bodies(names: Sequence[str]) -> bool:
-    """Return whether all arguments are request bodies rather than logs: folders, or files whose first lines are JSON
+    """True if all arguments are request bodies rather than logs: folders, or files whose first lines are JSON
     with a body. Never raises; False for unreadable files."""
     return bool(names) and all(_is_bodies(Path(name)) for name in names)
 
 
 def _is_bodies(path: Path) -> bool:
-    """Return whether a path is a folder or a file with request bodies."""
+    """True if a path is a folder or a file with request bodies."""
     if kind(path) == FOLDER:
         return True
     try:
@@ -143,7 +143,7 @@ def _is_bodies(path: Path) -> bool:
 
 def read_bodies(paths: Sequence[Path]) -> tuple[list[FoundBody], int]:
     """Return the bodies in files and folders in order (files of a folder in natural order of their names), and the
-    number of files and lines without a body. Raises BadInput for an unreadable file, for a path without any body, and
+    number of files and lines without a body. Raise BadInput for an unreadable file, for a path without any body, and
     beyond the limits."""
     found: list[FoundBody] = []
     left, size, pool = 0, 0, TextPool()

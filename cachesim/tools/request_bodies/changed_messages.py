@@ -42,7 +42,7 @@ def _text_of_kind(message: BodyMessage, kind: str) -> str:
 
 
 def image_moved(a: Sequence[BodyMessage], b: Sequence[BodyMessage]) -> bool:
-    """Return whether all images of the old messages are still in the new messages."""
+    """True if all images of the old messages are still in the new messages."""
     old = {part.text for message in a for part in message.parts if part.kind == IMAGE}
     return bool(old) and old <= {part.text for message in b for part in message.parts if part.kind == IMAGE}
 
@@ -83,7 +83,7 @@ def moved_message(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -
 
 
 def _stays_last(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> bool:
-    """Return whether the last message of ``a`` follows a question, and ``b`` has its answer there and the same or a
+    """True if the last message of ``a`` follows a question, and ``b`` has its answer there and the same or a
     similar message at its end."""
     if not 0 < at == len(a) - 1 < len(b) - 1 or a[at - 1].role == "assistant" or a[at - 1].system:
         return False
@@ -91,7 +91,7 @@ def _stays_last(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> 
 
 
 def _alike(a: BodyMessage, b: BodyMessage) -> bool:
-    """Return whether a client may have written two messages in the same way: same role, and texts that begin alike."""
+    """True if a client may have written two messages in the same way: same role, and texts that begin alike."""
     if a.role != b.role or a.role not in ("user", "system", "developer"):
         return False
     return common_prefix(core_text(a), core_text(b)) >= LEAST
@@ -124,6 +124,6 @@ def text_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> 
 
 
 def _is_cut(old: str, new: str) -> bool:
-    """Return whether ``new`` is ``old`` without one stretch of text."""
+    """True if ``new`` is ``old`` without one stretch of text."""
     size = common_prefix(old, new)
     return new[size:] == old[len(old) - (len(new) - size) :] if size < len(new) else True

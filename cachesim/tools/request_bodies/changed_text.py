@@ -56,12 +56,12 @@ def kind_of_change(a: str, b: str, at: int, begin: int = 0) -> str:
 
 
 def differs_in_space_only(a: str, b: str) -> bool:
-    """Return whether two texts differ in white space only."""
+    """True if two texts differ in white space only."""
     return a != b and "".join(a.split()) == "".join(b.split())
 
 
 def _both(pattern: str, a: str, b: str, at: int) -> bool:
-    """Return whether a pattern matches different texts at this position on both sides."""
+    """True if a pattern matches different texts at this position on both sides."""
     in_a = list(_at(pattern, a, at))
     return bool(in_a) and any(match not in in_a for match in _at(pattern, b, at))
 

@@ -110,7 +110,7 @@ class ConversationLinker:
         return self._previous_by_edit(body, text, best, common)
 
     def _may_go_on(self, number: int, body: Body) -> bool:
-        """Return whether a request can follow another. One without answers can if its last message is known or was
+        """True if a request can follow another. One without answers can if its last message is known or was
         edited, or if no message is missing; else both only begin alike, for example with a reminder that a client sends
         to all agents."""
         if any(message.role == "assistant" for message in body.messages):
@@ -143,7 +143,7 @@ class ConversationLinker:
         return -1
 
     def _answers(self, number: int, body: Body) -> bool:
-        """Return whether a body has the messages of a request, their roles unchanged, and then its answer; no other
+        """True if a body has the messages of a request, their roles unchanged, and then its answer; no other
         request may have continued it."""
         old, new = ([message.role for message in conversation_messages(one)] for one in (self.bodies[number], body))
         continued = any(link.before == number for link in self.links)
@@ -174,7 +174,7 @@ def system_text(body: Body) -> str:
 
 
 def _edited(a: str, b: str) -> bool:
-    """Return whether two texts are equal except for at most a fifth of the longer text."""
+    """True if two texts are equal except for at most a fifth of the longer text."""
     n = common_prefix(a, b)
     rest = min(len(a), len(b)) - n
     end = common_suffix(a, b, rest)
@@ -182,7 +182,7 @@ def _edited(a: str, b: str) -> bool:
 
 
 def _is_part(a: str, b: str) -> bool:
-    """Return whether the shorter text is the longer text without one stretch, and long enough to recognise it: a
+    """True if the shorter text is the longer text without one stretch, and long enough to recognise it: a
     stretch between brackets or tags leaves less doubt."""
     short, long = sorted((a, b), key=len)
     head = common_prefix(short, long)
@@ -194,6 +194,6 @@ def _is_part(a: str, b: str) -> bool:
 
 
 def contains_summary(messages: Sequence[BodyMessage]) -> bool:
-    """Return whether any of these messages is a summary of earlier messages."""
+    """True if any of these messages is a summary of earlier messages."""
     return any(_SUMMARY.search(core_text(message)[:4000]) for message in messages)
 

@@ -120,7 +120,7 @@ class ImportOptions(NamedTuple):
 
 
 def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[str, Any], str]:
-    """Return the report data of these files, and the text of the scenario file. Raises BadInput."""
+    """Return the report data of these files, and the text of the scenario file. Raise BadInput."""
     found, left = read_bodies(paths)
     bodies = bodies_of(found)
     prompts: list[Prompt | None] = [None] * len(bodies)
@@ -139,7 +139,7 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
 
 
 def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
-    """Return the tokenizer to use. Raises BadInput if token prompts and text prompts are mixed."""
+    """Return the tokenizer to use. Raise BadInput if token prompts and text prompts are mixed."""
     tokens = [body.of_tokens for body in bodies]
     if any(tokens) and not all(tokens):
         raise BadInput("some prompts are token lists, others are text", hint="import them separately")

@@ -182,7 +182,7 @@ def simulate_bodies(
     records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
 ) -> SimulatedImport:
     """Simulate the requests, from the first on, as far as the limits of a run allow. ``head``: id, title and why of the
-    scenario file. Raises BadInput."""
+    scenario file. Raise BadInput."""
     lists, option = [record.body.adapters for record in records], scales_option(profile)
     number = min(MOST, 1 + max((i for each in lists for i in each), default=-1))
     if not number:

@@ -57,12 +57,12 @@ def _sizes(old: Sequence[Entry], new: Sequence[Entry], at: int, place: int) -> I
 
 
 def list_begins(longer: Sequence[Entry], shorter: Sequence[Entry]) -> bool:
-    """Return whether a list begins with another list."""
+    """True if a list begins with another list."""
     return len(longer) >= len(shorter) and list(longer[: len(shorter)]) == list(shorter)
 
 
 def text_begins(longer: Sequence[str], shorter: Sequence[str]) -> bool:
-    """Return whether a text begins with another text, both given as lines."""
+    """True if a text begins with another text, both given as lines."""
     if len(longer) < len(shorter) or list(longer[: len(shorter) - 1]) != list(shorter[:-1]):
         return False
     return longer[len(shorter) - 1].startswith(shorter[-1])

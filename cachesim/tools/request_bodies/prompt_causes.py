@@ -145,7 +145,7 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
 
 
 def _in_tools(place: BodyPlace) -> bool:
-    """Return whether a place is in the tool definitions."""
+    """True if a place is in the tool definitions."""
     return place.kind == TOOL or place.path.startswith(("tools", "functions"))
 
 
@@ -192,7 +192,7 @@ def _moved_lines(a: str, b: str, at: int) -> PromptCause | None:
 
 
 def _continues_after_reasoning(a: str, b: str, at: int, end: int) -> bool:
-    """Return whether ``b`` continues with the text after the reasoning that ``a`` has at this position."""
+    """True if ``b`` continues with the text after the reasoning that ``a`` has at this position."""
     rest = a[end + len("</think>") :].lstrip()[:24]
     opened = a.rfind("<think>", 0, at + len("<think>"))
     return opened >= 0 and a.find("</think>", opened) == end and bool(rest) and b[opened:].lstrip().startswith(rest)

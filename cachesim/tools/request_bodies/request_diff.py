@@ -72,7 +72,7 @@ class PromptRecord:
 
 def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer,
                   adapters: Sequence[Hashable] = ()) -> list[PromptRecord]:  # fmt: skip
-    """Return the requests with their relations. ``adapters``: those of each request, () = all equal. Raises BadInput
+    """Return the requests with their relations. ``adapters``: those of each request, () = all equal. Raise BadInput
     for an empty prompt, and if the prompts together are too large."""
     made, size = [], 0
     for body, prompt in zip(bodies, prompts, strict=True):
@@ -97,7 +97,7 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
 
 
 def _record(record: PromptRecord, tokenizer: Tokenizer) -> PromptRecord:
-    """Store the tokens of a prompt in its record, and return it. Raises BadInput if there are none."""
+    """Store the tokens of a prompt in its record, and return it. Raise BadInput if there are none."""
     record.ids = tokenizer.tokens(record.text)
     if not record.ids:
         raise BadInput("the tokenizer returns no tokens for this prompt", file=record.body.place)

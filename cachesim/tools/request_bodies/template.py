@@ -21,7 +21,7 @@ OPTIONS = ("reasoning_effort", "enable_thinking", "thinking")
 
 
 def is_template_option(name: str) -> bool:
-    """Return whether a changed parameter is a variable of chat templates."""
+    """True if a changed parameter is a variable of chat templates."""
     return name in OPTIONS or name.partition(".")[0] == "chat_template_kwargs"
 
 
@@ -40,7 +40,7 @@ class TemplateSource(NamedTuple):
 
 
 def read_template(path: Path) -> TemplateSource:
-    """Return the template in a Jinja file, a ``tokenizer_config.json`` or a GGUF. Raises BadInput."""
+    """Return the template in a Jinja file, a ``tokenizer_config.json`` or a GGUF. Raise BadInput."""
     if is_gguf(path):
         return _template(read_gguf(path, (KEY,)).get(KEY), {}, path)
     if path.suffix == ".json":
@@ -55,7 +55,7 @@ def read_template(path: Path) -> TemplateSource:
 
 
 def _template(source: Any, kwargs: Mapping[str, str], path: Path) -> TemplateSource:
-    """Return the template. Raises BadInput if the source is not a text."""
+    """Return the template. Raise BadInput if the source is not a text."""
     if not isinstance(source, str) or not source.strip():
         raise BadInput("contains no chat template", file=str(path))
     SCENARIO_BYTES.check(len(encoded(source)), "template is larger than allowed", file=str(path))
@@ -69,7 +69,7 @@ def _token(value: Any) -> str:
 
 
 def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
-    """Return the rendered prompts of these bodies, None for raw prompts. Raises BadInput if the template is broken,
+    """Return the rendered prompts of these bodies, None for raw prompts. Raise BadInput if the template is broken,
     exceeds its limits, or rejects a body."""
     from cachesim.base.bounded_child import BoundedChild
 
@@ -81,7 +81,7 @@ def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[
 
 
 def _rendered(child: BoundedChild, body: Body) -> Prompt:
-    """Return the rendered prompt of a body. Raises BadInput with the number of the request."""
+    """Return the rendered prompt of a body. Raise BadInput with the number of the request."""
     try:
         return Prompt(**child.ask(_chat(body)))
     except BadInput as error:

@@ -24,7 +24,7 @@ DAY = {"Y": "2026", "y": "26", "m": "01", "d": "01", "e": " 1", "B": "January", 
 
 def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return the renderer of a template, see ``cachesim.base.parser_process``. ``first["kwargs"]``: variables of all
-    chats. Raises BadInput for a broken template."""
+    chats. Raise BadInput for a broken template."""
     try:
         template = compiled(data.decode("utf-8", "surrogatepass"))
     except MemoryError:

@@ -86,7 +86,7 @@ class TokenPrompts(Tokenizer):
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """Return the tokenizer in a ``tokenizer.json`` or a GGUF file. Raises BadInput for other files, and for a
+    """Return the tokenizer in a ``tokenizer.json`` or a GGUF file. Raise BadInput for other files, and for a
     vocabulary that cannot be reproduced exactly."""
     from cachesim.base.bounded_child import BoundedChild
 

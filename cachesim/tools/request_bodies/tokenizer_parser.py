@@ -26,7 +26,7 @@ CONTROL, USER = 3, 4         # token types that match verbatim in a text
 
 def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str, Any]], list[int]]:
     """Return the tokenizer in a file, see ``cachesim.base.parser_process``. ``first["gguf"]``: whether the file is a
-    GGUF. Raises BadInput."""
+    GGUF. Raise BadInput."""
     inner = _of_gguf(data) if first["gguf"] else _of_json(data)
 
     def tokens(request: Mapping[str, Any]) -> list[int]:
@@ -41,7 +41,7 @@ def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str,
 
 
 def _of_json(data: bytes) -> Any:
-    """Return the tokenizer in a ``tokenizer.json``. Raises BadInput for another file."""
+    """Return the tokenizer in a ``tokenizer.json``. Raise BadInput for another file."""
     try:
         inner = Tokenizer.from_buffer(data)
     except MemoryError:
@@ -54,7 +54,7 @@ def _of_json(data: bytes) -> Any:
 
 
 def _of_gguf(data: bytes) -> Any:
-    """Return the byte-level BPE tokenizer of a GGUF file. Raises BadInput for other kinds of vocabulary."""
+    """Return the byte-level BPE tokenizer of a GGUF file. Raise BadInput for other kinds of vocabulary."""
     found = gguf_keys(data, _KEYS)
     values = {key: found[key] for key in _KEYS if key in found}
     model, pre = values.get(_KEYS[0]), str(values.get(_KEYS[1]))

@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
 
 
 def _explained(what: str) -> dict[str, Any]:
-    """Return the explanation of X by the first successful lookup; ``found`` names it. Raises BadInput if all fail."""
+    """Return the explanation of X by the first successful lookup; ``found`` names it. Raise BadInput if all fail."""
     from cachesim.tools.rulebook.glossary import find
 
     if (term := find(what)) is not None:             # first: the glossary needs no engine

@@ -108,14 +108,14 @@ def complain_of(bad: Sequence[BadInput], *, nothing_left: bool, what: str) -> No
 
 
 def load_one(file: str) -> Scenario:
-    """Return the scenario of a file or an id. Raises BadInput."""
+    """Return the scenario of a file or an id. Raise BadInput."""
     from cachesim.scenarios.load import load
 
     return _noted(load(_path(file), known_profiles()))
 
 
 def _path(text: str) -> Path:
-    """Return the path of a file, folder or scenario id. Raises BadInput for an unknown id."""
+    """Return the path of a file, folder or scenario id. Raise BadInput for an unknown id."""
     from cachesim.scenarios.corpus import named
 
     return named(text)
@@ -131,8 +131,8 @@ def _noted(scenario: Scenario) -> Scenario:
 
 
 def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
-    """Return a copy of the scenario with these ``key=value`` server options. Without settings, returns the scenario
-    itself; else drops its expectations, because they hold for its own options. Raises BadInput."""
+    """Return a copy of the scenario with these ``key=value`` server options. Without settings, return the scenario
+    itself; else drops its expectations, because they hold for its own options. Raise BadInput."""
     from dataclasses import replace
 
     from cachesim.scenarios.option_checks import parse_settings
@@ -144,7 +144,7 @@ def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
 
 
 def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
-    """Return the requested profiles, by default the scenario's own. Raises BadInput for an unknown profile."""
+    """Return the requested profiles, by default the scenario's own. Raise BadInput for an unknown profile."""
     from cachesim.scenarios.corpus import own_profiles
     from cachesim.scenarios.option_checks import check_profile
 
@@ -155,7 +155,7 @@ def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]
 
 def scenario_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
     """Return the scenario of a line in notation. ``requested``: profiles, all of the same engine; ``settings``: its
-    options ``key=value``. Raises BadInput."""
+    options ``key=value``. Raise BadInput."""
     from cachesim.scenarios.from_notation import from_line
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
@@ -218,12 +218,12 @@ def case_arguments_of(args: Namespace) -> list[str]:
 
 
 def case_of(args: Namespace) -> Scenario:
-    """Return the scenario that the arguments of ``add_case`` name. Raises BadInput."""
+    """Return the scenario that the arguments of ``add_case`` name. Raise BadInput."""
     return read_case(args.case, args.model, args.profiles, args.settings)
 
 
 def read_case(text: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
-    """Return the scenario of a file, an id or a line, with this model and these options. Raises BadInput."""
+    """Return the scenario of a file, an id or a line, with this model and these options. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
 
     if not is_file(text):
@@ -254,14 +254,14 @@ def read_cases(
 
 
 def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:
-    """Return a scenario with this model (None = its own) and these options. Raises BadInput."""
+    """Return a scenario with this model (None = its own) and these options. Raise BadInput."""
     scenario = with_settings(scenario, settings)
     return with_model(scenario, model) if model else scenario
 
 
 def with_model(scenario: Scenario, model: str) -> Scenario:
     """Return a copy of the scenario with another model. Drops its expectations, because they hold for its own model.
-    Raises BadInput."""
+    Raise BadInput."""
     from dataclasses import replace
 
     from cachesim.scenarios.option_checks import model_named

@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 def run_folder(args: Namespace) -> int:
     """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
-    differences. Return the exit code. Raises BadInput."""
+    differences. Return the exit code. Raise BadInput."""
     from cachesim.engines.registry import engine_of
     from cachesim.tools.run.diff_folder_report import diff_table, totals
 

@@ -27,7 +27,7 @@ class Taken(NamedTuple):
 
 
 def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
-    """Split the server flags from the command line. Raises BadInput for a flag without its value."""
+    """Split the server flags from the command line. Raise BadInput for a flag without its value."""
     ours, found = parser._option_string_actions, Taken([], [], [])
     todo = list(argv)[::-1]
     while todo:

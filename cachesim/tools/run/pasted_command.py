@@ -46,7 +46,7 @@ class PastedCommand(NamedTuple):
 
 def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> PastedCommand:
     """Return the meaning of a pasted command line under these rule sets (all of one engine; none = the newest that
-    has its arguments). ``sizes``: read arguments that change only sizes, too. Raises BadInput."""
+    has its arguments). ``sizes``: read arguments that change only sizes, too. Raise BadInput."""
     words = command_words(text)
     if not words:
         raise BadInput("--server: the command line is empty")
@@ -67,7 +67,7 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
 
 
 def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engine, Program]:
-    """Return the engine whose program a command line starts. Raises BadInput if there is none, or another than that
+    """Return the engine whose program a command line starts. Raise BadInput if there is none, or another than that
     of the rule sets."""
     named = {profile.partition("@")[0] for profile in profiles}
     found = [(engine, program) for engine in ENGINES.values()
@@ -89,13 +89,13 @@ def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engin
 
 def _read(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag],
           at: ComparedRelease) -> ServerCommand:  # fmt: skip
-    """Read the arguments of a server. Raises BadInput."""
+    """Read the arguments of a server. Raise BadInput."""
     table = engine.command_table
     return read_command(words, program, table, engine.manual.flags, at.release, sizes=more, later=at.later)
 
 
 def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:
-    """Read a command line for the newest release that has its arguments. Raises BadInput, that of the newest release,
+    """Read a command line for the newest release that has its arguments. Raise BadInput, that of the newest release,
     if none has them."""
     newest = present_name(engine.name)
     try:
@@ -156,7 +156,7 @@ class NamedModel(NamedTuple):
 
 def model_of(written: str, engine: str, real: bool) -> NamedModel:
     """Return the model that a command line names: the layers of its file, or those of its name. ``real``: the command
-    takes files and names of real models, not layers. Raises BadInput for an unknown model."""
+    takes files and names of real models, not layers. Raise BadInput for an unknown model."""
     path = path_of(written)
     files = [path / "config.json", path] if path.suffix != ".gguf" else [path]
     file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(one) == FILE), "")
@@ -188,7 +188,7 @@ def _check_sizes(name: str) -> None:
 
 def apply_pasted(args: Namespace) -> None:
     """Apply ``--server`` to the arguments of a command: it gives the rule set, the model and the options that they do
-    not give. Prints notes. Raises BadInput."""
+    not give. Prints notes. Raise BadInput."""
     given = _profiles(args)
     pasted = read_pasted(args.pasted, given, sizes=hasattr(args, "draft"))
     if not given:
@@ -225,7 +225,7 @@ def _has_model(args: Namespace) -> bool:
 
 
 def _set_model(args: Namespace, pasted: PastedCommand) -> None:
-    """Set the model of the command line, if it names one. Raises BadInput."""
+    """Set the model of the command line, if it names one. Raise BadInput."""
     if not pasted.command.model:
         note("--server: the command line names no model; --model names one")
         return
@@ -247,7 +247,7 @@ def _set_model(args: Namespace, pasted: PastedCommand) -> None:
 
 
 def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:
-    """Return the options as ``--set`` arguments; a command with ``--draft`` takes a draft model there. Raises BadInput
+    """Return the options as ``--set`` arguments; a command with ``--draft`` takes a draft model there. Raise BadInput
     for a value that the engine refuses."""
     out = []
     for name, value in pasted.command.options.items():

@@ -144,7 +144,7 @@ def run_on_cluster(
     address: str, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
 ) -> Iterator[Done[str, str]]:
     """Yield the results of JSON payloads from the workers of a cluster, in order of completion; see ``Cluster.each``.
-    Raises BadInput if the cluster cannot be reached."""
+    Raise BadInput if the cluster cannot be reached."""
     from cachesim.base.cluster import Cluster
 
     with Cluster(address) as cluster:

@@ -143,7 +143,7 @@ def read_command(words: Sequence[ShellWord], program: Program, table: CommandTab
                  release: str, sizes: Sequence[Flag] = (), later: str = "") -> ServerCommand:
     """Read the arguments of a server. ``flags``: options that are simulated; ``release``: rule set whose arguments
     are accepted; ``later``: the next compared one, whose arguments are accepted, too, "" = none; ``sizes``: options
-    that change only sizes, which are read, too. Raises BadInput for an unknown argument, a broken value, and one that
+    that change only sizes, which are read, too. Raise BadInput for an unknown argument, a broken value, and one that
     is not simulated."""
     words_of_sizes = {word for flag in sizes for word in flag.spellings}
     names = {**table.of_release(release), **(table.of_release(later) if later else {})}
@@ -171,7 +171,7 @@ class _ArgumentReader:
     todo: list[ShellWord] = field(default_factory=list)
 
     def read_words(self, words: Sequence[ShellWord]) -> None:
-        """Read all words. Raises BadInput."""
+        """Read all words. Raise BadInput."""
         self.todo = list(words)[::-1]
         while self.todo:
             word = self.todo.pop()
@@ -210,7 +210,7 @@ class _ArgumentReader:
             self._apply(row.spellings[0], row, [word], word)
 
     def _read_argument(self, word: ShellWord) -> None:
-        """Read an argument with its values. Raises BadInput."""
+        """Read an argument with its values. Raise BadInput."""
         text, equals, value = word.text.partition("=") if self.table.style.equals else (word.text, "", "")
         name, dot, keys = self._plain(text).partition(".")
         spelling = self._spelling(name, word) if dot else self._spelling(self._plain(text), word)
@@ -232,7 +232,7 @@ class _ArgumentReader:
         return name.replace("_", "-") + dot + keys
 
     def _spelling(self, name: str, word: ShellWord) -> str | None:
-        """Return the spelling in the table that a name denotes; None for a level of optimisation (`-O3`). Raises
+        """Return the spelling in the table that a name denotes; None for a level of optimisation (`-O3`). Raise
         BadInput for an unknown name."""
         if name in self.names:
             return name
@@ -262,7 +262,7 @@ class _ArgumentReader:
         return NotInRelease(f"{_place(word.place)}: {self.release} has no flag {quoted(name)}", hint=there or has)
 
     def _values(self, spelling: str, row: Argument, given: ShellWord | None) -> list[ShellWord]:
-        """Take the values of an argument. Raises BadInput if one is missing."""
+        """Take the values of an argument. Raise BadInput if one is missing."""
         if row.values == "0" and given is not None:
             raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
         if given is not None:
@@ -291,7 +291,7 @@ class _ArgumentReader:
         return re.match(r"--?[A-Za-z][^ ]*$", text) is not None
 
     def _add_part(self, spelling: str, row: Argument, keys: str, values: list[ShellWord], word: ShellWord) -> None:
-        """Add a part of a JSON value, ``--config.key value``. Raises BadInput."""
+        """Add a part of a JSON value, ``--config.key value``. Raise BadInput."""
         if row.values != "j":
             raise BadInput(f"{_place(word.place)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
         place = self.parts.setdefault(row.spellings[0], {})
@@ -308,7 +308,7 @@ class _ArgumentReader:
             place[last] = text
 
     def _apply(self, spelling: str, row: Argument, values: list[ShellWord], word: ShellWord) -> None:
-        """Apply an argument. Raises BadInput for a broken value."""
+        """Apply an argument. Raise BadInput for a broken value."""
         value: Any = values[0].text if values else ""
         if row.values == "j":
             value = _json(spelling, values[0])
@@ -328,7 +328,7 @@ class _ArgumentReader:
             self._set(spelling, row, value)
 
     def _set(self, spelling: str, row: Argument, value: Any) -> None:
-        """Set the options that an argument stands for. Raises BadInput."""
+        """Set the options that an argument stands for. Raise BadInput."""
         reader = self.table.readers.get(row.spellings[0])
         try:
             reading = reader(value) if reader else self._option(spelling, value)
@@ -341,7 +341,7 @@ class _ArgumentReader:
         self.open += [f"{spelling} {part}" for part in reading.refused]
 
     def _option(self, spelling: str, text: str) -> Reading:
-        """Return the option of this spelling with its value. Raises BadInput for a value that is not simulated."""
+        """Return the option of this spelling with its value. Raise BadInput for a value that is not simulated."""
         flag = next(flag for flag in self.flags if spelling in (*flag.spellings, *flag.off))
         if isinstance(flag.default, bool) and (flag.read is None or spelling in flag.off):
             return Reading({flag.name: spelling in flag.spellings})
@@ -354,7 +354,7 @@ class _ArgumentReader:
         return Reading({flag.name: value})
 
     def finish(self) -> None:
-        """Apply values that were given part by part. Raises BadInput for arguments that are not simulated."""
+        """Apply values that were given part by part. Raise BadInput for arguments that are not simulated."""
         for spelling, value in self.parts.items():
             row = self.names[spelling]
             if row.effect == effects.OPTION:
@@ -374,7 +374,7 @@ def _place(place: int) -> str:
 
 
 def _json(spelling: str, value: ShellWord) -> Any:
-    """Return the JSON value of an argument. Raises BadInput with its place."""
+    """Return the JSON value of an argument. Raise BadInput with its place."""
     try:
         return parse_json(value.text.encode("utf-8", "replace"), what=spelling)
     except BadInput as bad:

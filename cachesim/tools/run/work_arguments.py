@@ -17,7 +17,7 @@ LARGEST = 999_999_999         # largest number on a command line
 
 
 def count(text: str) -> int:
-    """Parse an integer of at least 0. Raises ArgumentTypeError."""
+    """Parse an integer of at least 0. Raise ArgumentTypeError."""
     if not text.isascii() or not text.isdigit():
         raise ArgumentTypeError(f"expected an integer from 0 to {LARGEST:,}, found {quoted(text)}")
     if len(text.lstrip("0")) > len(str(LARGEST)):
@@ -26,14 +26,14 @@ def count(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """Parse a number of at least 0. Raises ArgumentTypeError."""
+    """Parse a number of at least 0. Raise ArgumentTypeError."""
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
         raise ArgumentTypeError(f"{quoted(text)} is not a number")
     return float(text)
 
 
 def minutes(text: str) -> float:
-    """Parse a time in minutes. Raises ArgumentTypeError."""
+    """Parse a time in minutes. Raise ArgumentTypeError."""
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not float(text):
         raise ArgumentTypeError(f"expected a number of minutes above 0, found {quoted(text)}")
     return float(text)
@@ -46,7 +46,7 @@ def add_jobs(parser: ArgumentParser) -> None:
 
 
 def jobs(text: str) -> int:
-    """Parse a number of processes. Raises ArgumentTypeError."""
+    """Parse a number of processes. Raise ArgumentTypeError."""
     from cachesim.base.pool import cores
 
     found = cores() if text == "auto" else count(text)
@@ -64,7 +64,7 @@ def add_cluster(parser: ArgumentParser, items: str) -> None:
 
 
 def shard(text: str) -> Shard:
-    """Parse ``I/N``: part I of N, from 1. Raises ArgumentTypeError."""
+    """Parse ``I/N``: part I of N, from 1. Raise ArgumentTypeError."""
     from cachesim.base.shard import MOST, Shard
 
     number, slash, of = text.partition("/")
@@ -80,7 +80,7 @@ _SIZE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(gib|mib|g|m)?", re.IGNORECASE)
 
 
 def memory_size(text: str) -> int:
-    """Parse a size such as 32GiB, 32 or 512MiB; return bytes. Raises ArgumentTypeError."""
+    """Parse a size such as 32GiB, 32 or 512MiB; return bytes. Raise ArgumentTypeError."""
     found = _SIZE.fullmatch(text)
     unit = 1 << 20 if found and (found[2] or "").lower().startswith("m") else GIB
     if not found or not 0 < float(found[1]) <= MOST_GIB:

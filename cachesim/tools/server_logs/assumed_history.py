@@ -37,7 +37,7 @@ def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> Repa
     """Return the conversation of a log for a search of repairs, with assumed texts where requests differ from the
     contents of their slot at the same place. None if the simulation contradicts the log, or if it has other requests
     than the log: some that were left out, or some before the log begins. ``facts``: what the log shows about its
-    server. Raises BadInput if the scenario cannot run."""
+    server. Raise BadInput if the scenario cannot run."""
     known = [request.step >= 0 and request.is_bounded for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
     if others or found.rejected:
@@ -64,7 +64,7 @@ def _changing(found: Reconstruction) -> set[int]:
 
 
 def _inside(request: ReconstructedRequest) -> bool:
-    """Return whether a request differs from the contents of its slot within the earlier prompt, and nothing in the slot
+    """True if a request differs from the contents of its slot within the earlier prompt, and nothing in the slot
     was moved."""
     logged = request.logged
     moved = logged.shifts or logged.chunks or logged.truncated

@@ -47,7 +47,7 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
 
 
 def has_length(request: LoggedRequest) -> bool:
-    """Return whether the log determines or bounds the length of a prompt."""
+    """True if the log determines or bounds the length of a prompt."""
     return request.n_tokens is not None or request.range_of("n_tokens") is not None
 
 

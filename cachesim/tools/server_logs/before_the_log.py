@@ -120,7 +120,7 @@ def used_slots(requests: Sequence[LoggedRequest], n_slots: int) -> list[int]:
 
 
 def _is_first_use(request: LoggedRequest) -> bool:
-    """Return whether a request was the first of its slot, as printed."""
+    """True if a request was the first of its slot, as printed."""
     choice = None if request.tied is None else request.tied.choice
     return choice is not None and choice.kind == "slot_by_lru" and choice.read.numbers.get("t_last") == -1
 
@@ -135,7 +135,7 @@ def prompt_between(first: LoggedRequest) -> int:
 
 
 def _is_loaded(request: LoggedRequest) -> bool:
-    """Return whether a request loaded an entry: as printed, or because it reused so many tokens that its slot would
+    """True if a request loaded an entry: as printed, or because it reused so many tokens that its slot would
     have been chosen for them, and was not."""
     reused = request.cache_n or 0
     is_similar = request.n_tokens is not None and reused > LEAST_SIMILAR * request.n_tokens
@@ -156,7 +156,7 @@ def _loaded_conversation(request: LoggedRequest, reused: int) -> EarlierConversa
 
 
 def _may_be_entry(text: ProvenRange, request: LoggedRequest, reused: int) -> bool:
-    """Return whether a text of so many tokens may be the entry that a request loaded."""
+    """True if a text of so many tokens may be the entry that a request loaded."""
     if request.loaded and request.held:
         return text.meets(ProvenRange(request.held, request.held))
     return text.high is None or text.high >= reused

@@ -95,7 +95,7 @@ def _known(found: LogEvidence) -> Mapping[str, str]:
 
 
 def _are_refused_by_start(found: LogEvidence) -> bool:
-    """Return whether the first positions of all examined checkpoints refuse them. Builds since b9593 also compare the
+    """True if the first positions of all examined checkpoints refuse them. Builds since b9593 also compare the
     last position, and forks compare the end of the common prefix instead."""
     return "pos_end" not in found.line and all(low >= thold > 0 for low, _, thold in found.checks)
 

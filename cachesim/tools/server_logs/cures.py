@@ -60,7 +60,7 @@ def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = 
 
 
 def _concerns(said: Said, request: ReconstructedRequest) -> bool:
-    """Return whether a statement is about a simulated request."""
+    """True if a statement is about a simulated request."""
     logged, last = request.logged, said["lines"][-1]
     same = (said["slot"], said["task"]) == (logged.slot, logged.task)
     return request.step >= 0 and same and logged.lines[0] <= last <= logged.lines[1]

@@ -74,20 +74,20 @@ BEFORE_BATCH = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reproces
 
 
 def _is_confirmed(request: TiedRequest, n_past: int) -> bool:
-    """Return whether a line of progress shows that evaluation began after ``n_past`` tokens."""
+    """True if a line of progress shows that evaluation began after ``n_past`` tokens."""
     return any((line.number_of("n_tokens") or 0) - (line.number_of("batch") or 0) == n_past
                for line in request.of("progress"))  # fmt: skip
 
 
 def _may_be_cut_off(request: TiedRequest, line: ReadLine, n_tokens: int) -> bool:
-    """Return whether a server may have cut off a prompt of ``n_tokens`` tokens, because its slot has no room for it and
+    """True if a server may have cut off a prompt of ``n_tokens`` tokens, because its slot has no room for it and
     no line refuses it."""
     room = line.number_of("n_ctx_slot")
     return room is not None and n_tokens >= room and not request.of("too_long")
 
 
 def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
-    """Return whether a line in or outside the excerpt makes the number of a line false."""
+    """True if a line in or outside the excerpt makes the number of a line false."""
     if request.of(*gives.unless, *gives.absent):
         return True
     if not gives.absent or (gives.name == "cache_n" and line.number_of(*gives.fields) == 0):
@@ -201,7 +201,7 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
 
 
 def _same_tokens(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> bool:
-    """Return whether counts of the slot's tokens and of the prompt's can be added: nothing was reused, or all tokens
+    """True if counts of the slot's tokens and of the prompt's can be added: nothing was reused, or all tokens
     whose texts agree, which are as many in both."""
     if not grammar.same_tokens or (kept := found.get("cache_n")) is None:
         return not grammar.same_tokens
@@ -247,7 +247,7 @@ _FINISHED = ("prompt_time", "eval_time", "prompt_done", "generating", "drafts")
 
 
 def _is_unfinished(request: TiedRequest, found: FoundNumbers) -> bool:
-    """Return whether a line shows that the client hung up before the whole prompt was evaluated, or may have."""
+    """True if a line shows that the client hung up before the whole prompt was evaluated, or may have."""
     if request.of(*_FINISHED) or shows_whole_prompt(request, found):
         return False
     n_tokens, end = found.get("n_tokens"), found.get("end")

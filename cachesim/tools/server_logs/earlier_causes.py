@@ -88,7 +88,7 @@ class EarlierCauses:
                 return
 
     def _is_proven(self, found: _Removal, of_slot: Sequence[Derived], here: int, shared: ProvenRange) -> bool:
-        """Return whether the slot kept the removed tokens from the removal to the request, and the excerpt shows
+        """True if the slot kept the removed tokens from the removal to the request, and the excerpt shows
         everything in between."""
         chain, slot = of_slot[found.at : here + 1], of_slot[here].request.slot
         first, last = chain[0].request, chain[-1].request
@@ -114,7 +114,7 @@ class EarlierCauses:
         return not self._may_lack_lines(start, found.line)
 
     def _may_lack_lines(self, start: ReadLine, removal: ReadLine) -> bool:
-        """Return whether the excerpt may lack a launch in the slot, a line about the slot, or one about the server."""
+        """True if the excerpt may lack a launch in the slot, a line about the slot, or one about the server."""
         launch = _without_task(start) + start.read.line.template
         of_slot = {_without_task(removal) + text for text in self._templates(_OF_SLOT)}
         of_server = self._templates(_OF_SERVER)
@@ -141,7 +141,7 @@ class EarlierCauses:
 
 
 def _continues(before: Derived, after: Derived) -> bool:
-    """Return whether a request found as many tokens in the slot as the one before it left there."""
+    """True if a request found as many tokens in the slot as the one before it left there."""
     end, held = before.numbers.get("end"), after.numbers.get("held")
     tasks = before.request.task, after.request.task
     if tasks[0] is None or tasks[1] is None or tasks[0] >= tasks[1]:
@@ -150,7 +150,7 @@ def _continues(before: Derived, after: Derived) -> bool:
 
 
 def _is_restorable(point: RemovedPoint, derived: Derived, shared: int) -> bool:
-    """Return whether a request with this common prefix could have restored a checkpoint."""
+    """True if a request with this common prefix could have restored a checkpoint."""
     tholds = [thold for line in derived.request.of("ckpt_check") if (thold := line.number_of("thold")) is not None]
     least = min(tholds) if tholds else shared - 1 if point.first == point.last else 0
     return point.first < least and point.last < shared

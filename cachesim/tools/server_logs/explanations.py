@@ -116,7 +116,7 @@ def _ordinary(table: Mapping[str, re.Pattern[str]], clean: str) -> Iterator[str]
 
 def explain_log(path: Path) -> dict[str, Any]:
     """Return the explanation of every kind of line in a log, in order of first occurrence, with its number of
-    occurrences and first line. Raises BadInput for an unreadable file, and for a file without a known line."""
+    occurrences and first line. Raise BadInput for an unreadable file, and for a file without a known line."""
     data = explain_lines(lambda: open_lines(path), str(path))
     if data is None:
         raise unknown_log(path)
@@ -124,7 +124,7 @@ def explain_log(path: Path) -> dict[str, Any]:
 
 
 def explain_text(text: str) -> dict[str, Any]:
-    """Return the explanation of several lines of a log, like ``explain_log``. Raises BadInput if none is known."""
+    """Return the explanation of several lines of a log, like ``explain_log``. Raise BadInput if none is known."""
     lines = text.splitlines()
     data = explain_lines(lambda: iter(lines), "")
     if data is None:

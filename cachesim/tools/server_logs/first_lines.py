@@ -192,7 +192,7 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
 
 
 def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:
-    """Return whether a line proves why a request evaluated tokens again."""
+    """True if a line proves why a request evaluated tokens again."""
     return any(said["what"] == "cause" and request_name(request_key(said)) == worst.name for said in statements)
 
 

@@ -42,7 +42,7 @@ class FoundNumbers:
 
 
 def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
-    """Return whether the excerpt may lack lines of these kinds that the server printed with this prefix."""
+    """True if the excerpt may lack lines of these kinds that the server printed with this prefix."""
     return sieve.hides(f"{head}{line.template}" for line in grammar.lines if line.ev in kinds)
 
 

@@ -56,7 +56,7 @@ def rebuild_log(
     ``profiles``, ``model``, ``server``: rule sets, model and options given by the user, which override the log.
     ``name``: id of the scenario, "" = derived from the file name. ``reading`` wraps the iterator of lines, for a
     progress bar. ``with_text``: quote request texts from the log as comments in the file. ``logs``: number of logs that
-    share the work budget. Raises BadInput for a file that is not a log of a known server.
+    share the work budget. Raise BadInput for a file that is not a log of a known server.
     """
     engine = _engine(path, profiles)
     grammar = grammars()[engine.name]
@@ -220,7 +220,7 @@ def _windows(n_swa: Number | str | None, span: int) -> list[int]:
 
 
 def _lost(request: LoggedRequest) -> bool:
-    """Return whether fewer tokens were reused than the slot shared with the prompt. Attention-only models never do
+    """True if fewer tokens were reused than the slot shared with the prompt. Attention-only models never do
     that."""
     shared = request.lcp
     if shared is None and request.f_sim is not None and request.n_tokens and request.chosen == "lcp":

@@ -52,7 +52,7 @@ def tie_lines(lines: Iterable[ReadLine]) -> list[TiedRequest]:
 
 
 def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
-    """Return whether a line may be a timing that follows the release, as in servers that print n_past with it."""
+    """True if a line may be a timing that follows the release, as in servers that print n_past with it."""
     release = request.of("release")[0].read
     if "n_cache_tokens" in release.numbers:                      # ik_llama.cpp has two output streams
         return line.kind in _SECOND_STREAM
@@ -61,12 +61,12 @@ def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
 
 
 def _is_child(request: TiedRequest) -> bool:
-    """Return whether a request is a further completion of another request's prompt."""
+    """True if a request is a further completion of another request's prompt."""
     return any(line.read.numbers.get("is_child") for line in request.of("launch"))
 
 
 def _contradicts(prefix: ReadLine, line: ReadLine) -> bool:
-    """Return whether a line of a request shows that a common prefix is that of another request."""
+    """True if a line of a request shows that a common prefix is that of another request."""
     if line.kind == "n_past":
         return line.number_of("held") != prefix.number_of("held")
     most = max(prefix.number_of("n_past") or 0, prefix.number_of("n_past_prompt") or 0)
@@ -190,7 +190,7 @@ class LineTies:
             self.requests += [] if begun is None else [begun]
 
     def _waits_for(self, key: SlotTask, line: ReadLine) -> bool:
-        """Return whether a released request of ik_llama.cpp lacks a line of its timings: it has two output streams."""
+        """True if a released request of ik_llama.cpp lacks a line of its timings: it has two output streams."""
         request = self._open.get(key)
         if request is None or request.of(line.kind):
             return False
@@ -262,7 +262,7 @@ class LineTies:
             request.add(self.requests.pop().lines[0])
 
     def _is_alone(self, request: TiedRequest, prefix: ReadLine) -> bool:
-        """Return whether a request was launched just before a line without slot and task, and no other is running."""
+        """True if a request was launched just before a line without slot and task, and no other is running."""
         running = [one for one in self._open.values() if one is not request and not one.of("release")]
         start = request.lines[-1]
         return start.kind == "launch" and start.number + 1 == prefix.number and not running

@@ -38,7 +38,7 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
     """Return the best reconstruction: model, open options and rule set that reproduce the log at most requests. Each is
     optimised in turn, repeatedly as long as the result improves. None if the log contains no request with a known
     length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
-    lists what was not tried. Raises NotInBuild if no rule set that was tried loads the model."""
+    lists what was not tried. Raise NotInBuild if no rule set that was tried loads the model."""
     session = replace(session, requests=in_launch_order(session.requests)[: REBUILT.now])
     if not any(map(_is_worth_a_run, session.requests)):
         return None
@@ -46,7 +46,7 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
 
 
 def _is_worth_a_run(request: LoggedRequest) -> bool:
-    """Return whether the log has a length of a request that a simulation can compare."""
+    """True if the log has a length of a request that a simulation can compare."""
     return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.whole)) or (
         request.range_of("lcp") is not None)  # fmt: skip
 
@@ -94,7 +94,7 @@ class _Search:
         return self.best
 
     def _prints_other_numbers(self) -> bool:
-        """Return whether the best reconstruction reuses the logged tokens but prints other numbers, as another build
+        """True if the best reconstruction reuses the logged tokens but prints other numbers, as another build
         may."""
         return self.best is not None and self.best.score[1] == 0 and bool(self.best.contradicted)
 

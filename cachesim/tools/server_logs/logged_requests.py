@@ -67,7 +67,7 @@ class LoggedRequest:
         return getattr(self, name) or (0 if found is None else found.low)
 
     def may_be(self, name: str, value: int | None) -> bool | None:
-        """Return whether a number may have a value; None if the log or the value is unknown."""
+        """True if a number may have a value; None if the log or the value is unknown."""
         found = self.range_of(name)
         exact = getattr(self, name)
         if value is None or (found is None and exact is None):
@@ -132,7 +132,7 @@ def _lines(tied: TiedRequest) -> tuple[int, int]:
 
 
 def _is_cancelled(derived: Derived) -> bool:
-    """Return whether the client hung up, and the slot then held less than the prompt, or maybe less."""
+    """True if the client hung up, and the slot then held less than the prompt, or maybe less."""
     end, length = derived.numbers.get("end"), derived.numbers.get("n_tokens")
     if end is None or end.high is None or derived.request.of("prompt_time", "eval_time", "ctx_shift"):
         return False

@@ -156,7 +156,7 @@ def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, Read | None]:
 
 
 def _is_whole(grammar: LogGrammar, text: str) -> bool:
-    """Return whether a text is a recognised message, and not the beginning of one with another word."""
+    """True if a text is a recognised message, and not the beginning of one with another word."""
     return _read(grammar, text)[1] is not None and not text.endswith("print_timings: ")
 
 
@@ -193,7 +193,7 @@ def _boundary(grammar: LogGrammar, line: str, begun: int, place: re.Match[str],
 
 
 def _is_message(head: str) -> bool:
-    """Return whether a text contains a message, and not only a prefix or a heading."""
+    """True if a text contains a message, and not only a prefix or a heading."""
     text = plain_message(head).text
     return bool(text) and not text.endswith(":")
 
@@ -241,7 +241,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
 
 
 def _can_begin(grammar: LogGrammar, first: _Piece) -> bool:
-    """Return whether a line can be the beginning of a wrapped message."""
+    """True if a line can be the beginning of a wrapped message."""
     return first.read is not None or first.fresh or grammar.begins(first.logged.text)
 
 

@@ -150,7 +150,7 @@ def shows_whole_prompt(request: TiedRequest, found: FoundNumbers) -> Sequence[Re
 
 
 def is_within_longer(line: ReadLine, n_past: int) -> bool:
-    """Return whether a progress line shows that a prompt has more than ``n_past`` tokens, if its memory was restored up
+    """True if a progress line shows that a prompt has more than ``n_past`` tokens, if its memory was restored up
     to there: otherwise its last token alone would be evaluated, or all ``n_past`` tokens."""
     one = _read(line)
     if one is None or one.done is None or one.done < 2 or n_past < 1:

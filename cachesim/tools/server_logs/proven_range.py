@@ -16,7 +16,7 @@ class ProvenRange(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether the range holds a single integer."""
+        """True if the range holds a single integer."""
         return self.low == self.high
 
     @property
@@ -43,7 +43,7 @@ class ProvenRange(NamedTuple):
         return ProvenRange(self.low + second.low + plus, self.high + second.high + plus, self.lines | second.lines, how)
 
     def meets(self, second: ProvenRange) -> bool:
-        """Return whether the ranges have a common integer."""
+        """True if the ranges have a common integer."""
         return (second.high is None or self.low <= second.high) and (self.high is None or second.low <= self.high)
 
     def within(self, second: ProvenRange) -> ProvenRange:

@@ -79,7 +79,7 @@ class Sieve:
             self._grams = {gram for gram in self._grams if gram in line}
 
     def hides(self, texts: Iterable[str]) -> bool:
-        """Return whether a search that found all lines of the log could have missed a line with one of these texts."""
+        """True if a search that found all lines of the log could have missed a line with one of these texts."""
         if self._grams is None:
             return True
         return any(not self._grams <= _grams_of(text) for text in texts)

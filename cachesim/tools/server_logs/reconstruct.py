@@ -416,7 +416,7 @@ def _window(session: LogSession, model: str) -> int:
 
 
 def _found_nothing(logged: LoggedRequest) -> bool:
-    """Return whether the log shows that a request was the first of its server, or found an empty cache."""
+    """True if the log shows that a request was the first of its server, or found an empty cache."""
     fetched = [] if logged.tied is None else logged.tied.of("fetch")
     return logged.task == 0 or any(line.number_of("prompts") == 0 for line in fetched)
 

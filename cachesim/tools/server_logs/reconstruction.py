@@ -81,7 +81,7 @@ class ReconstructedRequest:
 
 
 def logs_reuse(logged: LoggedRequest) -> bool:
-    """Return whether the log contains the number of reused tokens, so that the simulation can be compared with it."""
+    """True if the log contains the number of reused tokens, so that the simulation can be compared with it."""
     return logged.may_be("cache_n", 0) is not None
 
 
@@ -111,12 +111,12 @@ class Reconstruction:
                 if request.step >= 0 and request.logged.n_tokens is None]  # fmt: skip
 
     def agrees(self, number: int) -> bool | None:
-        """Return whether simulator and log agree on the reused tokens of a request. None if either number is unknown,
+        """True if simulator and log agree on the reused tokens of a request. None if either number is unknown,
         or if they differ and the search stopped early."""
         return None if self.open(number) else self.requests[number].agrees
 
     def open(self, number: int) -> bool:
-        """Return whether a request differs from the log but could agree if the search had not stopped early."""
+        """True if a request differs from the log but could agree if the search had not stopped early."""
         is_open = bool(self.untried_settings) or number in self.untried_requests
         return self.requests[number].agrees is False and (is_open or any(one <= number for one in self.with_length))
 
@@ -145,7 +145,7 @@ class Reconstruction:
         return bool(self.score[1] or self.contradicted)
 
     def can_exceed(self, best: Reconstruction, left: Sequence[LoggedRequest]) -> bool:
-        """Return whether this score can still exceed the score of ``best`` with the remaining requests ``left``. False
+        """True if this score can still exceed the score of ``best`` with the remaining requests ``left``. False
         if more requests differ or more lines are contradicted already."""
         agree, *worse = self.score
         most = agree + sum(map(logs_reuse, left)), *worse

@@ -83,7 +83,7 @@ class CandidateServer:
         self.stage.log.events.clear()
 
     def steps(self, texts: Sequence[str]) -> list[Step]:
-        """Return the scenario steps of requests in the notation. Raises BadInput."""
+        """Return the scenario steps of requests in the notation. Raise BadInput."""
         line = "/".join(texts)
         with_lengths = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}=])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
         return list(make_steps(parse(with_lengths).steps, self.words, self.flags))

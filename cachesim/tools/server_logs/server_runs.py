@@ -92,7 +92,7 @@ class ServerRuns:
         return near[0] if is_clear or (gaps and gaps[0][0] == TOGETHER and near[0] is runs[-1]) else None
 
     def _is_restart(self, run: _Run, logged: LogMessage, read: Read | None) -> bool:
-        """Return whether a message can only be that of a server that started after this run."""
+        """True if a message can only be that of a server that started after this run."""
         if not run.is_active:
             return False
         if self._starts and logged.text[:60].lower().startswith(self._starts):
@@ -103,5 +103,5 @@ class ServerRuns:
 
 
 def _launches(read: Read | None) -> bool:
-    """Return whether a message launches a task. Further completions are launched before the task of their request."""
+    """True if a message launches a task. Further completions are launched before the task of their request."""
     return read is not None and read.line.ev == "launch" and not read.numbers.get("is_child")

@@ -111,7 +111,7 @@ def _of_requests(derived: list[Derived]) -> list[Derived]:
 
 
 def is_request(derived: Derived) -> bool:
-    """Return whether lines show a request, and not only what belongs to an earlier one."""
+    """True if lines show a request, and not only what belongs to an earlier one."""
     return any(line.kind not in _LEFT_OVER for line in derived.request.lines)
 
 

@@ -70,7 +70,7 @@ class TiedRequest:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a line reports that its client hung up."""
+        """True if a line reports that its client hung up."""
         return "cancel" in self.kinds
 
     @property
@@ -91,7 +91,7 @@ class PendingChoice(NamedTuple):
 
     @property
     def has_equal_shares(self) -> bool:
-        """Whether the search in the prompt cache repeats the shares of the choice, as a single server prints it."""
+        """True if the search in the prompt cache repeats the shares of the choice, as a single server prints it."""
         words = {} if self.choice is None else self.choice.read.words
         found = (line.read.words for line in self.cache if line.kind == "pc_search")
         return all(words.get(name, again[name]) == again[name] for again in found for name in ("f_keep", "f_sim"))
@@ -119,7 +119,7 @@ class PossibleBuilds:
 
     @property
     def are_several(self) -> bool:
-        """Whether no build prints all of these lines: because of a spelling, or because the update of the slots has two
+        """True if no build prints all of these lines: because of a spelling, or because the update of the slots has two
         names."""
         spelled_twice = len(self._spellings) > len({kind for kind, _ in self._spellings})
         return bool(self._until and self._since >= self._until) or spelled_twice or len(self._names) > 1

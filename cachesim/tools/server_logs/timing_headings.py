@@ -47,7 +47,7 @@ class TimingHeadings:
 
 
 def are_whole_timings(lines: Sequence[ReadLine]) -> bool:
-    """Return whether three lines are the timings below a heading whose token counts add up, so that no line of another
+    """True if three lines are the timings below a heading whose token counts add up, so that no line of another
     request stands among them."""
     if [line.kind for line in lines] != ["prompt_time", "eval_time", "total_time"]:
         return False

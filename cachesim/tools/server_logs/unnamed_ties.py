@@ -82,5 +82,5 @@ def _done(request: TiedRequest) -> int:
 
 
 def _found_nothing(request: TiedRequest) -> bool:
-    """Return whether a request was looked up in an empty cache."""
+    """True if a request was looked up in an empty cache."""
     return any(line.number_of("prompts") == 0 for line in request.of("fetch"))

@@ -53,7 +53,7 @@ class Analysis:
         self._quiet = self._dropped = 0
 
     def run(self) -> None:
-        """Print rows until the sources end, then the totals; the totals also at an interrupt. Raises BadInput."""
+        """Print rows until the sources end, then the totals; the totals also at an interrupt. Raise BadInput."""
         try:
             while self._step():
                 pass
@@ -64,7 +64,7 @@ class Analysis:
             self._output.end(self._totals())
 
     def _step(self) -> bool:
-        """Wait for bytes or for the next look at the log file; return whether more may come."""
+        """Wait for bytes or for the next look at the log file; return True if more may come."""
         log = self._from.log
         waits = [*([] if self._copies is None else [self._copies]), *(log.wait_on() if log else [])]
         is_busy = log is not None and log.has_more

@@ -34,5 +34,5 @@ def with_header(data: bytes, value: bytes) -> bytes:
 
 
 def _has_strict_lines(head: bytes) -> bool:
-    """Return whether CR and LF occur only together."""
+    """True if CR and LF occur only together."""
     return head.count(b"\r\n") == head.count(b"\r") == head.count(b"\n")

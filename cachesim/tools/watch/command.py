@@ -156,7 +156,7 @@ def _second_process(args: Namespace, log: LogFollower | None, saved: SavedBodies
 
 
 def _listener(text: str) -> socket.socket:
-    """Return the listening socket. Raises BadInput for an address that is not a loopback address."""
+    """Return the listening socket. Raise BadInput for an address that is not a loopback address."""
     host, colon, port = text.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
@@ -181,7 +181,7 @@ def _listener(text: str) -> socket.socket:
 
 
 def server_address(url: str) -> Address:
-    """Return the address in the URL of a server. Raises BadInput: the relay changes neither paths nor encryption."""
+    """Return the address in the URL of a server. Raise BadInput: the relay changes neither paths nor encryption."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, 80 if parts.port is None else parts.port

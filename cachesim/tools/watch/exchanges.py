@@ -57,7 +57,7 @@ class ConnectionReader:
         self.is_broken = False
 
     def read(self, frame: Frame) -> None:
-        """Take a frame. Raises nothing for bytes that are not HTTP: the connection is then broken."""
+        """Take a frame. Raise nothing for bytes that are not HTTP: the connection is then broken."""
         if self.is_broken:
             return
         try:
@@ -76,7 +76,7 @@ class ConnectionReader:
         del self._client, self._server
 
     def _count(self) -> None:
-        """Count the bytes that wait. Raises RemoteProtocolError if there is no room for them."""
+        """Count the bytes that wait. Raise RemoteProtocolError if there is no room for them."""
         if self.is_broken:
             return
         waiting = sum(map(len, self._waiting.values()))
@@ -122,7 +122,7 @@ class ConnectionReader:
             pass
 
     def _feed(self, kind: int) -> bool:
-        """Give h11 the next bytes of a direction, if it is ready for them; return whether there were any. It holds the
+        """Give h11 the next bytes of a direction, if it is ready for them; return True if there were any. It holds the
         bytes of later messages without a limit."""
         waiting = self._waiting.get(kind)
         if self.is_broken or not waiting or (kind == REPLY and self._current is None):
@@ -136,7 +136,7 @@ class ConnectionReader:
         return True
 
     def _read_request(self) -> bool:
-        """Read an event of the client; return whether there was one."""
+        """Read an event of the client; return True if there was one."""
         if self.is_broken:
             return False
         event = self._client.next_event()
@@ -155,7 +155,7 @@ class ConnectionReader:
         return is_event
 
     def _read_reply(self) -> bool:
-        """Read an event of the server; return whether there was one."""
+        """Read an event of the server; return True if there was one."""
         if self.is_broken or self._current is None or self._server.their_state is h11.SWITCHED_PROTOCOL:
             return False
         event = self._server.next_event()
@@ -172,7 +172,7 @@ class ConnectionReader:
         return is_event
 
     def _next(self) -> bool:
-        """Prepare the next exchange of the connection; return whether it can have one."""
+        """Prepare the next exchange of the connection; return True if it can have one."""
         if self._client.their_state is not h11.DONE:
             self.close(WHOLE)                        # answered before the request was complete
             return False

@@ -43,7 +43,7 @@ class FrameQueue:
         self._skipped: dict[tuple[int, int], int] = {}                   # (connection, SKIPPED kind) -> bytes
 
     def put(self, kind: int, connection: int, data: bytes = b"") -> bool:
-        """Add a frame, or its bytes to the last frame of its connection if that has the same kind; return whether it is
+        """Add a frame, or its bytes to the last frame of its connection if that has the same kind; return True if it is
         the first since the last ``flush``."""
         if self._size + self._waiting() + len(data) > self._most and kind in (REQUEST, REPLY):
             key = connection, kind + SKIPPED_REQUEST

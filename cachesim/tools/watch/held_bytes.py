@@ -30,7 +30,7 @@ class HeldBytes:
         return self._in_flight + self.kept
 
     def recount(self, before: int, after: int) -> bool:
-        """Count ``after`` bytes in flight instead of ``before``, if there is room for more; return whether there is."""
+        """Count ``after`` bytes in flight instead of ``before``, if there is room for more; return True if there is."""
         if after > before and self.size + after - before > self._most:
             return False
         self._in_flight += after - before

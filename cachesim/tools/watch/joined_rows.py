@@ -96,7 +96,7 @@ def _take(value: Mapping[str, Any], stated: dict[tuple[str, str], int]) -> None:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    """Return whether a JSON value is a plausible count."""
+    """True if a JSON value is a plausible count."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 

@@ -31,7 +31,7 @@ class ListedLines:
         self._held: deque[tuple[int, str]] = deque(maxlen=HELD)
 
     def is_listed(self, number: int, line: str) -> bool:
-        """Return whether a line is not read now, or never. Must be fast. ``number``: that of the next line."""
+        """True if a line is not read now, or never. Must be fast. ``number``: that of the next line."""
         at = line.find(_MARK)
         if not 0 <= at <= PREFIX or not _NOT_IN_PREFIX.isdisjoint(line[:at]):
             return False

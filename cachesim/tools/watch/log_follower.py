@@ -47,7 +47,7 @@ class LineSplitter:
 
 
 class LogFollower:
-    """Log that is read as it grows. ``ended``: standard input ended. Raises BadInput if the file cannot be opened."""
+    """Log that is read as it grows. ``ended``: standard input ended. Raise BadInput if the file cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._split = path, LineSplitter()
@@ -59,7 +59,7 @@ class LogFollower:
         self._open()
 
     def _open(self) -> None:
-        """Open the file at its start. Raises BadInput."""
+        """Open the file at its start. Raise BadInput."""
         if self._path is STDIN:
             self._stream = _standard_input()
             return
@@ -147,7 +147,7 @@ class LogFollower:
         yield from self._split.lines(data)
 
     def _is_replaced(self) -> bool:
-        """Return whether the path names another file than the open one."""
+        """True if the path names another file than the open one."""
         if self._stream is None:
             return False
         try:
@@ -164,7 +164,7 @@ class LogFollower:
 
 
 def _standard_input() -> int:
-    """Return the descriptor of standard input. Raises BadInput if it is closed."""
+    """Return the descriptor of standard input. Raise BadInput if it is closed."""
     try:
         return sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):        # AttributeError: it was closed when cachesim started

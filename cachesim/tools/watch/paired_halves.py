@@ -42,12 +42,12 @@ class ClientHalf:
 
     @property
     def has_counts(self) -> bool:
-        """Whether its reply states the counts of a finished request."""
+        """True if its reply states the counts of a finished request."""
         return self.row.get("evaluated") is not None or self.row.get("generated") is not None
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server refused it."""
+        """True if the server refused it."""
         return (self.row.get("status") or 0) >= REFUSED
 
 

@@ -73,7 +73,7 @@ class RecentBodies:
 
     def add(self, url: str, raw: bytes) -> list[KeptBody]:
         """Compare the prompts of a request body with the requests before, and keep them. [] if it does not ask for a
-        completion. Raises BadInput for a body that cannot be read or has too many values."""
+        completion. Raise BadInput for a body that cannot be read or has too many values."""
         value = parse_json(raw, what="body", values=WATCHED_VALUES)
         if not is_body(value):
             return []

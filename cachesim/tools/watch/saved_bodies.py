@@ -24,7 +24,7 @@ REDACTED = "(redacted)"
 
 
 class SavedBodies:
-    """File to which bodies are appended. Raises Unwritable if it cannot be opened. ``unsaved``: bodies that were not
+    """File to which bodies are appended. Raise Unwritable if it cannot be opened. ``unsaved``: bodies that were not
     written."""
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class SavedBodies:
         self.unsaved += 1
 
     def _write(self, line: bytes) -> None:
-        """Write a whole line, or remove its first part again. Raises OSError."""
+        """Write a whole line, or remove its first part again. Raise OSError."""
         left = memoryview(line)
         try:
             while left:

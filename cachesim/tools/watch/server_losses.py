@@ -137,7 +137,7 @@ class ServerLosses:
 
 
 def _is_restart(before: ServedRequest, after: ServedRequest) -> bool:
-    """Return whether a server was started between two requests, as their log shows: task numbers begin again. A run
+    """True if a server was started between two requests, as their log shows: task numbers begin again. A run
     alone does not show it: it may begin where the log is ambiguous."""
     if before.task is None or after.task is None or before.run == after.run:
         return False

@@ -24,6 +24,6 @@ class SharedDeadline:
         _TIME.pack_into(self._shared, 0, self._clock() + seconds)
 
     def is_over(self) -> bool:
-        """Return whether the deadline has passed."""
+        """True if the deadline has passed."""
         deadline: float = _TIME.unpack_from(self._shared, 0)[0]
         return self._clock() >= deadline

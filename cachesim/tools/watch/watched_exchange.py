@@ -74,7 +74,7 @@ class WatchedExchange:
         self._body_held = self._reply_held = 0
 
     def _count_body(self) -> bool:
-        """Count the bytes of the body, if there is room; return whether there is."""
+        """Count the bytes of the body, if there is room; return True if there is."""
         size = buffer_bytes(len(self.body))
         has_room = self.held.recount(self._body_held, size)
         self._body_held = size if has_room else self._body_held

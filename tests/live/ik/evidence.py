@@ -35,7 +35,7 @@ TRIES = 20                  # attempts for a scenario that depends on time or on
 
 
 def record(scenario, server, models, seed):
-    """Return the recording of a scenario, with the words of a seed. Raises BadInput if it cannot be sent."""
+    """Return the recording of a scenario, with the words of a seed. Raise BadInput if it cannot be sent."""
     scenario = replace(scenario, server=filled(scenario.server, ENGINE))
     player = Player(scenario, seed)
     flags = drafting(player.write(scenario.server))

@@ -33,14 +33,14 @@ class Range:
         return self.low == self.high
 
     def narrow(self, low: float = 0, high: float = LARGEST) -> bool:
-        """Intersect with another range; return whether this range changed."""
+        """Intersect with another range; return True if this range changed."""
         before = self.low, self.high
         self.low = max(self.low, math.ceil(low))
         self.high = min(self.high, math.floor(high))
         return before != (self.low, self.high)
 
     def contains(self, value: int) -> bool:
-        """Return whether a value is in the range."""
+        """True if a value is in the range."""
         return self.low <= value <= self.high
 
 

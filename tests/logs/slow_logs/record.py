@@ -73,7 +73,7 @@ def plan_of(number: int, seed: int) -> Plan:
 
 
 def record(plan: Plan, start: ServerStart, out: Path, speeds: dict[str, float]) -> dict[str, Any]:
-    """Record a log and its truth; return the truth. ``speeds``: last speed of each model, updated. Raises BadInput,
+    """Record a log and its truth; return the truth. ``speeds``: last speed of each model, updated. Raise BadInput,
     HttpFailure and ValueError."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"

@@ -59,7 +59,7 @@ class RecordedLog:
 
 
 def read_recorded(file: Path) -> RecordedLog:
-    """Read a log by the name of its JSON file. Raises OSError and ValueError."""
+    """Read a log by the name of its JSON file. Raise OSError and ValueError."""
     data = json.loads(file.read_text(encoding="utf-8"))
     text = file.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
     return RecordedLog(

@@ -43,7 +43,7 @@ class Claim:
         return self.low is not None and self.low == self.high
 
     def contains(self, value: int) -> bool:
-        """Return whether the range contains a value."""
+        """True if the range contains a value."""
         return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
 
 
@@ -59,7 +59,7 @@ class Report:
 
 
 def report_on(file: Path) -> Report:
-    """Return the report on a file. Raises BadInput if the importer refuses it."""
+    """Return the report on a file. Raise BadInput if the importer refuses it."""
     data, _ = import_log(file)
     return report_of(data)
 

@@ -15,7 +15,7 @@ CUT_ANYWHERE = "attention"
 
 
 def may_load(log: RecordedLog, truth: Truth) -> bool:
-    """Return whether the server may have loaded an entry of the prompt cache for a request. Only a log with the events
+    """True if the server may have loaded an entry of the prompt cache for a request. Only a log with the events
     of the caches shows it."""
     if log.has_trace:
         return truth["task"] in log.loaded

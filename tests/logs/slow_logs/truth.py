@@ -50,7 +50,7 @@ def logged_tasks(text: str) -> list[LoggedTask]:
 
 
 def matched(groups: Sequence[Sequence[Asked]], tasks: Sequence[LoggedTask]) -> list[tuple[Asked, LoggedTask]]:
-    """Return the requests with their tasks in the order of their start. Raises ValueError if they do not fit."""
+    """Return the requests with their tasks in the order of their start. Raise ValueError if they do not fit."""
     pairs: list[tuple[Asked, LoggedTask]] = []
     rest = list(tasks)
     for group in groups:

@@ -50,7 +50,7 @@ class Fault(NamedTuple):
         return max((folder for folder in FLOORS if self.file.startswith(f"{folder}/")), key=len)
 
     def planted(self, root: Path) -> str:
-        """Return the text of the file with the fault, in the tree at ``root``. Raises AssertionError unless the text
+        """Return the text of the file with the fault, in the tree at ``root``. Raise AssertionError unless the text
         occurs once."""
         text = (root / "cachesim" / self.file).read_text()
         assert text.count(self.old) == 1, f"{self.file} does not hold once: {self.old}"

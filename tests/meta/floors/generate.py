@@ -88,7 +88,7 @@ def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _claims_or_tells(node: ast.AST) -> bool:
-    """Return whether a node is an assertion or produces output."""
+    """True if a node is an assertion or produces output."""
     if isinstance(node, ast.keyword):
         return node.arg == "strict"              # of zip: an assertion
     if not isinstance(node, ast.Call):

@@ -40,25 +40,25 @@ class Cut(NamedTuple):
 
 @rule("TEST-ODD", Role.CREATE, "a test")
 def odd(n) -> Decision:
-    """Returns True for an odd number."""
+    """Return True for an odd number."""
     return Decision(bool(n % 2), {"n": n})
 
 
 @rule("TEST-ODD.BIG", Role.CREATE, "a test")
 def odd_or_big(n) -> Decision:
-    """Returns True for an odd number and for a number above 10."""
+    """Return True for an odd number and for a number above 10."""
     return Decision(bool(n % 2 or n > 10), {"n": n})
 
 
 @rule("TEST-PICK", Role.PICK, "a test")
 def first(held) -> Decision:
-    """Returns the index of the first item."""
+    """Return the index of the first item."""
     return Decision(0 if held else None, {}, case="alone" if len(held) == 1 else "")
 
 
 @rule("TEST-PICK.LAST", Role.PICK, "a test")
 def last(held) -> Decision:
-    """Returns the index of the last item."""
+    """Return the index of the last item."""
     return Decision(len(held) - 1 if held else None, {})
 
 

@@ -82,7 +82,7 @@ def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[Hidd
 
 
 def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0) -> Hidden:
-    """Evaluate tokens of a sequence in micro-batches of ``chunk``. Returns the outputs of all of them."""
+    """Evaluate tokens of a sequence in micro-batches of ``chunk``. Return the outputs of all of them."""
     return joined(
         [
             feed(model, store, [TokenRun(seq, pos0 + at, tokens[at : at + chunk])])[0]

@@ -170,7 +170,7 @@ class Context:
         return own
 
     def _misses(self, ubatch: Ubatch, low: int) -> bool:
-        """Return whether rows of a window are in cells below ``low``."""
+        """True if rows of a window are in cells below ``low``."""
         cells = self.kv.cells
         return any((cells.pos[mine[mine < low]] > run.pos0 - self.kv.kind.n_swa).any()
                    for run in ubatch.runs for mine in (cells.of(run.seq),))  # fmt: skip

@@ -120,7 +120,7 @@ class KvCache:
         return self.cells.first(seq)
 
     def empty(self, seq: int) -> bool:
-        """Return whether the sequence holds nothing."""
+        """True if the sequence holds nothing."""
         return self.cells.pos_max(seq) < 0 and self.tail[seq] < 0
 
     def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:

@@ -96,7 +96,7 @@ which are a state for each sequence; ``deepseek4`` omits them."""
 
 
 def model_kind(name: str) -> ModelKind:
-    """Return the layout of a model given by name or by notation, optionally with declared sizes. Raises BadInput."""
+    """Return the layout of a model given by name or by notation, optionally with declared sizes. Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)

@@ -24,12 +24,12 @@ States = dict[int, LayerState | None]
 
 
 def is_nan(state: LayerState | None) -> bool:
-    """Return whether a recurrent state is NaN."""
+    """True if a recurrent state is NaN."""
     return state is not None and state.hash == int(NAN)
 
 
 def has_nan(rows: Mapping[int, Rows], states: States) -> bool:
-    """Return whether a saved sequence contains NaN."""
+    """True if a saved sequence contains NaN."""
     return any((kept.digest == NAN).any() for kept in rows.values()) or any(map(is_nan, states.values()))
 
 

@@ -22,7 +22,7 @@ class Cleared(NamedTuple):
 
 @rule("IK-PARSER.OWN", Role.PROMPT, ik_llama(CONTEXT, "launch_slot_with_task", "8337e4cd3"), since="#1794 (c35189d83)")
 def parser_own(chat: bool, last: bool) -> Decision:
-    """Returns True if the answer is parsed with the parser of a chat: only if the request is a chat."""
+    """True if the answer is parsed with the parser of a chat: only if the request is a chat."""
     return Decision(chat, {"chat": chat, "last": last})
 
 
@@ -30,7 +30,7 @@ def parser_own(chat: bool, last: bool) -> Decision:
 @rule("IK-PARSER.LAST", Role.PROMPT, ik_llama(CONTEXT, "launch_slot_with_task", "c35189d83^"),
       since="#1376 (e0596bf61)", until="#1794")
 def parser_last(chat: bool, last: bool) -> Decision:
-    """Returns True if the answer is parsed with the parser of a chat: if the request is a chat, or an earlier request
+    """True if the answer is parsed with the parser of a chat: if the request is a chat, or an earlier request
     of the slot was. The parser of a chat rejects plain text, and the process ends."""
     return Decision(chat or last, {"chat": chat, "last": last})
 
@@ -38,7 +38,7 @@ def parser_last(chat: bool, last: bool) -> Decision:
 @rule("IK-SYSTEM.ALL", Role.DROP, ik_llama(CONTEXT, "system_prompt_set, kv_cache_clear", "8337e4cd3"),
       since="#1860 (d51036a0c)")
 def system_clears_all(n_tokens: int) -> Decision:
-    """Clears the slots, the draft context and the prompt cache when a request sets a system prompt of ``n_tokens``
+    """Clear the slots, the draft context and the prompt cache when a request sets a system prompt of ``n_tokens``
     tokens."""
     return Decision(Cleared(True, True, True), {"n_tokens": n_tokens})
 
@@ -47,6 +47,6 @@ def system_clears_all(n_tokens: int) -> Decision:
 @rule("IK-SYSTEM.MEMORY", Role.DROP, ik_llama(CONTEXT, "system_prompt_set, kv_cache_clear", "d51036a0c^"),
       until="#1860")
 def system_clears_memory(n_tokens: int) -> Decision:
-    """Clears only the memory of the target when a request sets a system prompt: token lists, checkpoints, draft
+    """Clear only the memory of the target when a request sets a system prompt: token lists, checkpoints, draft
     context and prompt cache keep the state of the old one."""
     return Decision(Cleared(False, False, False), {"n_tokens": n_tokens})

@@ -165,20 +165,20 @@ def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
 
 @rule("IK-PROMPT-EMPTY", Role.PROMPT, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def prompt_empty(asked: int) -> Decision:
-    """Returns True for a prompt without tokens: it is answered at once, with an empty answer, and the slot is released
+    """Return True for a prompt without tokens: it is answered at once, with an empty answer, and the slot is released
     unchanged."""
     return Decision(not asked, {"asked": asked})
 
 
 @rule("IK-REUSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def reuse_asked(cache_prompt: bool) -> Decision:
-    """Returns True if the slot's tokens may be reused: unless ``cache_prompt`` is false."""
+    """True if the slot's tokens may be reused: unless ``cache_prompt`` is false."""
     return Decision(cache_prompt, {"cache_prompt": cache_prompt})
 
 
 @rule("IK-PREFIX.LOOSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """Returns the common prefix of slot and prompt as text, in tokens of both; blanks that occur on a single side are
+    """Return the common prefix of slot and prompt as text, in tokens of both; blanks that occur on a single side are
     skipped."""
     found = common(cache, prompt, pieces, strict=False)
     return Decision(found, {"held": len(cache), "asked": len(prompt)})
@@ -187,7 +187,7 @@ def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) ->
 # [Gone in ik_llama@2105]
 @rule("IK-PREFIX.STRICT", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """Returns the common prefix of slot and prompt as text, byte for byte, in tokens of both, unless skipping blanks
+    """Return the common prefix of slot and prompt as text, byte for byte, in tokens of both, unless skipping blanks
     gains more than 20 tokens."""
     strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
     found = loose if loose.cache > strict.cache + MORE else strict
@@ -198,7 +198,7 @@ def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -
 @rule("IK-PREFIX.TOKENS", Role.PREFIX, ik_llama(SERVER, "update_slots", "0b126b2ca^"),
       until="#1008 (0b126b2ca)")
 def prefix_tokens(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """Returns the number of equal tokens at the beginning of slot and prompt; another tokenization of equal text ends
+    """Return the number of equal tokens at the beginning of slot and prompt; another tokenization of equal text ends
     the prefix."""
     n = common_prefix(list(cache), list(prompt))
     return Decision(Common(n, n), {"held": len(cache), "asked": len(prompt)})
@@ -210,8 +210,8 @@ def _back(n_past_prompt: int, asked: int, here: bool) -> int:
 
 @rule("IK-ONE.BEFORE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """Returns 1 if the whole prompt is cached, before the checkpoint search: the last token must be evaluated for
-    logits. Called before and after the search; returns the number of tokens to give up at this call."""
+    """Return 1 if the whole prompt is cached, before the checkpoint search: the last token must be evaluated for
+    logits. Called before and after the search; return the number of tokens to give up at this call."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, not searched), because)
 
@@ -219,7 +219,7 @@ def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
 # [Gone in ik_llama@2105]
 @rule("IK-ONE.BEHIND", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """Returns 1 if the whole prompt is cached, after the checkpoint search: the restored state, or the live state, then
+    """Return 1 if the whole prompt is cached, after the checkpoint search: the restored state, or the live state, then
     ends a token too far."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, searched), because)

@@ -24,7 +24,7 @@ FAST_HEADS = {64, 96, 128, 192, 256, 320, 512, 576}
 
 @rule("IK-UBATCH-SPLIT", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "8337e4cd3"))
 def split_repeated(hybrid: bool, seqs: Sequence[int]) -> Decision:
-    """Returns how many tokens of the window form the next micro-batch: 1 if the model is hybrid, the window mixes
+    """Return how many tokens of the window form the next micro-batch: 1 if the model is hybrid, the window mixes
     sequences and some sequence occurs twice in it; otherwise all."""
     several, n = len(set(seqs)), len(seqs)
     return Decision(1 if hybrid and 1 < several < n else n, {"hybrid": hybrid, "tokens": n, "sequences": several})
@@ -32,7 +32,7 @@ def split_repeated(hybrid: bool, seqs: Sequence[int]) -> Decision:
 
 @rule("IK-STATE-ZERO", Role.MEMORY, ik_llama(DELTA_NET, "build_layer_attn_linear", "8337e4cd3"))
 def zero_at_start(pos: int, sequences: int) -> Decision:
-    """Returns True if the recurrent row of a sequence is zeroed: if its first token in the micro-batch has position 0,
+    """True if the recurrent row of a sequence is zeroed: if its first token in the micro-batch has position 0,
     regardless of the number of sequences."""
     return Decision(pos == 0, {"pos": pos, "sequences": sequences})
 
@@ -40,7 +40,7 @@ def zero_at_start(pos: int, sequences: int) -> Decision:
 @rule("IK-KV-SEEN.BLOCK-ENDS", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "8337e4cd3"),
       since="#1430 (edf54621d)")
 def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
-    """Returns n_kv. The search for the last used cell looks only at the last cell of each block, from the end: used
+    """Return n_kv. The search for the last used cell looks only at the last cell of each block, from the end: used
     cells are missed if the last cells of their block and of the block before it are free. ``pos``: (n,) positions of
     the first n cells, -1 = free; the cells from n on are free."""
     ends = np.flatnonzero(pos[pad - 1 :: pad] >= 0)
@@ -53,7 +53,7 @@ def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
 # [Gone in ik_llama@1673]
 @rule("IK-KV-SEEN.EXACT", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "433531dda"), until="#1430")
 def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
-    """Returns n_kv: the last used cell plus 1, rounded up to a block."""
+    """Return n_kv: the last used cell plus 1, rounded up to a block."""
     used = np.flatnonzero(pos >= 0)
     last = int(used[-1]) + 1 if len(used) else 0
     n_kv = min(size, max(pad, -(-last // pad) * pad))
@@ -63,7 +63,7 @@ def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
 @rule("IK-KV-WINDOW.LAST-BLOCKS", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "8337e4cd3"),
       since="#757 (144d45671)")
 def window_in_last_blocks(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
-    """Returns the first cell that window layers read. With flash attention and a head width that the fast kernel
+    """Return the first cell that window layers read. With flash attention and a head width that the fast kernel
     supports, they read only the last blocks of 256 before ``n_kv``: as many as the windows of the micro-batch's
     ``tokens`` would fill if their cells were the last cells. Several slots share the cells, and n_kv is rounded up, so
     windows can begin before."""
@@ -74,13 +74,13 @@ def window_in_last_blocks(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, 
 
 @rule("IK-KV-WINDOW.ALL", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "4a6a6f17e"), until="#757")
 def window_in_all_cells(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
-    """Returns 0: window layers read every cell; only their mask limits them."""
+    """Return 0: window layers read every cell; only their mask limits them."""
     return Decision(0, {"n_kv": n_kv, "tokens": tokens, "window": n_swa})
 
 
 @rule("IK-KV-BLIND", Role.MEMORY, ik_llama(LLAMA, "llama_set_inputs", "8337e4cd3"))
 def blind_is_not_a_number(tokens: int, flash_attn: bool) -> Decision:
-    """Returns True if the row of a token without a visible cell is NaN, and with it all results of a micro-batch that
+    """True if the row of a token without a visible cell is NaN, and with it all results of a micro-batch that
     reads its cell, masked or not, until the cell is written again: without flash attention. With flash attention such a
     token gets a wrong number, and other tokens are not affected."""
     return Decision(not flash_attn, {"tokens": tokens, "flash_attn": flash_attn})
@@ -88,20 +88,20 @@ def blind_is_not_a_number(tokens: int, flash_attn: bool) -> Decision:
 
 @rule("IK-DECODE-RETRY", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def next_attempt(n_batch: int) -> Decision:
-    """Returns n_batch of the next attempt after no free cells were found: half; 0 = the requests fail."""
+    """Return n_batch of the next attempt after no free cells were found: half; 0 = the requests fail."""
     return Decision(n_batch // 2, {"n_batch": n_batch})
 
 
 @rule("IK-DECODE-AGAIN.VIEW", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def again_from_view(evaluated: int) -> Decision:
-    """Returns 0: the next attempt begins where the failed attempt began, although its first micro-batches were
+    """Return 0: the next attempt begins where the failed attempt began, although its first micro-batches were
     evaluated."""
     return Decision(0, {"evaluated": evaluated})
 
 
 @rule("IK-GIVE-UP.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def give_up_keeps(held: int) -> Decision:
-    """Returns the length of the slot's token list after a batch that found no free cells: all, though some tokens were
+    """Return the length of the slot's token list after a batch that found no free cells: all, though some tokens were
     never evaluated."""
     return Decision(held, {"held": held})
 
@@ -130,7 +130,7 @@ def _graphs(last: Graph | None, now: Graph) -> dict[str, object]:
 
 @rule("IK-GRAPH.SEQUENCES", Role.MEMORY, ik_llama(LLAMA, "llama_ubatch_seq_fingerprint", "8337e4cd3"), since="#2260")
 def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
-    """Returns True if the graph of the last micro-batch is used again: if its numbers are equal, and so are the
+    """True if the graph of the last micro-batch is used again: if its numbers are equal, and so are the
     sequences and which of them begin at position 0. Recurrent rows are then those of the micro-batch."""
     return Decision(last == now and first > 0, _graphs(last, now))
 
@@ -139,7 +139,7 @@ def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
 @rule("IK-GRAPH.SHAPE", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "d2da6da05"),
       since="#1713 (2dd381808)", until="#2260 (4a4a6d3c1)")
 def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
-    """Returns True if the graph of the last micro-batch is used again: if the numbers of cells, tokens and outputs are
+    """True if the graph of the last micro-batch is used again: if the numbers of cells, tokens and outputs are
     equal and the first cell is not cell 0. Its recurrent rows, and whether they are zeroed, are part of the graph: the
     micro-batch reads and writes the rows of the last micro-batch, and keeps an old state at position 0."""
     same = last is not None and last.shape == now.shape and first > 0
@@ -150,7 +150,7 @@ def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
 @rule("IK-GRAPH.ONE-TOKEN", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "67e634622"),
       since="#947 (6b9d1bf4b)", until="#1713 (2dd381808)")
 def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
-    """Returns True if the graph of the last micro-batch is used again: as IK-GRAPH.SHAPE, but only for a micro-batch of
+    """True if the graph of the last micro-batch is used again: as IK-GRAPH.SHAPE, but only for a micro-batch of
     one token."""
     same = last is not None and last.shape == now.shape and first > 0 and now.tokens == 1
     return Decision(same, _graphs(last, now))
@@ -159,13 +159,13 @@ def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
 # [Gone in ik_llama@954]
 @rule("IK-GRAPH.NEW", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "6b9d1bf4b^"), until="#947 (6b9d1bf4b)")
 def graph_new(last: Graph | None, now: Graph, first: int) -> Decision:
-    """Returns False: every micro-batch builds its graph."""
+    """Return False: every micro-batch builds its graph."""
     return Decision(False, _graphs(last, now))
 
 
 @rule("IK-ABORT.CUT", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"), since="#1787 (cdc288bc9)")
 def abort_cuts(held: int, pos_max: int) -> Decision:
-    """Returns the length of the slot's token list after a client disconnected and stopped the evaluation: the tokens
+    """Return the length of the slot's token list after a client disconnected and stopped the evaluation: the tokens
     that were evaluated."""
     return Decision(min(held, pos_max + 1), {"held": held, "pos_max": pos_max})
 
@@ -174,7 +174,7 @@ def abort_cuts(held: int, pos_max: int) -> Decision:
 @rule("IK-ABORT.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "cdc288bc9^"),
       since="#1134 (1a461525d)", until="#1787")
 def abort_keeps(held: int, pos_max: int) -> Decision:
-    """Returns the length of the slot's token list after a client disconnected and stopped the evaluation: all tokens of
+    """Return the length of the slot's token list after a client disconnected and stopped the evaluation: all tokens of
     the batch, though some were never evaluated."""
     return Decision(held, {"held": held, "pos_max": pos_max})
 
@@ -182,5 +182,5 @@ def abort_keeps(held: int, pos_max: int) -> Decision:
 # [Gone in ik_llama@1134]
 @rule("IK-ABORT.NEVER", Role.FAIL, ik_llama("examples/server/server.cpp", "", "1a461525d^"), until="#1134")
 def abort_never(held: int, pos_max: int) -> Decision:
-    """Returns -1: a client that disconnects does not stop the evaluation of its prompt."""
+    """Return -1: a client that disconnects does not stop the evaluation of its prompt."""
     return Decision(-1, {"held": held, "pos_max": pos_max})

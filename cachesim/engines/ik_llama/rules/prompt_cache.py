@@ -29,7 +29,7 @@ class EntryFacts(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Whether a conversation may be stored: ``verdict`` "store" or "already"; ``obsolete``: entries that it makes
+    """True if a conversation may be stored: ``verdict`` "store" or "already"; ``obsolete``: entries that it makes
     superfluous."""
 
     verdict: str
@@ -41,7 +41,7 @@ class Admission(NamedTuple):
 
 @rule("IK-PC-ALLOC", Role.STORE, ik_llama(TASK, "server_prompt_cache::alloc", "8337e4cd3"))
 def admit(entries: Sequence[EntryFacts]) -> Decision:
-    """Saves a conversation to the prompt cache unless an entry contains it; removes entries that are prefixes of it
+    """Save a conversation to the prompt cache unless an entry contains it; remove entries that are prefixes of it
     (what was removed before such an entry was found stays removed). An emptied entry is a prefix of everything."""
     obsolete: list[int] = []
     for i, entry in enumerate(entries):
@@ -79,22 +79,22 @@ def _pick(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) ->
 
 @rule("IK-PC-LOAD.KEEP", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"), since="#2105")
 def pick_kept(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """Picks the entry most similar to the prompt, if it is more similar than the slot and at least a share of it would
-    be kept; returns its index."""
+    """Pick the entry most similar to the prompt, if it is more similar than the slot and at least a share of it would
+    be kept; return its index."""
     return _pick(entries, slot, least_keep)
 
 
 # [Gone in ik_llama@2105]
 @rule("IK-PC-LOAD.ANY", Role.LOAD, ik_llama(TASK, "server_prompt_cache::load", "d2da6da05"), until="#2105")
 def pick_any(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """Picks the entry most similar to the prompt, if it is more similar than the slot; returns its index."""
+    """Pick the entry most similar to the prompt, if it is more similar than the slot; return its index."""
     return _pick(entries, slot, 0.0)
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-PC-LOAD.VIABLE", Role.LOAD, ik_llama(pull=1877, note="open; Derived from its text"))
 def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
-    """Picks as its base does, but only entries that can go back to the common prefix and keep enough; of equally
+    """Pick as its base does, but only entries that can go back to the common prefix and keep enough; of equally
     similar entries the entry with the longer prefix."""
     keep, sim = _base(slot)
     best = (sim, slot.n_cache)
@@ -108,7 +108,7 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
 
 @rule("IK-PC-PEEK.MOVE", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def peek_moves(excluding: bool) -> Decision:
-    """Returns True if comparing empties the token lists of the slot and of every entry: unless reasoning is excluded,
+    """True if comparing empties the token lists of the slot and of every entry: unless reasoning is excluded,
     they are moved instead of copied."""
     return Decision(not excluding, {"excluding": excluding})
 
@@ -116,7 +116,7 @@ def peek_moves(excluding: bool) -> Decision:
 # [New in ik_llama@pr1877]
 @rule("IK-PC-PEEK.COPY", Role.DROP, ik_llama(pull=1877, note="open"))
 def peek_copies(excluding: bool) -> Decision:
-    """Returns False: comparing works on copies."""
+    """Return False: comparing works on copies."""
     return Decision(False, {"excluding": excluding})
 
 
@@ -124,32 +124,32 @@ def peek_copies(excluding: bool) -> Decision:
 @rule("IK-PC-PEEK.DIRECT", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "2a633c435^"),
       until="#1079 (2a633c435)")
 def peek_directly(excluding: bool) -> Decision:
-    """Returns False: token lists are compared where they are."""
+    """Return False: token lists are compared where they are."""
     return Decision(False, {"excluding": excluding})
 
 
 @rule("IK-PC-HIT.TAKE", Role.HAND, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def take_entry(entry: int) -> Decision:
-    """Returns True: an entry is removed from the prompt cache on load."""
+    """Return True: an entry is removed from the prompt cache on load."""
     return Decision(True, {"entry": entry})
 
 
 # [New in ik_llama@pr1877]
 @rule("IK-PC-HIT.CLONE", Role.HAND, ik_llama(pull=1877, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """Returns False: the slot gets a copy, the entry stays in the prompt cache."""
+    """Return False: the slot gets a copy, the entry stays in the prompt cache."""
     return Decision(False, {"entry": entry})
 
 
 @rule("IK-PC-UPDATE", Role.DROP, ik_llama(TASK, "server_prompt_cache::update", "8337e4cd3"))
 def evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes exceed the limit; the newest entry always stays."""
+    """Evict the oldest entries while the bytes exceed the limit; the newest entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
 @rule("IK-PC-FAILED.KEEPS", Role.FAIL, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def failed_keeps(held: int) -> Decision:
-    """Returns False: if no contiguous free cells are found for an entry, the slot's memory is empty, but its tokens
+    """Return False: if no contiguous free cells are found for an entry, the slot's memory is empty, but its tokens
     stay."""
     return Decision(False, {"held": held})

@@ -65,8 +65,8 @@ class Choice(NamedTuple):
 @rule("IK-COMPARE.NO-REASONING", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"),
       since="#1079 (2a633c435)")
 def compare_without_reasoning(held: int, left: int) -> Decision:
-    """Leaves reasoning out of the slot (``left`` of ``held`` tokens remain), of the prompt and of the entries when they
-    are compared. Returns how texts are compared."""
+    """Leave reasoning out of the slot (``left`` of ``held`` tokens remain), of the prompt and of the entries when they
+    are compared. Return how texts are compared."""
     return Decision(Compared(True, True), {"held": held, "left": left})
 
 
@@ -74,7 +74,7 @@ def compare_without_reasoning(held: int, left: int) -> Decision:
 @rule("IK-COMPARE.TEXT", Role.ASSIGN, ik_llama(SERVER, "get_available_slot", "2a633c435^"),
       since="#1008 (0b126b2ca)", until="#1079")
 def compare_text(held: int, left: int) -> Decision:
-    """Compares slot, prompt and entries as texts with all of their reasoning. Returns how texts are compared."""
+    """Compare slot, prompt and entries as texts with all of their reasoning. Return how texts are compared."""
     return Decision(Compared(True, False), {"held": held, "left": left})
 
 
@@ -82,13 +82,13 @@ def compare_text(held: int, left: int) -> Decision:
 @rule("IK-COMPARE.TOKENS", Role.ASSIGN, ik_llama(SERVER, "get_available_slot", "0b126b2ca^"),
       until="#1008")
 def compare_tokens(held: int, left: int) -> Decision:
-    """Compares slot, prompt and entries by token ids, with all of their reasoning. Returns how texts are compared."""
+    """Compare slot, prompt and entries by token ids, with all of their reasoning. Return how texts are compared."""
     return Decision(Compared(False, False), {"held": held, "left": left})
 
 
 @rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
 def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
-    """Returns True if a slot whose context was shifted is compared with the prompt as the same shift would leave it: if
+    """True if a slot whose context was shifted is compared with the prompt as the same shift would leave it: if
     the prompt does not fit the context."""
     because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
     return Decision(discarded > 0 and asked >= n_ctx, because)
@@ -98,14 +98,14 @@ def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
 @rule("IK-SHIFTED.NO", Role.SHIFT, ik_llama(SERVER, "get_available_slot", "bacb8fb79^"),
       until="#973 (bacb8fb79)")
 def compare_unshifted(discarded: int, asked: int, n_ctx: int) -> Decision:
-    """Returns False: the prompt is compared only as a whole."""
+    """Return False: the prompt is compared only as a whole."""
     return Decision(False, {"discarded": discarded, "asked": asked, "n_ctx": n_ctx})
 
 
 @rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, otherwise the most similar slot above the threshold (the first of equals), otherwise the
-    least recently used slot. If the prompt is also compared shifted, the larger similarity counts. Returns None if no
+    """Select the named slot, otherwise the most similar slot above the threshold (the first of equals), otherwise the
+    least recently used slot. If the prompt is also compared shifted, the larger similarity counts. Return None if no
     slot is free."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
@@ -127,8 +127,8 @@ def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decisio
 @rule("IK-SLOT-SELECT.LAST-PROMPT", Role.ASSIGN,
       ik_llama(SERVER, "get_available_slot", "b6bc5eeda"), until="#924 (b63309a91)")
 def slot_select_last_prompt(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, otherwise the slot whose last prompt, without its answer, begins most like this prompt if
-    the common part exceeds a share of that last prompt, otherwise the least recently used slot. Returns None if no slot
+    """Select the named slot, otherwise the slot whose last prompt, without its answer, begins most like this prompt if
+    the common part exceeds a share of that last prompt, otherwise the least recently used slot. Return None if no slot
     is free. Inferred: the real rule counts characters of prompts that are sent as text, this one tokens."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
@@ -155,7 +155,7 @@ def _similar(slot: SlotFacts) -> np.float32:
 
 @rule("IK-PC-SAVE", Role.CONSULT, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
-    """Saves the slot to the prompt cache if f_keep is below a limit and the slot is not too short."""
+    """Save the slot to the prompt cache if f_keep is below a limit and the slot is not too short."""
     save = held > 0 and F32(f_keep) < F32(least_keep) and held >= n_min
     return Decision(save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})
 
@@ -164,5 +164,5 @@ def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int)
 @rule("IK-PC-SAVE.NEVER", Role.CONSULT, ik_llama(SERVER, "", "bb358223c^"),
       until="#954 (bb358223c)")
 def save_never(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
-    """Returns False: there is no prompt cache, whatever ``--cache-ram`` says."""
+    """Return False: there is no prompt cache, whatever ``--cache-ram`` says."""
     return Decision(False, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})

@@ -128,7 +128,7 @@ class AttentionCache:
         self.cells(seq).divide(seq, max(p0, 0), POS_INF if p1 < 0 else p1, d)
 
     def apply_shift(self) -> bool:
-        """K-shift: rotate the K rows of moved cells to their new positions. Returns True if a shift was pending."""
+        """K-shift: rotate the K rows of moved cells to their new positions. Return True if a shift was pending."""
         if self.traits.turn_first and any(table.has_shift for table in self.streams[1:]):
             return self._turn_first()
         moved = False
@@ -266,7 +266,7 @@ class AttentionCache:
     def state_read(self, seq: int, state: AttentionState) -> None:
         """Restore a saved state for ``seq`` into free cells. A state without cells changes nothing.
 
-        Raises StateReadError if there are too few free cells; the sequence is then empty.
+        Raise StateReadError if there are too few free cells; the sequence is then empty.
         """
         n = len(state.pos)
         if not n:

@@ -138,7 +138,7 @@ class Cells:
     # --- changes ------------------------------------------------------------------------------------------
 
     def place(self, cells: Found, pos: range | np.ndarray, seq: int) -> dict[int, int]:
-        """Put positions of a sequence into cells; a range of positions increases by 1. Returns, per sequence that
+        """Put positions of a sequence into cells; a range of positions increases by 1. Return, per sequence that
         lost cells to it, the largest position lost."""
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)

@@ -130,7 +130,7 @@ class Context:
         return OK
 
     def defer_token(self, batch: DecodeBatch) -> bool:
-        """Give the single token of a batch its cells and leave its evaluation to ``flush_deferred``. Returns False,
+        """Give the single token of a batch its cells and leave its evaluation to ``flush_deferred``. Return False,
         with nothing changed, if it cannot be deferred: in exact mode, and as ``find_deferred_cells`` says."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
             return False
@@ -149,7 +149,7 @@ class Context:
         return True
 
     def flush_deferred(self) -> list[TokenOutput]:
-        """Evaluate the deferred tokens. Returns the model's output after each, [] without a model."""
+        """Evaluate the deferred tokens. Return the model's output after each, [] without a model."""
         if self._deferred is None:
             return []
         placed, self._deferred, self.n_deferred = self._deferred.placed(), None, 0
@@ -240,7 +240,7 @@ class CommonMemory:
         self.all = [tgt] if dft is None else [tgt, dft]
 
     def rm(self, seq: int, p0: int) -> bool:
-        """Remove all positions from p0 on from both. Returns False if a memory refuses."""
+        """Remove all positions from p0 on from both. Return False if a memory refuses."""
         return all(memory.seq_rm(seq, p0, POS_INF) for memory in self.all)
 
     def must_rm(self, seq: int, p0: int, p1: int = POS_INF) -> None:

@@ -116,7 +116,7 @@ class Memory:
             part.clear()
 
     def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:
-        """Remove positions p0 .. p1-1. Returns False, with nothing changed, if the recurrent part refuses; it is
+        """Remove positions p0 .. p1-1. Return False, with nothing changed, if the recurrent part refuses; it is
         processed first."""
         ok = self.recr is None or self.recr.seq_rm(seq, p0, p1)
         if ok:
@@ -242,7 +242,7 @@ class Memory:
         return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
 
     def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
-        """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raises StateReadError if a part
+        """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raise StateReadError if a part
         has too few free cells. This part is then empty; earlier parts are already replaced, or emptied too if the build
         does so (``fail_undoes``)."""
         for name, state in (("base", blob.base), ("swa", blob.swa)):

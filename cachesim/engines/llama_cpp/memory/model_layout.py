@@ -97,7 +97,7 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
 
 def model_kind(name: str) -> ModelKind:
     """Return the model for a recorded name, or for a notation, optionally after an architecture or with declared sizes.
-    Raises BadInput."""
+    Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)

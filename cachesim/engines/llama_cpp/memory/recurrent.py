@@ -223,14 +223,14 @@ class RecurrentCache:
         return RecurrentState(self.pos_max(seq), dict(self.row(seq)))
 
     def save(self, seq: int) -> RecurrentState:
-        """Return the sequence's state, as the build saves it. Raises ProcessAborted if it cannot do so while a rollback
+        """Return the sequence's state, as the build saves it. Raise ProcessAborted if it cannot do so while a rollback
         is pending."""
         if 0 <= seq < self.size and self.rs_idx[seq] and self.traits.saved_plane(self.rs_idx[seq]) < 0:
             raise ProcessAborted("GGML_ABORT in state_write: a rollback is pending", "saved-during-rollback", seq=seq)
         return self.state_write(seq)
 
     def state_read(self, seq: int, state: RecurrentState, home: int = -1) -> None:
-        """Replace the sequence's state; ``home``: the cell that gets the states, -1 = the sequence's own. Raises
+        """Replace the sequence's state; ``home``: the cell that gets the states, -1 = the sequence's own. Raise
         StateReadError for lack of free cells."""
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:

@@ -71,7 +71,7 @@ def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
 def find_slot(
     meta: Meta, ubatch: Ubatch, emit: Emit, position: Position = as_index
 ) -> list[tuple[int, int]] | None:
-    """Give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
+    """Give each sequence of the ubatch its own cell, contiguous and in order. Return for every cell of the
     stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
     if continues_own_cell(meta, ubatch) and (position is as_index or not gap_before(meta, ubatch.runs[0], position)):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]

@@ -65,7 +65,7 @@ def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail
     """Split into ubatches with equally many tokens of each chosen sequence.
 
     ``sequential``: a ubatch contains only consecutive sequence ids. ``n_keep_tail``: that many tokens at the end of a
-    sequence stay in the same ubatch, so that it writes all rollback planes. Raises ProcessAborted if a ubatch cannot
+    sequence stay in the same ubatch, so that it writes all rollback planes. Raise ProcessAborted if a ubatch cannot
     hold more than these.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
@@ -106,7 +106,7 @@ def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential
 
 def _keep_tails(chosen: list[list[int]], n: int, n_ubatch: int, keep: int) -> tuple[list[list[int]], int]:
     """Drop the first sequence whose cut would leave 1 .. keep-1 tokens, and all after it. If it is the first sequence
-    of the ubatch, move its cut instead. Returns the sequences and the tokens of each."""
+    of the ubatch, move its cut instead. Return the sequences and the tokens of each."""
 
     def short(stretch: list[int]) -> bool:
         return 0 < stretch[1] - stretch[0] - n < keep

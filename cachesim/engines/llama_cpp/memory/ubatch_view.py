@@ -33,7 +33,7 @@ def merge_ubatches(
     cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None
 ) -> Placed | None:
     """Merge ubatches if they are consecutive tokens of a sequence, their cells come after all used cells,
-    and their state continues in its own cell, or is new. Returns None if they cannot be merged."""
+    and their state continues in its own cell, or is new. Return None if they cannot be merged."""
     first = cuts[0][0]
     if any(len(ubatch.runs) > 1 or ubatch.runs[0].seq != first.runs[0].seq for ubatch, _ in cuts):
         return None

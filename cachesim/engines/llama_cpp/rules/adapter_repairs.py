@@ -28,7 +28,7 @@ WAIT = -1                # end of a batch that a slot does not join
                 note="proposed, tried on a patched server: a request without a list is compared with the list of the "
                      "server, and a negative scale counts as on"))
 def clear_always(lists: Lists, adapters: Sequence[Adapter]) -> Decision:
-    """Returns whether a slot loses its tokens and checkpoints because the request has other adapters, with or without
+    """True if a slot loses its tokens and checkpoints because the request has other adapters, with or without
     a list. A change between aLoRAs keeps the slot, unless it is not known what its tokens were computed under."""
     before, now = lists.before, lists.now
     activated = all_activated(now, adapters) and (not any(before) or all_activated(before, adapters))
@@ -40,7 +40,7 @@ def clear_always(lists: Lists, adapters: Sequence[Adapter]) -> Decision:
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
                 note="proposed, tried on a patched server: the lists are compared before prompt_save and prompt_load"))
 def save_before_change(own: Scales, asked: Scales) -> Decision:
-    """Returns whether a slot is saved, and the prompt cache searched, because the request has other adapters. The
+    """True if a slot is saved, and the prompt cache searched, because the request has other adapters. The
     slot's tokens then count as gone, also where a change between aLoRAs would keep them."""
     return Decision(own != asked, {"own": own, "asked": asked})
 
@@ -50,7 +50,7 @@ def save_before_change(own: Scales, asked: Scales) -> Decision:
       llama_cpp(CONTEXT, 'launch_slot_with_task "slot.prompt.clear"', "b11549",
                 note="proposed, tried on a patched server: prompt_clear in place of prompt.clear"))
 def forget_memory(held: int) -> Decision:
-    """Returns True: a slot that loses its tokens for other adapters frees their cells, too."""
+    """Return True: a slot that loses its tokens for other adapters frees their cells, too."""
     return Decision(True, {"held": held})
 
 
@@ -60,7 +60,7 @@ def forget_memory(held: int) -> Decision:
                 note="proposed, tried on a patched server: an entry stores the list of its slot, and alloc and load "
                      "pass over entries with another list"))
 def entry_notes_list(slot: Noted) -> Decision:
-    """Returns what an entry of the prompt cache notes of the slot besides its tokens: the adapters. Only requests and
+    """Return what an entry of the prompt cache notes of the slot besides its tokens: the adapters. Only requests and
     slots with the same find it, and a slot that loads it has them, but does not learn which rows an aLoRA computed."""
     return Decision(Noted(slot.scales), {"scales": slot.scales, "active": slot.active})
 
@@ -71,7 +71,7 @@ def entry_notes_list(slot: Noted) -> Decision:
                 note="proposed here: as LC-LORA-ENTRY.LIST, and an entry stores from which token on its rows were "
                      "computed with an aLoRA"))
 def entry_notes_rows(slot: Noted) -> Decision:
-    """Returns what an entry of the prompt cache notes of the slot besides its tokens: the adapters, and the first row
+    """Return what an entry of the prompt cache notes of the slot besides its tokens: the adapters, and the first row
     that an aLoRA computed."""
     return Decision(slot, {"scales": slot.scales, "active": slot.active})
 
@@ -81,7 +81,7 @@ def entry_notes_rows(slot: Noted) -> Decision:
       llama_cpp(CONTEXT, 'process_single_task "SLOT_RESTORE"', "b11549",
                 note="proposed, tried on a patched server: a restore empties the slot's list"))
 def restored_under_unknown(slot: Noted, file: Noted | None, adapters: int) -> Decision:
-    """Returns the scales that a slot has after a restore: not known, so that the next request clears it."""
+    """Return the scales that a slot has after a restore: not known, so that the next request clears it."""
     return Decision(Noted(()), {"own": slot.scales, "file": file.scales if file else None})
 
 
@@ -91,7 +91,7 @@ def restored_under_unknown(slot: Noted, file: Noted | None, adapters: int) -> De
                 note="proposed here: a slot file ends with the list, and with the token from which on its rows were "
                      "computed with an aLoRA"))
 def restored_under_noted(slot: Noted, file: Noted | None, adapters: int) -> Decision:
-    """Returns the scales that a slot has after a restore, and its first row that an aLoRA computed: those of the file;
+    """Return the scales that a slot has after a restore, and its first row that an aLoRA computed: those of the file;
     not known if the file names none, or those of another number of adapters."""
     known = file is not None and len(file.scales) == adapters
     return Decision(file if known else Noted(()), {"own": slot.scales, "file": file.scales if file else None})
@@ -102,7 +102,7 @@ def restored_under_noted(slot: Noted, file: Noted | None, adapters: int) -> Deci
       llama_cpp(CONTEXT, 'launch_slot_with_task "alora_invocation_start"', "b11549",
                 note="proposed, tried on a patched server: the start is set to -1 at the beginning of a launch"))
 def start_resets(start: int) -> Decision:
-    """Returns the start of the invocation sequence at a launch: none. That of a refused request is forgotten."""
+    """Return the start of the invocation sequence at a launch: none. That of a refused request is forgotten."""
     return Decision(NOT_FOUND, {"start": start})
 
 
@@ -111,7 +111,7 @@ def start_resets(start: int) -> Decision:
       llama_cpp(CONTEXT, 'pre_decode "alora_invocation_start"', "b11549",
                 note="proposed, tried on a patched server: n_past is capped for a start of 0, too"))
 def cap_at_first(n_past: int, start: int) -> Decision:
-    """Returns the tokens to reuse for a prompt with an invocation sequence at ``start``: at most start - 1, and none if
+    """Return the tokens to reuse for a prompt with an invocation sequence at ``start``: at most start - 1, and none if
     the prompt begins with it."""
     return Decision(min(n_past, max(0, start - 1)), {"n_past": n_past, "start": start})
 
@@ -122,7 +122,7 @@ def cap_at_first(n_past: int, start: int) -> Decision:
                 note="proposed, tried on a patched server: a slot keeps the start of the request that computed its "
                      "rows, and n_past is capped there"))
 def cap_at_rows(n_past: int, active: int) -> Decision:
-    """Returns the tokens to reuse of a slot whose rows from ``active`` on were computed with an aLoRA: those before."""
+    """Return the tokens to reuse of a slot whose rows from ``active`` on were computed with an aLoRA: those before."""
     return Decision(min(n_past, active) if active >= 0 else n_past, {"n_past": n_past, "active": active})
 
 
@@ -132,7 +132,7 @@ def cap_at_rows(n_past: int, active: int) -> Decision:
                 note="proposed, tried on a patched server: no blocks are moved for a prompt with a start, or in a slot "
                      "with rows of an aLoRA"))
 def chunks_without_start(start: int, active: int) -> Decision:
-    """Returns whether --cache-reuse may move blocks: not if the prompt invokes an aLoRA, or rows of the slot were
+    """True if --cache-reuse may move blocks: not if the prompt invokes an aLoRA, or rows of the slot were
     computed with one."""
     return Decision(start < 0 and active < 0, {"start": start, "active": active})
 
@@ -143,7 +143,7 @@ def chunks_without_start(start: int, active: int) -> Decision:
                 note="proposed, tried on a patched server: a slot whose prompt is to be split takes part only in a "
                      "batch that it leads"))
 def split_if_leading(held: int, start: int, active: bool, follows: bool) -> Decision:
-    """Returns where the batch ends and up to where it is evaluated without the aLoRA, as LC-ALORA-SPLIT; -1 = the slot
+    """Return where the batch ends and up to where it is evaluated without the aLoRA, as LC-ALORA-SPLIT; -1 = the slot
     waits, because another one leads the batch."""
     usual = split_at_start(held, start, active, follows)
     return Decision(WAIT if usual.value and follows else usual.value, {**usual.because, "follows": follows})
@@ -155,5 +155,5 @@ def split_if_leading(held: int, start: int, active: bool, follows: bool) -> Deci
                 note="proposed here: the slot that was split is kept beside alora_scale, and its list gets the scale "
                      "back in place of slot_batched's"))
 def back_to_split(split: int, leader: int) -> Decision:
-    """Returns the slot whose list gets the scale of a split aLoRA back: the one that was split."""
+    """Return the slot whose list gets the scale of a split aLoRA back: the one that was split."""
     return Decision(split, {"split": split, "leader": leader})

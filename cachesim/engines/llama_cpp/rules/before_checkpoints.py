@@ -33,8 +33,8 @@ class Cut(NamedTuple):
 @rule("LC-PROMPT-FIT.CUT", Role.PROMPT, llama_cpp(SERVER, 'update_slots "input truncated"', "b6170"),
       until="#16391 (b6723)")
 def cut_long(n_tokens: int, n_ctx: int, n_keep: int, shift: bool) -> Decision:
-    """Shortens a prompt that leaves no room for a token, if a context may be shifted: it keeps n_keep tokens and loses
-    the next ones, in blocks of half the rest of the context. Returns None if the prompt fits, the text of the error if
+    """Shorten a prompt that leaves no room for a token, if a context may be shifted: it keeps n_keep tokens and loses
+    the next ones, in blocks of half the rest of the context. Return None if the prompt fits, the text of the error if
     a context may not be shifted."""
     because = {"n_tokens": n_tokens, "n_ctx": n_ctx, "n_keep": n_keep}
     if n_tokens < n_ctx:
@@ -54,8 +54,8 @@ LIST_ASSERTS = -1        # value of LC-LIST: the server aborts
 @rule("LC-LIST.ASSERTS", Role.MEMORY,
       llama_cpp(pull=13533, note="issue #13484"), since="#12898 (b5331)", until="#13533 (b5379)")
 def list_asserts(cache_prompt: bool, before: int) -> Decision:
-    """Returns 0 with cache_prompt false: the list of the slot's tokens stays empty, although its cells fill. A second
-    batch of the prompt (``before`` tokens precede it) aborts the server: returns -1. None = the list is kept. Read in
+    """Return 0 with cache_prompt false: the list of the slot's tokens stays empty, although its cells fill. A second
+    batch of the prompt (``before`` tokens precede it) aborts the server: return -1. None = the list is kept. Read in
     the change and its issue, not run."""
     value = None if cache_prompt else LIST_ASSERTS if before else 0
     return Decision(value, {"cache_prompt": cache_prompt, "before": before})
@@ -65,7 +65,7 @@ def list_asserts(cache_prompt: bool, before: int) -> Decision:
 @rule("LC-LIST.ZEROS", Role.MEMORY, llama_cpp(OLD, 'update_slots "cache_tokens.resize"', "b4579"),
       until="#12898 (b5331)")
 def list_zeros(cache_prompt: bool, before: int) -> Decision:
-    """Returns, with cache_prompt false, how many tokens with the number 0 the list of the slot's tokens then has: as
+    """Return, with cache_prompt false, how many tokens with the number 0 the list of the slot's tokens then has: as
     many as its last batch found before itself. None = the list is kept."""
     return Decision(None if cache_prompt else before, {"cache_prompt": cache_prompt, "before": before})
 
@@ -74,7 +74,7 @@ def list_zeros(cache_prompt: bool, before: int) -> Decision:
 @rule("LC-FAIL.KEEP", Role.FAIL,
       llama_cpp(SERVER, 'update_slots "send_error"', "b6170"), until="#17267 (b7078)")
 def failure_keeps(busy: int) -> Decision:
-    """Returns False: if a batch cannot be evaluated, the running slots keep their lists of tokens, whose last tokens
+    """Return False: if a batch cannot be evaluated, the running slots keep their lists of tokens, whose last tokens
     are not in the memory."""
     return Decision(False, {"busy": busy})
 
@@ -94,7 +94,7 @@ def need_below_zero(ask: Ask) -> Decision:
 # [Gone in llama_cpp@b6160]
 @rule("LC-CKPT-ON.NEVER", Role.ENABLE, llama_cpp(SERVER, "update_slots", "b5833"), until="#15293 (b6160)")
 def never_on(max_checkpoints: int, exact: bool, window: int) -> Decision:
-    """Returns False: the server has no checkpoints."""
+    """Return False: the server has no checkpoints."""
     return Decision(False, {"max": 0})
 
 
@@ -105,7 +105,7 @@ def never_on(max_checkpoints: int, exact: bool, window: int) -> Decision:
       llama_cpp(SERVER, 'update_slots "is_processing" "n_ctx"', "b6914", pull=17000),
       since="#16818 (b6890)", until="#17000 (b6947)")
 def shift_busy(generating: bool) -> Decision:
-    """Returns True: a slot that is about to start its prompt is shifted too if the conversation that it still holds
+    """Return True: a slot that is about to start its prompt is shifted too if the conversation that it still holds
     fills the context."""
     return Decision(True, {"generating": generating})
 
@@ -123,7 +123,7 @@ def _shift(held: int, n_prompt: int, n_keep: int, discard: int, n_ctx: int) -> D
 @rule("LC-SHIFT.POSITIVE", Role.SHIFT, llama_cpp(CONTEXT, "", "b8916", pull=22267), since="#22267 (b8908)",
       until="#24786 (b9722)")
 def shift_up_to_any(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
-    """Shifts a full context as LC-SHIFT, but a request may ask to discard more tokens than there are. Read in the
+    """Shift a full context as LC-SHIFT, but a request may ask to discard more tokens than there are. Read in the
     changes, not run."""
     return _shift(held, n_prompt, n_keep, max(0, n_discard), n_ctx)
 
@@ -131,7 +131,7 @@ def shift_up_to_any(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx
 # [Gone in llama_cpp@b8916]
 @rule("LC-SHIFT.UNCHECKED", Role.SHIFT, llama_cpp(SERVER, 'update_slots "n_discard"', "b6170"), until="#22267 (b8908)")
 def shift_unchecked(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
-    """Shifts a full context as LC-SHIFT, but takes any number of tokens to discard from the request, also a negative
+    """Shift a full context as LC-SHIFT, but takes any number of tokens to discard from the request, also a negative
     one. Read, not run."""
     return _shift(held, n_prompt, n_keep, n_discard, n_ctx)
 
@@ -141,7 +141,7 @@ def shift_unchecked(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx
       llama_cpp(OLD, 'update_slots "llama_kv_cache_seq_add"', "b4579", pull=12161),
       since="#9866 (b3914)", until="#12161 (b4826)")
 def reuse_open(held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False) -> Decision:
-    """Reuses blocks of at least ``least`` equal tokens as LC-NPAST-REUSE, but shifts all tokens after the start of a
+    """Reuse blocks of at least ``least`` equal tokens as LC-NPAST-REUSE, but shifts all tokens after the start of a
     block. A second block is then no longer where the list says, and other tokens are removed."""
     moved = []
     c = p = n_past
@@ -162,7 +162,7 @@ def reuse_open(held: Sequence[int], asked: Sequence[int], n_past: int, least: in
 # [Gone in llama_cpp@b4094]
 @rule("LC-NPAST-REUSE.NONE", Role.PREFIX, llama_cpp(OLD, "update_slots", "b3642"), until="#9866 (b3914)")
 def reuse_none(held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False) -> Decision:
-    """Reuses no blocks after the common prefix: the server cannot shift them."""
+    """Reuse no blocks after the common prefix: the server cannot shift them."""
     return Decision((), {"n_past": n_past, "least": least, "found": 0})
 
 
@@ -172,7 +172,7 @@ def reuse_none(held: Sequence[int], asked: Sequence[int], n_past: int, least: in
 @rule("LC-SLOT-LIKE.SUBSTRING", Role.ASSIGN, llama_cpp(OLD, "get_available_slot, common_lcs", "b4579"),
       until="#12898 (b5331)")
 def like_by_substring(held: Sequence[int], asked: Sequence[int]) -> Decision:
-    """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their longest common
+    """Return how many tokens a slot and a prompt have in common for the choice of the slot: their longest common
     stretch, wherever it lies, although only a common prefix can be reused."""
     return Decision(common_substring(held, asked), {"held": len(held), "asked": len(asked)})
 
@@ -187,7 +187,7 @@ def _first_oldest(slots: Sequence[SlotFacts]) -> Choice | None:
 @rule("LC-SLOT-SELECT.SL00", Role.ASSIGN, llama_cpp(OLD, "get_available_slot", "b4579", pull=14079),
       until="#14079 (b5610)")
 def slot_select_00(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects as SL0, but of slots that were never used the one with the lowest id."""
+    """Select as SL0, but of slots that were never used the one with the lowest id."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
         return Decision(Choice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None, because)
@@ -204,7 +204,7 @@ def slot_select_00(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: fl
 # [Gone in llama_cpp@b3642]
 @rule("LC-SLOT-SELECT.SLN", Role.ASSIGN, llama_cpp(OLD, "get_slot", "b2781"), until="#7728 (b3109)")
 def slot_select_named(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot if it is idle, else the slot that was released first, whatever it holds."""
+    """Select the named slot if it is idle, else the slot that was released first, whatever it holds."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if any(slot.id == id_slot and not slot.busy for slot in slots):
         return Decision(Choice(id_slot, "name", 0.0, 0.0, False), because)
@@ -218,7 +218,7 @@ def slot_select_named(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps:
       llama_cpp("src/llama-memory-recurrent.cpp", "llama_memory_recurrent::init_batch", "b5833", pull=14575),
       since="#14512 (b5825)", until="#14575 (b5846)")
 def split_lost(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns the split of a batch for recurrent layers: as ANY, but a model without attention loses a batch that needs
+    """Return the split of a batch for recurrent layers: as ANY, but a model without attention loses a batch that needs
     more than one micro-batch, and the server ends. A batch of a single one is never answered. Both were seen on the
     real b5833."""
     return Decision(Split(False, False, 0, not attention), {"n_rs_seq": n_rs_seq, "unified": unified})
@@ -233,7 +233,7 @@ def end_late(
     n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = (),
     eog: bool = False,
 ) -> Decision:
-    """Stops the generation as LC-END, but not for a full context: without context shift the next step fails with the
+    """Stop the generation as LC-END, but not for a full context: without context shift the next step fails with the
     error "context shift is disabled"."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     word = stop_word(said, words)
@@ -249,7 +249,7 @@ def end_untold(
     n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = (),
     eog: bool = False,
 ) -> Decision:
-    """Stops the generation as LC-END, but an answer that ends because its context is full is not said to be
+    """Stop the generation as LC-END, but an answer that ends because its context is full is not said to be
     truncated."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     full = not shift and n_slot + 1 >= n_ctx

@@ -16,7 +16,7 @@ from cachesim.engines.rule import Decision, Role, rule
 @rule("LC-CKPT-ON.PROBE", Role.ENABLE,
       llama_cpp(CONTEXT, 'pre_decode "n_ctx_checkpoints" "n_swa > 0"', "3f545be"), since="#22114 (b8854)")
 def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the memory cannot be cut at every position: recurrent,
+    """Enable checkpoints if `--ctx-checkpoints` is above 0 and the memory cannot be cut at every position: recurrent,
     hybrid, or with a window."""
     on = limit > 0 and (exact or n_swa > 0)
     return Decision(on, {"max": limit, "exact": exact, "n_swa": n_swa})
@@ -48,8 +48,8 @@ def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
 @rule("LC-CKPT-BREAK.CR10", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "is_user_start {" "checkpoint_offsets {"', "3f545be"), since="#25420 (b9936)")
 def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch at the two marks before the prompt's end and at every user message at which a checkpoint could be
-    created. Returns the end."""
+    """End a batch at the two marks before the prompt's end and at every user message at which a checkpoint could be
+    created. Return the end."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -58,8 +58,8 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR7", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at the last user message,
-    even if checkpoints are disabled. Returns the end."""
+    """End a batch at the two marks before the prompt's end (if checkpoints are enabled) and at the last user message,
+    even if checkpoints are disabled. Return the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -67,21 +67,21 @@ def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-BREAK.V3", Role.PLAN, llama_cpp(pull=24035, note="third version"))
 def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch as LC-CKPT-BREAK.CR10 does, and at the end of the common prefix. Inferred: derived from the
+    """End a batch as LC-CKPT-BREAK.CR10 does, and at the end of the common prefix. Inferred: derived from the
     thread."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
 def ends_near(chunk: Chunk, stop: int) -> bool:
-    """Return True if the chunk ends within n_ubatch tokens of the prompt's end."""
+    """True if the chunk ends within n_ubatch tokens of the prompt's end."""
     return chunk.n_tokens < stop + chunk.n_ubatch
 
 
 @rule("LC-CKPT-CREATE.CR10", Role.CREATE,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end" "is_last_user_message"', "3f545be"), since="#25472 (b9978)")
 def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end, and at a user message if it is the last or more than min_step tokens
+    """Create a checkpoint near the prompt's end, and at a user message if it is the last or more than min_step tokens
     after the last checkpoint."""
     near = ends_near(chunk, stop)
     yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
@@ -94,7 +94,7 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
 @rule("LC-CKPT-CREATE.CR7", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint at the last user message, and after it near the prompt's end; without user messages near the
+    """Create a checkpoint at the last user message, and after it near the prompt's end; without user messages near the
     prompt's end. Never within min_step tokens of the last checkpoint."""
     near = ends_near(chunk, stop)
     user = chunk.starts[-1] if chunk.starts else 0
@@ -110,7 +110,7 @@ def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-CREATE.V3", Role.CREATE, llama_cpp(pull=24035, note="third version"))
 def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint where CR10 does, and at the end of the common prefix. Inferred: derived from the thread."""
+    """Create a checkpoint where CR10 does, and at the end of the common prefix. Inferred: derived from the thread."""
     usual = create_cr10(chunk, stop, ckpts, pos_min)
     yes = usual.value or (chunk.do and pos_min >= 0 and chunk.start == chunk.reused)
     return Decision(yes, {**usual.because, "reused": chunk.reused})
@@ -119,7 +119,7 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_
 @rule("LC-CKPT-PERIODIC.NONE", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end"', "3f545be"), since="#22929 (b9310)")
 def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """Creates no periodic checkpoints: returns None for every batch. (Variants with periodic checkpoints return
+    """Create no periodic checkpoints: return None for every batch. (Variants with periodic checkpoints return
     n_tokens of the last checkpoint if another is due.)"""
     return Decision(None, {"start": chunk.start})
 
@@ -127,21 +127,21 @@ def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-AFTER.NEVER", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "create_checkpoint"', "3f545be"), since="#16440 (b6711)")
 def nothing_after_prompt(on: bool) -> Decision:
-    """Returns False: no checkpoint is created after the prompt has been evaluated."""
+    """Return False: no checkpoint is created after the prompt has been evaluated."""
     return Decision(False, {"on": on})
 
 
 @rule("LC-CKPT-COUNT.OWN", Role.PLAN,
       llama_cpp(CONTEXT, 'create_checkpoint "update_pos"', "3f545be"), since="#20287 (b8260)")
 def count_own(start: int, stop: int, n_batch: int) -> Decision:
-    """Returns the checkpoint's n_tokens: the slot's tokens before the batch."""
+    """Return the checkpoint's n_tokens: the slot's tokens before the batch."""
     return Decision(start, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
 @rule("LC-CKPT-REPLACE.NONE", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_cur"', "3f545be"), until="#28302 (b11063)")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases no checkpoint for a new checkpoint, not even a checkpoint with the same n_tokens."""
+    """Erase no checkpoint for a new checkpoint, not even a checkpoint with the same n_tokens."""
     return Decision((), {"n_tokens": n_tokens})
 
 
@@ -149,7 +149,7 @@ def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-REPLACE.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_new {"', "b11063", pull=28302), since="b11063")
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases checkpoints with the same n_tokens as the new checkpoint; returns their indices. The limit is applied
+    """Erase checkpoints with the same n_tokens as the new checkpoint; return their indices. The limit is applied
     before, so an old checkpoint may be erased although the replacement would have made room."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision(gone, {"n_tokens": n_tokens})
@@ -158,7 +158,7 @@ def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-SPACING.CR10", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "3f545be"), since="#25472 (b9978)")
 def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases checkpoints of older tasks that are at most min_step tokens after the previous checkpoint; returns their
+    """Erase checkpoints of older tasks that are at most min_step tokens after the previous checkpoint; return their
     indices."""
     last, gone = -1, []
     for i, c in enumerate(ckpts):
@@ -173,7 +173,7 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 @rule("LC-CKPT-SPACING.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "b11063", pull=28302), since="b11063")
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases checkpoints as LC-CKPT-SPACING.CR10 does, but only while a new checkpoint would reach the limit. The limit
+    """Erase checkpoints as LC-CKPT-SPACING.CR10 does, but only while a new checkpoint would reach the limit. The limit
     is tested before each erasure, so no more are erased than needed."""
     last, gone = -1, list[int]()
     for i, c in enumerate(ckpts):
@@ -189,20 +189,20 @@ def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: i
 # [Gone in llama_cpp@b10587]
 @rule("LC-CKPT-SPACING.NONE", Role.DROP, llama_cpp(CONTEXT, "create_checkpoint", "7c158fbb4"), until="#25472")
 def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases no checkpoint: the distance between checkpoints is not checked."""
+    """Erase no checkpoint: the distance between checkpoints is not checked."""
     return Decision((), {})
 
 
 @rule("LC-CKPT-LIMIT.OLDEST", Role.DROP, llama_cpp(CONTEXT, 'create_checkpoint "while {"', "3f545be"))
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the oldest checkpoints until there is room for a new checkpoint; returns their indices."""
+    """Erase the oldest checkpoints until there is room for a new checkpoint; return their indices."""
     return Decision(tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
 @rule("LC-CKPT-NOTE.NONE", Role.MEMORY,
       llama_cpp(CONTEXT, "create_checkpoint", "3f545be", note="a checkpoint has no field of this kind"))
 def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
-    """Returns None: no note is stored with a checkpoint when it is created or used. A user's rule may return an
+    """Return None: no note is stored with a checkpoint when it is created or used. A user's rule may return an
     immutable value for the other rules of its table."""
     return Decision(None, {})
 
@@ -210,14 +210,14 @@ def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
 @rule("LC-CKPT-TOLD.GONE", Role.TOLD,
       llama_cpp(CONTEXT, 'pre_decode "erased invalidated", create_checkpoint "erasing"', "3f545be"))
 def told_gone(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when some are erased: the erased checkpoints."""
+    """Return which of n checkpoints the log names when some are erased: the erased checkpoints."""
     return Decision(tuple(gone), {"n": n})
 
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-LIMIT.DENSEST", Role.DROP, llama_cpp(pull=24035, note="third version"))
 def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the inner checkpoint with the closest neighbours until there is room for a new checkpoint; the first and
+    """Erase the inner checkpoint with the closest neighbours until there is room for a new checkpoint; the first and
     the last stay. Inferred: derived from the thread, ties to the older."""
     left = list(range(len(ckpts)))
     gone = []

@@ -32,8 +32,8 @@ def _need(ask: Ask, back: int) -> Decision:
 @rule("LC-CKPT-NEED.TH4", Role.NEED,
       llama_cpp(CONTEXT, 'pre_decode "has_new_tokens" "pos_min_thold"', "3f545be"), since="#24110 (b9509)")
 def need_th4(ask: Ask) -> Decision:
-    """Searches a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa, lower by 1 if the prompt has no new tokens.
-    Returns the threshold and whether to search."""
+    """Search a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa, lower by 1 if the prompt has no new tokens.
+    Return the threshold and whether to search."""
     return _need(ask, 0 if ask.n_past < ask.n_tokens else 1)
 
 
@@ -41,8 +41,8 @@ def need_th4(ask: Ask) -> Decision:
 @rule("LC-CKPT-NEED.TH3", Role.NEED,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#23280 (b9231)", until="#24110")
 def need_th3(ask: Ask) -> Decision:
-    """Searches a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa - 1, so that a recurrent memory always
-    searches, even if the prompt only extends the slot. Returns the threshold and whether to search."""
+    """Search a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa - 1, so that a recurrent memory always
+    searches, even if the prompt only extends the slot. Return the threshold and whether to search."""
     return _need(ask, 1)
 
 
@@ -61,7 +61,7 @@ def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: in
 
 @rule("LC-CKPT-PICK.PK3", Role.PICK, llama_cpp(CONTEXT, 'pre_decode "rbegin {"', "3f545be"), since="#24411 (b9593)")
 def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks the newest checkpoint with pos_max <= pos_next and (pos_min < pos_min_thold or pos_min = 0); returns its
+    """Pick the newest checkpoint with pos_max <= pos_next and (pos_min < pos_min_thold or pos_min = 0); return its
     index."""
     fits = [c.pos_max <= ask.pos_next and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
     return pick_newest(ckpts, fits, ask, thold)
@@ -71,7 +71,7 @@ def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 @rule("LC-CKPT-PICK.PK2", Role.PICK,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#21510 (b8693)", until="#24411")
 def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks the newest checkpoint with pos_min < pos_min_thold or pos_min = 0, whatever its pos_max; returns its
+    """Pick the newest checkpoint with pos_min < pos_min_thold or pos_min = 0, whatever its pos_max; return its
     index."""
     fits = [c.pos_min < thold or c.pos_min == 0 for c in ckpts]
     return pick_newest(ckpts, fits, ask, thold)
@@ -80,7 +80,7 @@ def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-PICK.V1", Role.PICK, llama_cpp("", "", "750c8d8", pull=24035, note="first version"))
 def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks, for recurrent and hybrid memories, the newest checkpoint whose end (pos_end, the first position that it
+    """Pick, for recurrent and hybrid memories, the newest checkpoint whose end (pos_end, the first position that it
     does not cover) is within the common prefix and that leaves a token to evaluate; for other memories as PK2.
     Inferred: derived from the pull request's text and log."""
     if not ask.exact:
@@ -92,7 +92,7 @@ def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-PICK.V3", Role.PICK, llama_cpp(pull=24035, note="third version"))
 def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks, for recurrent and hybrid memories, the longest checkpoint within the common prefix that leaves a token to
+    """Pick, for recurrent and hybrid memories, the longest checkpoint within the common prefix that leaves a token to
     evaluate; for other memories as PK3. Inferred: derived from the thread."""
     if not ask.exact:
         return pick_pk3(ckpts, ask, thold)
@@ -105,7 +105,7 @@ def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "3f545be"),
       since="#20279 (b8257)")
 def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues after the checkpoint; in a window at its last token, which is re-evaluated. Returns pos_next and
+    """Continue after the checkpoint; in a window at its last token, which is re-evaluated. Return pos_next and
     n_past."""
     pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
@@ -116,7 +116,7 @@ def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-RESTORE.COUNT", Role.RESUME, llama_cpp(pull=24035))
 def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues, in recurrent and hybrid memories, after the checkpoint's n_tokens; in other memories as RE4."""
+    """Continue, in recurrent and hybrid memories, after the checkpoint's n_tokens; in other memories as RE4."""
     if not ask.exact:
         return resume_re4(ckpt, ask)
     return Decision(Resume(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
@@ -125,7 +125,7 @@ def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-UNREAD.ABORT", Role.FAIL,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), since="b9109")
 def unread_aborts(id_task: int) -> Decision:
-    """Aborts the server if a checkpoint cannot be restored because other sequences use its cells. Returns the message,
+    """Abort the server if a checkpoint cannot be restored because other sequences use its cells. Return the message,
     "" = full re-processing instead. Inferred: no recording shows it."""
     return Decision("checkpoint size mismatch", {"id_task": id_task})
 
@@ -133,7 +133,7 @@ def unread_aborts(id_task: int) -> Decision:
 # [Gone in llama_cpp@b9230]
 @rule("LC-CKPT-UNREAD.RESET", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="b9109")
 def unread_resets(id_task: int) -> Decision:
-    """Forces full re-processing if a checkpoint cannot be restored (returns ""). Inferred: no recording shows it."""
+    """Force full re-processing if a checkpoint cannot be restored (returns ""). Inferred: no recording shows it."""
     return Decision("", {"id_task": id_task})
 
 
@@ -141,7 +141,7 @@ def unread_resets(id_task: int) -> Decision:
 @rule("LC-CKPT-UNREAD.FILE", Role.FAIL,
       llama_cpp(CONTEXT, 'pre_decode "restored from a slot file"', "b11549", pull=26004), since="b11549")
 def unread_of_file_resets(id_task: int) -> Decision:
-    """Forces full re-processing if a checkpoint from a slot file cannot be restored (returns ""); aborts the server for
+    """Force full re-processing if a checkpoint from a slot file cannot be restored (returns ""); aborts the server for
     a checkpoint of a task (returns the message). Inferred: no recording shows it."""
     words = "" if id_task == FROM_FILE else "failed to restore context checkpoint"
     return Decision(words, {"id_task": id_task})
@@ -150,14 +150,14 @@ def unread_of_file_resets(id_task: int) -> Decision:
 @rule("LC-CKPT-RESET", Role.RESET,
       llama_cpp(CONTEXT, 'pre_decode "forcing full prompt re-processing"', "3f545be"), since="#16382 (b6685)")
 def resume_nothing(ask: Ask) -> Decision:
-    """Forces full prompt re-processing if no checkpoint is usable: n_past = 0."""
+    """Force full prompt re-processing if no checkpoint is usable: n_past = 0."""
     return Decision(Resume(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
 
 
 @rule("LC-CKPT-ERASE.ER2", Role.DROP,
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "3f545be"), since="#20671 (b8393)")
 def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases checkpoints with pos_max > pos_next; returns their indices. A checkpoint with pos_max = pos_next stays,
+    """Erase checkpoints with pos_max > pos_next; return their indices. A checkpoint with pos_max = pos_next stays,
     although it covers the token that is about to be replaced (defect D1)."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > resume.pos_next)
     return Decision(gone, {"pos_next": resume.pos_next})
@@ -166,7 +166,7 @@ def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-ERASE.V1", Role.DROP, llama_cpp(pull=24035, note="first version"))
 def erase_v1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases, for recurrent and hybrid memories, checkpoints with n_tokens > common prefix or pos_max > pos_next; for
+    """Erase, for recurrent and hybrid memories, checkpoints with n_tokens > common prefix or pos_max > pos_next; for
     other memories as ER2. Inferred: from the pull request's log line."""
     if not ask.exact:
         return erase_er2(ckpts, ask, resume)
@@ -177,7 +177,7 @@ def erase_v1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-ERASE.V3", Role.DROP, llama_cpp(pull=24035, note="third version"))
 def erase_v3(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases, for recurrent and hybrid memories, only checkpoints with n_tokens > common prefix; for other memories as
+    """Erase, for recurrent and hybrid memories, only checkpoints with n_tokens > common prefix; for other memories as
     ER2."""
     if not ask.exact:
         return erase_er2(ckpts, ask, resume)

@@ -23,8 +23,8 @@ class Shift(NamedTuple):
 
 @rule("LC-SHIFT", Role.SHIFT, llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING" "n_keep" "n_discard"', "3f545be"))
 def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
-    """Shifts a full context: keeps n_keep tokens, discards n_discard (half of the rest unless given), moves the others
-    down. A negative n_keep keeps the whole prompt. Returns None if there is room. (A vocabulary that adds a start token
+    """Shift a full context: keep n_keep tokens, discard n_discard (half of the rest unless given), move the others
+    down. A negative n_keep keeps the whole prompt. Return None if there is room. (A vocabulary that adds a start token
     would keep that token too.)"""
     because = {"held": held, "n_ctx": n_ctx}
     if held + 1 < n_ctx:
@@ -38,7 +38,7 @@ def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: 
 @rule("LC-SHIFT.SHARED", Role.SHIFT,
       llama_cpp(CONTEXT, 'pre_decode "context shift cannot be used for shared prompt"', "3f545be"))
 def shift_of_shared(shared: bool) -> Decision:
-    """Refuses to shift a completion that shares its prompt with others: its request fails. Returns the error text, "" =
+    """Refuse to shift a completion that shares its prompt with others: its request fails. Return the error text, "" =
     the shift is allowed."""
     text = "context shift cannot be used for shared prompt" if shared else ""
     return Decision(text, {"shared": shared})
@@ -57,7 +57,7 @@ class Moved(NamedTuple):
 def reuse_chunks(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """Reuses blocks of at least ``least`` equal tokens after the common prefix by shifting their positions, as long as
+    """Reuse blocks of at least ``least`` equal tokens after the common prefix by shifting their positions, as long as
     they follow each other in the prompt without a gap. Does not check whether the memory has a recurrent state
     (``exact``), which cannot be moved."""
     moved = []
@@ -77,14 +77,14 @@ def reuse_chunks(
 @rule("LC-SHIFT-WHEN.GENERATING", Role.SHIFT,
       llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING"', "3f545be"), since="#17000 (b6947)")
 def shift_generating(generating: bool) -> Decision:
-    """Returns True for a slot that generates: a slot that still has to process its prompt is not shifted."""
+    """Return True for a slot that generates: a slot that still has to process its prompt is not shifted."""
     return Decision(generating, {"generating": generating})
 
 
 @rule("LC-RM-REFUSED.ABORT", Role.FAIL,
       llama_cpp(COMMON, "common_memory::seq_rm, common_context_seq_rm", "3f545be"), since="#22673 (b9180)")
 def refusal_ends(p0: int, p1: int) -> Decision:
-    """Returns True: the server ends if the memory refuses to remove positions p0 .. p1-1 (p1 = -1: all from p0 on) for
+    """Return True: the server ends if the memory refuses to remove positions p0 .. p1-1 (p1 = -1: all from p0 on) for
     reused blocks, a context shift or rejected drafts."""
     return Decision(True, {"p0": p0, "p1": p1})
 
@@ -93,6 +93,6 @@ def refusal_ends(p0: int, p1: int) -> Decision:
 @rule("LC-RM-REFUSED.IGNORE", Role.FAIL,
       llama_cpp(CONTEXT, 'update_slots "llama_memory_seq_rm"', "ffdd983fb"), until="#22673 (b9180)")
 def refusal_ignored(p0: int, p1: int) -> Decision:
-    """Returns False: the result of a removal is not checked for reused blocks, a context shift or rejected drafts. The
+    """Return False: the result of a removal is not checked for reused blocks, a context shift or rejected drafts. The
     server continues as if the positions were gone."""
     return Decision(False, {"p0": p0, "p1": p1})

@@ -22,7 +22,7 @@ TAIL = 512       # tokens before the end at which CR3 and CR4 cut
 @rule("LC-CKPT-ON.ARCH", Role.ENABLE,
       llama_cpp(CONTEXT, "update_slots"), since="#16382 (b6685)", until="#22114 (b8854)")
 def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the architecture has recurrent layers or a window."""
+    """Enable checkpoints if `--ctx-checkpoints` is above 0 and the architecture has recurrent layers or a window."""
     on = limit > 0 and (exact or n_swa > 0)
     return Decision(on, {"max": limit, "recurrent": exact, "n_swa": n_swa})
 
@@ -30,7 +30,7 @@ def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
 # [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-ON.WINDOW", Role.ENABLE, llama_cpp(SERVER, "", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
-    """Enables checkpoints if `--ctx-checkpoints` is above 0 and the model has a window. Recurrent models get none."""
+    """Enable checkpoints if `--ctx-checkpoints` is above 0 and the model has a window. Recurrent models get none."""
     return Decision(limit > 0 and n_swa > 0, {"max": limit, "n_swa": n_swa})
 
 
@@ -38,8 +38,8 @@ def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
 @rule("LC-CKPT-BREAK.CR8", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25420 (b9936)")
 def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at every user message,
-    even if checkpoints are disabled. Returns the end."""
+    """End a batch at the two marks before the prompt's end (if checkpoints are enabled) and at every user message,
+    even if checkpoints are disabled. Return the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -48,7 +48,7 @@ def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch at the two marks before the prompt's end; user messages are not known. Returns the end."""
+    """End a batch at the two marks before the prompt's end; user messages are not known. Return the end."""
     breaks = [*marks_before_end(chunk)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -57,7 +57,7 @@ def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR3", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#19408 (b7970)", until="#20288 (b8271)")
 def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch 512 tokens (or n_batch, if that is smaller) before the prompt's end. Returns the end."""
+    """End a batch 512 tokens (or n_batch, if that is smaller) before the prompt's end. Return the end."""
     breaks = [chunk.n_tokens - min(chunk.n_batch, TAIL)] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -66,7 +66,7 @@ def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-BREAK.CR2", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#19408 (b7970)")
 def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch 64 tokens before the prompt's end. Returns the end."""
+    """End a batch 64 tokens before the prompt's end. Return the end."""
     breaks = [chunk.n_tokens - LEAST] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -74,7 +74,7 @@ def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch only at the batch size. Returns the end."""
+    """End a batch only at the batch size. Return the end."""
     return Decision(first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
 
 
@@ -82,7 +82,7 @@ def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-PERIODIC.CR4", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "f5ddcd169"), since="#20087 (b8218)", until="#20288 (b8271)")
 def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """Returns n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
+    """Return n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
     periodic checkpoint is due. Never due in the last batch. ``min_step`` is --checkpoint-every-n-tokens."""
     return _periodic(chunk, stop, ckpts, stop == chunk.n_tokens)
 
@@ -91,7 +91,7 @@ def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
 @rule("LC-CKPT-PERIODIC.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """Returns n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
+    """Return n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
     periodic checkpoint is due. Never due within n_ubatch tokens of the prompt's end, where a checkpoint is created
     anyway."""
     return _periodic(chunk, stop, ckpts, ends_near(chunk, stop))
@@ -108,7 +108,7 @@ def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> D
 @rule("LC-CKPT-CREATE.CR8", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25472 (b9978)")
 def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end and at every user message, but, except at the last user message, not
+    """Create a checkpoint near the prompt's end and at every user message, but, except at the last user message, not
     within min_step tokens of the last checkpoint."""
     near, user = ends_near(chunk, stop), chunk.start in chunk.starts
     far = chunk.start in chunk.starts[-1:] or not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
@@ -123,7 +123,7 @@ def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR6", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#22929 (b9310)")
 def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end or where a periodic checkpoint is due, if the slot has 64 tokens (with
+    """Create a checkpoint near the prompt's end or where a periodic checkpoint is due, if the slot has 64 tokens (with
     those of this batch) and the last checkpoint is more than 64 tokens back."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + LEAST
@@ -150,7 +150,7 @@ def _by_position(
 @rule("LC-CKPT-CREATE.CR5", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#20726 (b8450)")
 def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint near the prompt's end or where a periodic checkpoint is due, if pos_max is at least 64 and
+    """Create a checkpoint near the prompt's end or where a periodic checkpoint is due, if pos_max is at least 64 and
     more than 64 positions after that of the last checkpoint."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
@@ -160,7 +160,7 @@ def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR4", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#20087 (b8218)", until="#20288 (b8271)")
 def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint before the last batch or where a periodic checkpoint is due, if pos_max is at least 64 and
+    """Create a checkpoint before the last batch or where a periodic checkpoint is due, if pos_max is at least 64 and
     more than 64 positions after that of the last checkpoint."""
     place = stop == chunk.n_tokens or periodic_cr4(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
@@ -170,7 +170,7 @@ def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR2", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#20087 (b8218)")
 def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint only before the last batch of the prompt (CR2 and CR3), if pos_max is at least 64 and more
+    """Create a checkpoint only before the last batch of the prompt (CR2 and CR3), if pos_max is at least 64 and more
     than 64 positions after that of the last checkpoint."""
     return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
 
@@ -178,7 +178,7 @@ def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 # [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-CREATE.NEVER", Role.CREATE, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates no checkpoint before a batch."""
+    """Create no checkpoint before a batch."""
     return Decision(False, {"start": chunk.start})
 
 
@@ -186,7 +186,7 @@ def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, p
 @rule("LC-CKPT-CREATE.CR0", Role.CREATE,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
 def create_after_prompt(on: bool) -> Decision:
-    """Creates a checkpoint after the whole prompt has been evaluated (CR0 and CR1), however short it is."""
+    """Create a checkpoint after the whole prompt has been evaluated (CR0 and CR1), however short it is."""
     return Decision(on, {"on": on})
 
 
@@ -194,7 +194,7 @@ def create_after_prompt(on: bool) -> Decision:
 @rule("LC-CKPT-COUNT.BATCH", Role.PLAN,
       llama_cpp(CONTEXT, "", "d7d826b3c"), since="#19849 (b8152)", until="#20287 (b8260)")
 def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
-    """Returns the checkpoint's n_tokens: the slot's tokens minus all tokens of the batch, including those of other
+    """Return the checkpoint's n_tokens: the slot's tokens minus all tokens of the batch, including those of other
     slots."""
     return Decision(stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
 
@@ -203,7 +203,7 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
 @rule("LC-CKPT-TOLD.NEXT", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
 def told_next(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when some are erased: the line is printed after the erasure, and
+    """Return which of n checkpoints the log names when some are erased: the line is printed after the erasure, and
     names the checkpoint that moved into the free place, if any."""
     left, named = list(range(n)), []
     for i in gone:
@@ -217,5 +217,5 @@ def told_next(n: int, gone: Sequence[int]) -> Decision:
 @rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
 def told_newest(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when an old checkpoint is evicted: the newest instead."""
+    """Return which of n checkpoints the log names when an old checkpoint is evicted: the newest instead."""
     return Decision((n - 1,) * len(gone), {"n": n})

@@ -18,8 +18,8 @@ from cachesim.engines.rule import Decision, Role, rule
       llama_cpp(TOKENS, "server_tokens::keep_first", "3f545be",
                 note="reported in #24075; b11549 compares the cut with the start of the second image"))
 def cut_between(tokens: Sequence[int], n_past: int) -> Decision:
-    """Fails a request whose slot is to be cut inside an image, as LC-MEDIA-CUT, or between two images without a token
-    between them. Not simulated: an image of two tokens, which this build would cut in its middle. Returns the error
+    """Fail a request whose slot is to be cut inside an image, as LC-MEDIA-CUT, or between two images without a token
+    between them. Not simulated: an image of two tokens, which this build would cut in its middle. Return the error
     text, "" = the slot is cut."""
     inside = item_at(tokens, n_past)
     before = item_at(tokens, n_past - 1) if inside and n_past else None

@@ -28,7 +28,7 @@ from cachesim.engines.rule import Decision, Role, rule
 @rule("LC-SLOT-SELECT.SL1", Role.ASSIGN,
       llama_cpp(CONTEXT, "", "ad8d85bd9"), since="#16391 (b6723)", until="#19207 (b7890)")
 def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot without similarity or prompt cache (no slot for a number that does not exist), else as
+    """Select the named slot without similarity or prompt cache (no slot for a number that does not exist), else as
     SL2."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
@@ -56,7 +56,7 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
 # [Gone in llama_cpp@b6740]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above
+    """Select the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above
     the threshold, else the least recently used. These builds have no prompt cache."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
@@ -72,7 +72,7 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@b8916]
 @rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
 def idle_save_none(unified: bool, held: int) -> Decision:
-    """Does not save or clear idle slots."""
+    """Do not save or clear idle slots."""
     return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})
 
 
@@ -82,7 +82,7 @@ def idle_save_none(unified: bool, held: int) -> Decision:
                 note="is_child() asks for a slot that is processing, which this one becomes only afterwards"),
       since="#17775 (b7308)", until="#18663 (b7690)")
 def children_evaluate(n: int) -> Decision:
-    """Evaluates the prompt of n completions n times: the further completions do not wait for the first, but are tasks
+    """Evaluate the prompt of n completions n times: the further completions do not wait for the first, but are tasks
     as any other, queued before it. Read, not run."""
     return Decision(EACH, {"n": n})
 
@@ -90,5 +90,5 @@ def children_evaluate(n: int) -> Decision:
 # [Gone in llama_cpp@b7400]
 @rule("LC-CHILDREN.NONE", Role.PROMPT, llama_cpp(pull=17775), until="#17775 (b7308)")
 def children_ignored(n: int) -> Decision:
-    """Gives one completion: a request cannot ask for more."""
+    """Give one completion: a request cannot ask for more."""
     return Decision(IGNORED, {"n": n})

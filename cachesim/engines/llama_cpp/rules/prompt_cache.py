@@ -46,7 +46,7 @@ def _obsolete(entries: Sequence[EntryFacts]) -> tuple[int, ...]:
 
 @rule("LC-PC-ALLOC.PC6", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc", "3f545be"), since="#25070 (b9908)")
 def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Saves a conversation to the prompt cache unless an entry starts with it or it is larger than the limit. Removes
+    """Save a conversation to the prompt cache unless an entry starts with it or it is larger than the limit. Removes
     entries that are prefixes of it, then evicts the oldest until it fits."""
     because = {"n_tokens": n_tokens, "size": size, "limit_size": limits.size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
@@ -64,7 +64,7 @@ def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits
 # [Gone in llama_cpp@b10587]
 @rule("LC-PC-ALLOC.PC5", Role.STORE, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Saves a conversation to the prompt cache unless an entry starts with it. Removes entries that are prefixes of it;
+    """Save a conversation to the prompt cache unless an entry starts with it. Removes entries that are prefixes of it;
     the size is checked later."""
     because = {"n_tokens": n_tokens, "size": size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
@@ -74,7 +74,7 @@ def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: L
 
 @rule("LC-PC-ASK.PC4", Role.CONSULT, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#20993 (b8658)")
 def ask_always(held: int) -> Decision:
-    """Returns True: the prompt cache is used for an empty slot too."""
+    """Return True: the prompt cache is used for an empty slot too."""
     return Decision(True, {"held": held})
 
 
@@ -82,13 +82,13 @@ def ask_always(held: int) -> Decision:
 @rule("LC-PC-ASK.PC0", Role.CONSULT,
       llama_cpp(CONTEXT, "get_available_slot", "ab9d4c367"), since="#16391", until="#20993")
 def ask_if_held(held: int) -> Decision:
-    """Returns False for an empty slot, which neither saves to the prompt cache nor loads from it."""
+    """Return False for an empty slot, which neither saves to the prompt cache nor loads from it."""
     return Decision(held > 0, {"held": held})
 
 
 @rule("LC-PC-LOAD.BOTH", Role.LOAD, llama_cpp(TASK, "server_prompt_cache::load", "3f545be"))
 def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
-    """Picks the entry that is better than the slot in both f_keep and f_sim, with f_keep of at least 0.25; returns its
+    """Pick the entry that is better than the slot in both f_keep and f_sim, with f_keep of at least 0.25; return its
     index. Each entry found raises both bounds, so a later entry with a longer prefix but a smaller f_keep is not
     picked."""
     keep = part(lcp, held) if held else F32(-1)
@@ -104,21 +104,21 @@ def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -
 @rule("LC-PC-LOAD.TAKE", Role.LOAD,
       llama_cpp(TASK, "server_prompt_cache::load", "3f545be", note="#24143 is about this"))
 def take_entry(entry: int) -> Decision:
-    """Returns True: an entry is removed from the prompt cache on load."""
+    """Return True: an entry is removed from the prompt cache on load."""
     return Decision(True, {"entry": entry})
 
 
 # [New in llama_cpp@pr24143-on-b9518]
 @rule("LC-PC-LOAD.CLONE", Role.LOAD, llama_cpp(pull=24143, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """Returns False: the slot gets a copy, and the entry keeps its place in the list."""
+    """Return False: the slot gets a copy, and the entry keeps its place in the list."""
     return Decision(False, {"entry": entry})
 
 
 @rule("LC-PC-FAILED.CLEAR", Role.FAIL, llama_cpp(CONTEXT, 'get_available_slot "prompt_load"', "3f545be"),
       since="#17078 (b6999)")
 def clear_after_failed_load(held: int) -> Decision:
-    """Returns True: if an entry cannot be read, the slot is cleared."""
+    """Return True: if an entry cannot be read, the slot is cleared."""
     return Decision(True, {"held": held})
 
 
@@ -128,13 +128,13 @@ def clear_after_failed_load(held: int) -> Decision:
       llama_cpp(SERVER, "server_slot::prompt_load", "17304cbcc", note="read, not run"),
       since="#16391 (b6723)", until="#17078 (b6999)")
 def keep_after_failed_load(held: int) -> Decision:
-    """Returns False: if an entry cannot be read, the slot keeps its token list, although its cells are gone."""
+    """Return False: if an entry cannot be read, the slot keeps its token list, although its cells are gone."""
     return Decision(False, {"held": held})
 
 
 @rule("LC-PC-UPDATE.PC6", Role.DROP, llama_cpp(TASK, "server_prompt_cache::update", "3f545be"), since="#25070 (b9908)")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; even the last may be evicted."""
+    """Evict the oldest entries while the bytes, then the tokens, exceed the limit; even the last may be evicted."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=0), because)
 
@@ -142,7 +142,7 @@ def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -
 # [Gone in llama_cpp@b10587]
 @rule("LC-PC-UPDATE.PC5", Role.DROP, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the last entry always stays."""
+    """Evict the oldest entries while the bytes, then the tokens, exceed the limit; the last entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
@@ -151,7 +151,7 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
 @rule("LC-PC-UPDATE.PC0", Role.DROP,
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit. The limit in tokens does not depend
+    """Evict the oldest entries while the bytes, then the tokens, exceed the limit. The limit in tokens does not depend
     on the bytes; the last entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size

@@ -25,7 +25,7 @@ ISWA = "src/llama-kv-cache-iswa.cpp"
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "b11549",
                 note="proposed here: where checkpoints are erased, `cur.pos_max > pos_next` becomes `>=`"))
 def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases checkpoints with pos_max >= pos_next, as the token at pos_next is about to be replaced; returns their
+    """Erase checkpoints with pos_max >= pos_next, as the token at pos_next is about to be replaced; return their
     indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= resume.pos_next)
     return Decision(gone, {"pos_next": resume.pos_next})
@@ -36,7 +36,7 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
                 note="proposed here: after load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
 def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues after the checkpoint's last token, also in a window: a saved window has all rows that the next token
+    """Continue after the checkpoint's last token, also in a window: a saved window has all rows that the next token
     reads. Re-evaluating the last token would drop the window's first row, and the next checkpoint would lack it."""
     pos_next = min(ask.pos_next, ckpt.pos_max + 1)
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
@@ -49,7 +49,7 @@ def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
                 note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
                      "where the prompt has no new tokens"))
 def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks as PK3, but with pos_max < pos_next if the prompt has no new tokens: its last token is then re-evaluated,
+    """Pick as PK3, but with pos_max < pos_next if the prompt has no new tokens: its last token is then re-evaluated,
     and a window that ends after it does not begin early enough, whatever its pos_min is."""
     last = ask.pos_next if ask.n_past < ask.n_tokens else ask.pos_next - 1
     fits = [c.pos_max <= last and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
@@ -62,7 +62,7 @@ def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
                 note="proposed here: update_cache is false for a slot that is processing"))
 def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects as SL3, but does not use the prompt cache for a busy slot: its request would continue in another
+    """Select as SL3, but does not use the prompt cache for a busy slot: its request would continue in another
     conversation (defect D2)."""
     found = slot_select_3(slots, asked, id_slot, sps)
     choice = found.value
@@ -77,7 +77,7 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
                 note="proposed here: if no idle slot is left, a slot in SLOT_STATE_STARTED or SLOT_STATE_WAIT_OTHER is "
                      "cleared"))
 def waiting_is_cleared(held: int) -> Decision:
-    """Returns True: if a batch finds no free cells, a slot whose request waits gives up the cells of its last
+    """Return True: if a batch finds no free cells, a slot whose request waits gives up the cells of its last
     conversation."""
     return Decision(True, {"held": held})
 
@@ -87,7 +87,7 @@ def waiting_is_cleared(held: int) -> Decision:
       llama_cpp(CONTEXT, 'decode "is_parent {" "copy_state_to"', "b11549",
                 note="proposed here: children are activated only if the view contains the parent's i_batch"))
 def copied_after_output(output: int, stop: int) -> Decision:
-    """Returns whether a prompt is copied to its further completions after the view that ends at index ``stop`` of the
+    """True if a prompt is copied to its further completions after the view that ends at index ``stop`` of the
     batch: if the view contains the prompt's last token, at index ``output``."""
     return Decision(output < stop, {"output": output, "stop": stop})
 
@@ -98,7 +98,7 @@ def copied_after_output(output: int, stop: int) -> Decision:
                 note="proposed here: slots are compared by the part of the common prefix that memory or checkpoints "
                      "can reuse, and the prompt cache is updated unless a slot is kept as a whole"))
 def slot_select_usable(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects as SL3, but a common prefix counts as far as the slot can reuse it, and the prompt cache is saved to and
+    """Select as SL3, but a common prefix counts as far as the slot can reuse it, and the prompt cache is saved to and
     searched whenever a part of the slot would be lost."""
     found = slot_select_3([slot._replace(lcp=max(0, slot.usable)) for slot in slots], asked, id_slot, sps)
     choice = found.value
@@ -112,8 +112,8 @@ def slot_select_usable(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps
       llama_cpp(CONTEXT, 'pre_decode "is_user_start {" "checkpoint_offsets {"', "b11549",
                 note="proposed here: checkpoint_offsets also has 4 + n_ubatch / 4, 4 + n_ubatch / 16, ..."))
 def break_quarters(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch as CR10 does, and also a quarter, a sixteenth, ... of a micro-batch before the mark at the end, so
-    that a change near the end finds a checkpoint close before it. Returns the end."""
+    """End a batch as CR10 does, and also a quarter, a sixteenth, ... of a micro-batch before the mark at the end, so
+    that a change near the end finds a checkpoint close before it. Return the end."""
     usual = break_cr10(chunk, ckpts)
     breaks, step = list(usual.because["breaks"]), chunk.n_ubatch // 4
     while chunk.do and step > chunk.tail:
@@ -128,7 +128,7 @@ def break_quarters(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
                 note="proposed here: prepare() keeps a copy of the cell tables before the first ubatch is applied, "
                      "and puts it back, where it put back the cells of each ubatch"))
 def undo_all() -> Decision:
-    """Returns False: undoing a prepared batch restores every cell."""
+    """Return False: undoing a prepared batch restores every cell."""
     return Decision(False, {})
 
 
@@ -138,7 +138,7 @@ def undo_all() -> Decision:
                 note="proposed here: both carry out what waits in the memory (memory_update) before they begin, as a "
                      "decode does"))
 def copy_at_once() -> Decision:
-    """Returns False: seq_cp between streams is completed before a state is saved from its target or loaded into it, so
+    """Return False: seq_cp between streams is completed before a state is saved from its target or loaded into it, so
     no write can happen in between."""
     return Decision(False, {})
 
@@ -149,7 +149,7 @@ def copy_at_once() -> Decision:
                 note="proposed here: with --swa-full the window cache gets a flag; find_slot then takes only empty "
                      "cells, state_write leaves no cell out, and checkpoints and drafts save no window"))
 def full_keeps() -> Decision:
-    """Returns False: with ``--swa-full`` no cell outside the window is reused or left out of a saved state, as the
+    """Return False: with ``--swa-full`` no cell outside the window is reused or left out of a saved state, as the
     server assumes (defect D5). The window cache can be cut anywhere then, so that checkpoints leave it out."""
     return Decision(False, {})
 
@@ -160,7 +160,7 @@ def full_keeps() -> Decision:
                 note="proposed here: find_slot takes a cell that lies outside the window of each of its sequences; "
                      "apply_ubatch removes it from all of them"))
 def shared_reused() -> Decision:
-    """Returns False: a cell of a window cache is reused if it lies outside the windows of all its sequences."""
+    """Return False: a cell of a window cache is reused if it lies outside the windows of all its sequences."""
     return Decision(False, {})
 
 
@@ -170,7 +170,7 @@ def shared_reused() -> Decision:
                 note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "
                      "cells forget that they have moved"))
 def shift_skips() -> Decision:
-    """Returns False: a cache without layers has no rows to shift, and the server does not abort (defect D21)."""
+    """Return False: a cache without layers has no rows to shift, and the server does not abort (defect D21)."""
     return Decision(False, {})
 
 
@@ -182,8 +182,8 @@ def shift_skips() -> Decision:
 def reuse_if_cuttable(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """Reuses no block in a memory with a recurrent state, which would still contain the tokens between the blocks
-    (defect D4): returns None, and the log reports that this is not supported. Attention over moved rows still differs
+    """Reuse no block in a memory with a recurrent state, which would still contain the tokens between the blocks
+    (D4): return None, and the log reports that this is not supported. Attention over moved rows still differs
     from a cold run, by design."""
     if exact:
         return Decision(None, {"n_past": n_past, "least": least, "found": 0, "exact": exact})
@@ -195,7 +195,7 @@ def reuse_if_cuttable(
       llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
                 note="proposed here: the result is at most n_batch / n_parallel - 1"))
 def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns the maximum draft length: as LC-SPEC-MAX, and at most a slot's equal share of a batch minus the sampled
+    """Return the maximum draft length: as LC-SPEC-MAX, and at most a slot's equal share of a batch minus the sampled
     token, so that the drafts of all slots fit into a batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})

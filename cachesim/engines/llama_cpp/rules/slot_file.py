@@ -14,7 +14,7 @@ from cachesim.engines.rule import Decision, Role, rule
                 '"case SERVER_TASK_TYPE_SLOT_RESTORE {"',
                 "3f545be"), until="b11549")
 def no_checkpoints(n: int, limit: int) -> Decision:
-    """Returns the indices of the checkpoints that a slot file contains: none."""
+    """Return the indices of the checkpoints that a slot file contains: none."""
     return Decision((), {"n": n, "max": limit})
 
 
@@ -22,14 +22,14 @@ def no_checkpoints(n: int, limit: int) -> Decision:
 @rule("LC-SLOT-FILE.SCKP", Role.WRITE_FILE,
       llama_cpp(CONTEXT, "save_slot_checkpoints, load_slot_checkpoints", "b11549", pull=26004), since="b11549")
 def newest_checkpoints(n: int, limit: int) -> Decision:
-    """Returns the indices of the checkpoints that a slot file contains: all; on restore the newest, up to the limit."""
+    """Return the indices of the checkpoints that a slot file contains: all; on restore the newest, up to the limit."""
     return Decision(tuple(range(max(0, n - limit), n)), {"n": n, "max": limit})
 
 
 @rule("LC-FILE-EMPTY.STAYS", Role.FAIL,
       llama_cpp(CONTEXT, 'process_single_task "case SERVER_TASK_TYPE_SLOT_RESTORE {"', "3f545be"))
 def empty_stays(held: int) -> Decision:
-    """Returns False: if the file of an empty slot is restored, the slot has no tokens, but keeps its cells until its
+    """Return False: if the file of an empty slot is restored, the slot has no tokens, but keeps its cells until its
     next request. It is not purged for lack of free cells, because it has no tokens."""
     return Decision(False, {"held": held})
 
@@ -39,7 +39,7 @@ def empty_stays(held: int) -> Decision:
       llama_cpp(CONTEXT, 'process_single_task "case SERVER_TASK_TYPE_SLOT_RESTORE {"', "b11549",
                 note="proposed here: prompt_clear() if the restored list is empty"))
 def empty_clears(held: int) -> Decision:
-    """Returns True: a slot is cleared if the file of an empty slot is restored."""
+    """Return True: a slot is cleared if the file of an empty slot is restored."""
     return Decision(True, {"held": held})
 
 
@@ -53,8 +53,8 @@ MMAP = "src/llama-mmap.cpp"
                 "b11549", pull=18801, note="seen on the real b11549 (xllamacpp 2026.10.11549, Linux)"),
       since="#18801 (b7725)")
 def torn_ends(part: str, last: bool) -> Decision:
-    """Returns "ends" if a slot file ends within the last rows of its state: reads after the end of the file do not
-    fail, so every row seems to be read, and then the check of the size ends the process. Returns "stays" if it ends
+    """Return "ends" if a slot file ends within the last rows of its state: reads after the end of the file do not
+    fail, so every row seems to be read, and then the check of the size ends the process. Return "stays" if it ends
     earlier: the server reads uninitialised fields of the next part, and the real b11549 refused them. On Windows such a
     read fails."""
     return Decision(ENDS if last else STAYS, {"part": part, "last": last})
@@ -66,7 +66,7 @@ def torn_ends(part: str, last: bool) -> Decision:
                 note="an exception passes it; seen on the real b6740"),
       since="#8699 (b3483)", until="#18801 (b7725)")
 def torn_stays(part: str, last: bool) -> Decision:
-    """Returns "stays": if a slot file ends within the rows of a part, the file is refused, but the cells that were
+    """Return "stays": if a slot file ends within the rows of a part, the file is refused, but the cells that were
     assigned before the rows were read still belong to the slot, whose next request removes them."""
     return Decision(STAYS, {"part": part, "last": last})
 
@@ -76,7 +76,7 @@ def torn_stays(part: str, last: bool) -> Decision:
       llama_cpp(KV_CACHE, 'llama_kv_cache::state_read "catch (...)"', "b11549", pull=26051,
                 note="on Windows only: on Linux nothing throws since #18801"))
 def torn_freed(part: str, last: bool) -> Decision:
-    """Returns "freed": if a slot file ends within the rows of a part, the file is refused, and the part is empty. So on
+    """Return "freed": if a slot file ends within the rows of a part, the file is refused, and the part is empty. So on
     Windows since #26051 (b10116); proposed for Linux, where reads after the end of the file must fail."""
     return Decision(FREED, {"part": part, "last": last})
 
@@ -85,6 +85,6 @@ def torn_freed(part: str, last: bool) -> Decision:
 @rule("LC-FILE-TORN.BUFFER", Role.FAIL,
       llama_cpp("llama.cpp", "llama_state_seq_load_file_internal", "6ecf3189e"), until="#8699 (b3483)")
 def torn_buffer(part: str, last: bool) -> Decision:
-    """Returns "ends": if a slot file ends within rows, the server reads on after the buffer that holds the file, and
+    """Return "ends": if a slot file ends within rows, the server reads on after the buffer that holds the file, and
     then the check of the size ends the process. Read, not run."""
     return Decision(ENDS, {"part": part, "last": last})

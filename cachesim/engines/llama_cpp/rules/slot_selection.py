@@ -88,7 +88,7 @@ def slot_of_id(id_slot: int, n_slots: int) -> int:
 
 @rule("LC-SLOT-ID.MODULO", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "3f545be"), since="#19207 (b7890)")
 def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
-    """Returns the slot for a save, restore or erase: the id modulo the number of slots."""
+    """Return the slot for a save, restore or erase: the id modulo the number of slots."""
     because = {"id_slot": id_slot, "n_slots": n_slots}
     return Decision(slot_of_id(id_slot, n_slots), because)
 
@@ -96,7 +96,7 @@ def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
 # [Gone in llama_cpp@b8152]
 @rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
 def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
-    """Returns the slot for a save, restore or erase: the slot with this number, None = it does not exist and the client
+    """Return the slot for a save, restore or erase: the slot with this number, None = it does not exist and the client
     gets 400."""
     value = id_slot if 0 <= id_slot < n_slots else None
     return Decision(value, {"id_slot": id_slot, "n_slots": n_slots})
@@ -104,7 +104,7 @@ def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
 
 @rule("LC-SLOT-SELECT.SL3", Role.ASSIGN, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#24755 (b9718)")
 def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, else the slot with the largest f_sim above the threshold, else the least recently used.
+    """Select the named slot, else the slot with the largest f_sim above the threshold, else the least recently used.
     The prompt cache is searched if f_keep < 0.5. For a named slot, f_keep is 0/0 if it is empty (no search) and 0 if it
     is busy (search). Ids beyond the last slot wrap around, but are compared before wrapping: their f_keep is 0
     (search). """
@@ -122,7 +122,7 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@b9765]
 @rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
 def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot without similarity or prompt cache, else the slot with the largest f_sim above the
+    """Select the named slot without similarity or prompt cache, else the slot with the largest f_sim above the
     threshold, else the least recently used. The last two search the prompt cache if f_keep < 0.5."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
@@ -142,7 +142,7 @@ class IdlePlan(NamedTuple):
 @rule("LC-IDLE-SAVE.ALL", Role.CONSULT,
       llama_cpp(CONTEXT, 'process_single_task "cache_idle_slots {"', "3f545be"), since="#24190 (b9574)")
 def idle_save_all(unified: bool, held: int) -> Decision:
-    """Saves every idle slot to the prompt cache when a task is launched. With a unified KV cache the slot is then
+    """Save every idle slot to the prompt cache when a task is launched. With a unified KV cache the slot is then
     cleared, saved or not."""
     plan = IdlePlan(True, True, "after" if unified else "")
     return Decision(plan, {"unified": unified, "held": held})
@@ -151,7 +151,7 @@ def idle_save_all(unified: bool, held: int) -> Decision:
 # [Gone in llama_cpp@b9765]
 @rule("LC-IDLE-SAVE.UNIFIED", Role.CONSULT, llama_cpp(CONTEXT, "", "7c158fbb4"), since="#20993 (b8658)", until="#24190")
 def idle_save_unified(unified: bool, held: int) -> Decision:
-    """Saves idle slots that have tokens to the prompt cache, then clears them; only with a unified KV cache."""
+    """Save idle slots that have tokens to the prompt cache, then clears them; only with a unified KV cache."""
     act = unified and held > 0
     plan = IdlePlan(act, act, "before" if act else "")
     return Decision(plan, {"unified": unified, "held": held})
@@ -159,20 +159,20 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
 
 @rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
 def purge_if_unified(unified: bool) -> Decision:
-    """Returns True if an idle slot may be purged, unsaved, for lack of free cells: with a unified KV cache."""
+    """True if an idle slot may be purged, unsaved, for lack of free cells: with a unified KV cache."""
     return Decision(unified, {"unified": unified})
 
 
 # [Gone in llama_cpp@b6998]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
-    """Returns False: no idle slot is purged to make room."""
+    """Return False: no idle slot is purged to make room."""
     return Decision(False, {"unified": unified})
 
 
 @rule("LC-WAIT.KEEPS", Role.FAIL, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"))
 def waiting_keeps(held: int) -> Decision:
-    """Returns False: a slot whose request waits keeps the cells of its last conversation, also if the batch finds no
+    """Return False: a slot whose request waits keeps the cells of its last conversation, also if the batch finds no
     free cells. The request waits for room in a batch, for a batch with its adapters, or for its parent's prompt."""
     return Decision(False, {"held": held})
 
@@ -180,7 +180,7 @@ def waiting_keeps(held: int) -> Decision:
 @rule("LC-SLOT-LIKE.PREFIX", Role.ASSIGN,
       llama_cpp(CONTEXT, 'get_available_slot "get_common_prefix"', "3f545be"), since="#12898 (b5331)")
 def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
-    """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their common prefix."""
+    """Return how many tokens a slot and a prompt have in common for the choice of the slot: their common prefix."""
     return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})
 
 
@@ -191,14 +191,14 @@ COPIED, EACH, IGNORED = "copied", "each", "ignored"
 @rule("LC-CHILDREN.COPY", Role.PROMPT,
       llama_cpp(CONTEXT, 'launch_slots_with_parent_task, decode "copy_state_to"', "3f545be"), since="#18663 (b7690)")
 def children_copy(n: int) -> Decision:
-    """Evaluates the prompt of n completions once, in the slot of the first; the other slots get copies of its
+    """Evaluate the prompt of n completions once, in the slot of the first; the other slots get copies of its
     memory. (Until #18789 each of these slots was selected as for any task.)"""
     return Decision(COPIED, {"n": n})
 
 
 @rule("LC-CHILDREN-AT.VIEW", Role.MEMORY, llama_cpp(CONTEXT, 'decode "is_parent {" "copy_state_to"', "3f545be"))
 def copied_after_view(output: int, stop: int) -> Decision:
-    """Returns True: a prompt that is in the batch as a whole is copied to its further completions after the next
+    """Return True: a prompt that is in the batch as a whole is copied to its further completions after the next
     successful view. This view ends at index ``stop`` of the batch, perhaps before the prompt's last token (defect D23),
     at index ``output``."""
     return Decision(True, {"output": output, "stop": stop})

@@ -14,7 +14,7 @@ from cachesim.engines.rule import Decision, Role, rule
 @rule("LC-SPEC-ON.ANY", Role.SETUP,
       llama_cpp(CONTEXT, 'load_model "speculative decoding not supported"', "3f545be"), since="#19493 (b8842)")
 def drafts_anywhere(exact: bool) -> Decision:
-    """Returns True: speculative decoding works with any memory; a memory that cannot be cut is saved before a draft."""
+    """Return True: speculative decoding works with any memory; a memory that cannot be cut is saved before a draft."""
     return Decision(True, {"exact": exact})
 
 
@@ -23,14 +23,14 @@ def drafts_anywhere(exact: bool) -> Decision:
       llama_cpp(SPECULATIVE, "common_speculative_is_compat", note="the message at b8808 in ggml-org/llama.cpp#20039"),
       since="#19270", until="#19493 (b8842)")
 def drafts_where_cut(exact: bool) -> Decision:
-    """Returns False for a memory that cannot be cut at every position: "speculative decoding not supported by this
+    """Return False for a memory that cannot be cut at every position: "speculative decoding not supported by this
     context"."""
     return Decision(not exact, {"exact": exact})
 
 
 @rule("LC-SPEC-MAX", Role.DRAFT, llama_cpp(CONTEXT, "get_n_draft_max", "3f545be"))
 def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns the maximum draft length: it must leave room in the context for its tokens and a further token, and a
+    """Return the maximum draft length: it must leave room in the context for its tokens and a further token, and a
     token of n_predict. (``share``, a slot's part of a batch, is not checked.)"""
     room = n_ctx - held - 2
     left = room if n_predict == -1 else max(1, n_predict - n_gen) - 1
@@ -42,14 +42,14 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
 @rule("LC-SPEC-MAX.ANY", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10641),
       until="#10641 (b4266)")
 def draft_any(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns n_ctx: the context does not limit the length of a draft. Read, not run."""
+    """Return n_ctx: the context does not limit the length of a draft. Read, not run."""
     return Decision(n_ctx, {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
 
 
 @rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "handle_last_sampled_token", "3f545be", pull=17808),
       since="#17808 (b7323)")
 def batch_is_shared() -> Decision:
-    """Returns False: a draft is evaluated in the batch of all slots, right after the sampled token."""
+    """Return False: a draft is evaluated in the batch of all slots, right after the sampled token."""
     return Decision(False, {})
 
 
@@ -57,7 +57,7 @@ def batch_is_shared() -> Decision:
 @rule("LC-SPEC-BATCH.OWN", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10455),
       until="#17808 (b7323)")
 def batch_is_own() -> Decision:
-    """Returns True: a draft and the sampled token before it are a batch of their own, evaluated after the batch of all
+    """Return True: a draft and the sampled token before it are a batch of their own, evaluated after the batch of all
     slots. A failure is ignored: the server then reads outputs that do not exist, which ends it. Read, not run."""
     return Decision(True, {})
 
@@ -65,7 +65,7 @@ def batch_is_own() -> Decision:
 @rule("LC-SPEC-CKPT", Role.DRAFT,
       llama_cpp(CONTEXT, 'pre_decode "llama_n_rs_seq"', "3f545be"), since="#19493 (b8842), #22673 (b9180)")
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
-    """Returns True if the target's state must be saved before a draft: the memory cannot be cut, or can be rolled back
+    """True if the target's state must be saved before a draft: the memory cannot be cut, or can be rolled back
     only by fewer tokens than were drafted."""
     yes = exact and n_draft > n_rs_seq
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_draft": n_draft})
@@ -74,7 +74,7 @@ def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
 @rule("LC-SPEC-REPLAY", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "use_ckpt_tgt {" "n_rollback" "spec_is_replay"', "3f545be"))
 def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
-    """Returns True if rejected tokens are undone by restoring the saved state and re-evaluating the accepted tokens,
+    """True if rejected tokens are undone by restoring the saved state and re-evaluating the accepted tokens,
     because seq_rm cannot remove them."""
     yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
@@ -83,7 +83,7 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
 @rule("LC-SPEC-COUNT.ONCE", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "spec_is_replay" "n_draft_accepted"', "3f545be"), since="#26320 (b10210)")
 def count_without_replay(accepted: int, replayed: bool) -> Decision:
-    """Returns the number of accepted draft tokens that a batch adds to the statistics: the last token of a replayed
+    """Return the number of accepted draft tokens that a batch adds to the statistics: the last token of a replayed
     batch was sampled, not drafted."""
     count = accepted - 1 if replayed and accepted else accepted
     return Decision(count, {"accepted": accepted, "replayed": replayed})
@@ -93,7 +93,7 @@ def count_without_replay(accepted: int, replayed: bool) -> Decision:
 @rule("LC-SPEC-COUNT.ALL", Role.DRAFT,
       llama_cpp(CONTEXT, 'update_slots "n_draft_accepted"', "73618f27a"), until="#26320 (b10210)")
 def count_all(accepted: int, replayed: bool) -> Decision:
-    """Returns the number of accepted draft tokens that a batch adds to the statistics: all, also the sampled token of a
+    """Return the number of accepted draft tokens that a batch adds to the statistics: all, also the sampled token of a
     replayed batch."""
     return Decision(accepted, {"accepted": accepted, "replayed": replayed})
 
@@ -101,7 +101,7 @@ def count_all(accepted: int, replayed: bool) -> Decision:
 @rule("LC-SPEC-PLACE.OWN", Role.DRAFT,
       llama_cpp("src/llama-context.cpp", "state_seq_set_data", "3f545be"), since="#22805 (b9064)")
 def place_of_sequence(slot: int) -> Decision:
-    """Returns True: the state saved before a draft is read from, and restored into, the sequence's own cell."""
+    """Return True: the state saved before a draft is read from, and restored into, the sequence's own cell."""
     return Decision(True, {"slot": slot})
 
 
@@ -112,7 +112,7 @@ def place_of_sequence(slot: int) -> Decision:
                 note="read, not run; a window is not covered"),
       since="#22679 (b9028)", until="#22805 (b9064)")
 def place_of_first_save(slot: int) -> Decision:
-    """Returns False: the state before a draft stays on the device. It is always copied from and to the cell that the
+    """Return False: the state before a draft stays on the device. It is always copied from and to the cell that the
     sequence had when it was first saved, even if another sequence is there now."""
     return Decision(False, {"slot": slot})
 
@@ -120,7 +120,7 @@ def place_of_first_save(slot: int) -> Decision:
 @rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), until="b11549")
 def unread_says_size(of_draft: bool) -> Decision:
-    """Returns the message of the abort if there are too few free cells for the state saved before a draft."""
+    """Return the message of the abort if there are too few free cells for the state saved before a draft."""
     return Decision("checkpoint size mismatch", {"of_draft": of_draft})
 
 
@@ -129,7 +129,7 @@ def unread_says_size(of_draft: bool) -> Decision:
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint" "GGML_ASSERT"', "b11549", pull=26004),
       since="b11549")
 def unread_asserts(of_draft: bool) -> Decision:
-    """Returns the message of the abort if there are too few free cells for the state saved before a draft: the
+    """Return the message of the abort if there are too few free cells for the state saved before a draft: the
     assertion that it was restored, in the target context or in that of the draft model."""
     which = "dft" if of_draft else "tgt"
     call = f"ckpt.load_{which}(slot.ctx_{which}, slot.id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)"
@@ -139,7 +139,7 @@ def unread_asserts(of_draft: bool) -> Decision:
 @rule("LC-SPEC-ACCEPT.ALL", Role.DRAFT,
       llama_cpp(SAMPLING, "common_sampler_sample_and_accept_n", "3f545be"), until="b11312")
 def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
-    """Returns True if a drafted token is accepted: the target sampled the same token. A token that ends the generation
+    """True if a drafted token is accepted: the target sampled the same token. A token that ends the generation
     is not checked: tokens accepted after it stay in the slot (defect D14). ``left`` tokens of the draft follow."""
     return Decision(same, {"same": same, "left": left})
 
@@ -148,7 +148,7 @@ def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
 @rule("LC-SPEC-ACCEPT.EOG", Role.DRAFT,
       llama_cpp(SAMPLING, "common_sampler_sample_and_accept_n", "b11312", pull=28232), since="b11312")
 def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
-    """Returns True if a drafted token is accepted: the target sampled the same token, and it does not end the
+    """True if a drafted token is accepted: the target sampled the same token, and it does not end the
     generation before the draft's last token. At the end of the draft it is accepted and followed by a new token, as in
     a replayed batch. (b11549 accepts a replayed batch without comparison if the temperature is above 0; at 0 both give
     equal results.)"""
@@ -158,7 +158,7 @@ def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
 @rule("LC-SPEC-ROOM.SERVER", Role.DRAFT,
       llama_cpp(CONTEXT, 'handle_last_sampled_token "must be large enough", add', "3f545be"), since="#24843")
 def draft_has_room(n_batch: int, capacity: int) -> Decision:
-    """Returns the assertion that fails if the sampled tokens and drafts of all slots (n_batch tokens) do not fit into a
+    """Return the assertion that fails if the sampled tokens and drafts of all slots (n_batch tokens) do not fit into a
     batch, "" = they fit."""
     text = "batch must be large enough to hold the sampled and draft tokens"
     return _room(text, n_batch, capacity)
@@ -169,7 +169,7 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
       llama_cpp(COMMON, 'common_batch_add "size exceeded", tools/server/server-context.cpp llama_batch_init', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713, the same in all"), until="#24843")
 def batch_has_room(n_batch: int, capacity: int) -> Decision:
-    """Returns the assertion that fails, inside the batch itself, if the sampled tokens and drafts of all slots do not
+    """Return the assertion that fails, inside the batch itself, if the sampled tokens and drafts of all slots do not
     fit into a batch, "" = they fit."""
     text = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
     return _room(text, n_batch, capacity)
@@ -184,7 +184,7 @@ def _room(text: str, n_batch: int, capacity: int) -> Decision:
       llama_cpp(CONTEXT, 'post_decode "current sub-batch"', "3f545be", note="why: ggml-org/llama.cpp/issues/24840"),
       since="#24843")
 def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
-    """Returns the index in the batch of a draft's token that is outside the evaluated view (the request fails), None =
+    """Return the index in the batch of a draft's token that is outside the evaluated view (the request fails), None =
     the whole draft is inside. Lack of free cells, or a later view, may cut off a draft."""
     outside = next((i for i in range(first, last + 1) if not off <= i < off + n), None)
     return Decision(outside, {"first": first, "last": last, "off": off, "n": n})
@@ -195,6 +195,6 @@ def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
       llama_cpp(CONTEXT, 'update_slots "main model sample and accept", common/sampling.cpp set_logits', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713"), until="#24843")
 def split_is_not_seen(first: int, last: int, off: int, n: int) -> Decision:
-    """Returns None: whether a draft is inside the evaluated view is not checked. It is verified after the first view,
+    """Return None: whether a draft is inside the evaluated view is not checked. It is verified after the first view,
     and the server aborts at a token that the view does not contain."""
     return Decision(None, {"first": first, "last": last, "off": off, "n": n})

@@ -18,7 +18,7 @@ INDEX = np.int32                 # counters per row of a batch, as in mlx
 
 
 def stored(array: Array | None) -> Array:
-    """Return the buffer. Raises TypeError if it is None, as indexing None does in the original."""
+    """Return the buffer. Raise TypeError if it is None, as indexing None does in the original."""
     if array is None:
         raise TypeError("the cache holds no buffer yet")
     return array
@@ -152,7 +152,7 @@ GROUP_SIZES, BITS = (32, 64, 128), (2, 3, 4, 5, 6, 8)
 
 
 def quantize(rows: Array, group_size: int, bits: int) -> Packed:
-    """Return codes, scales and biases of ``rows`` [..., D]. Raises ValueError where MLX does."""
+    """Return codes, scales and biases of ``rows`` [..., D]. Raise ValueError where MLX does."""
     if group_size not in GROUP_SIZES or bits not in BITS or rows.shape[-1] % group_size:
         raise ValueError(f"cannot quantize a width of {rows.shape[-1]} with {bits} bits in groups of {group_size}")
     # [..., D / group, group]

@@ -83,7 +83,7 @@ class ArraysCache(Cache):
         self.lengths = join_padding(self.lengths, addition.lengths, a, b)
 
     def extract(self, idx: int) -> ArraysCache:
-        """Return row ``idx`` as a cache of its own, a view of the batch. Raises TypeError if a slot is None."""
+        """Return row ``idx`` as a cache of its own, a view of the batch. Raise TypeError if a slot is None."""
         cache = ArraysCache(len(self.cache), rules=self.rules)
         cache.cache = [slot[idx : idx + 1] for slot in self.cache]
         cache.buffer = self.buffer = self.buffer or Buffer(self.batch_size, 1, 1)
@@ -94,13 +94,13 @@ class ArraysCache(Cache):
 
     @property
     def trim(self) -> Callable[[int], int]:
-        """Return the method of a proposal that forgets every token. Raises AttributeError where the class has none."""
+        """Return the method of a proposal that forgets every token. Raise AttributeError where the class has none."""
         if not self.is_trimmable():
             raise AttributeError("trim")
         return self._reset
 
     def _reset(self, n: int) -> int:
-        """Forget every token if n is positive. Returns n."""
+        """Forget every token if n is positive. Return n."""
         if n <= 0:
             return 0
         self.cache, self.buffer = [None] * len(self.cache), None
@@ -149,7 +149,7 @@ class ArraysCache(Cache):
 
 
 def _stacked(slots: Sequence[Any]) -> Array:
-    """Stack the slots to [B, ...], with zeros for None. Raises StopIteration if all are None."""
+    """Stack the slots to [B, ...], with zeros for None. Raise StopIteration if all are None."""
     some: Iterable[Any] = (slot for slot in slots if slot is not None)
     first = next(iter(some))
     out = np.zeros((len(slots), *first.shape[1:]), first.dtype)

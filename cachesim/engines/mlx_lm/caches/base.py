@@ -30,7 +30,7 @@ class Cache(ABC):
 
     @property
     def meta_state(self) -> Any:
-        """Counters as text. Raises AttributeError in versions without it."""
+        """Counters as text. Raise AttributeError in versions without it."""
         return self.rules.meta_state(self)
 
     @meta_state.setter
@@ -119,11 +119,11 @@ class KeysValues(Cache):
     values: Array | None = None
 
     def pair(self) -> tuple[Array, Array]:
-        """Return the buffer of keys and the buffer of values. Raises TypeError if nothing was stored yet."""
+        """Return the buffer of keys and the buffer of values. Raise TypeError if nothing was stored yet."""
         return stored(self.keys), stored(self.values)
 
     def cut(self, stop: int, start: int = 0) -> tuple[Array, Array]:
-        """Return the columns (tokens) start .. stop-1 of the keys and of the values. Raises TypeError if nothing was
+        """Return the columns (tokens) start .. stop-1 of the keys and of the values. Raise TypeError if nothing was
         stored yet."""
         keys, values = self.pair()
         return keys[:, :, start:stop], values[:, :, start:stop]

@@ -91,7 +91,7 @@ class Batch(KeysValues):
         self._idx = 0
 
     def _pad_left(self, left_padding: Sequence[int]) -> None:
-        """Add padding before the first token. Raises ValueError once a token is stored."""
+        """Add padding before the first token. Raise ValueError once a token is stored."""
         if self.keys is not None:
             raise ValueError("padding at the left belongs before the first token")
         self.left_padding = self.left_padding + counters(left_padding)
@@ -134,7 +134,7 @@ class BatchKVCache(Batch):
         self._right_padding: Array | None = None      # not set in a cache that was loaded, as in the original
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append a step, with the same number of columns for every row. Returns all columns in use."""
+        """Append a step, with the same number of columns for every row. Return all columns in use."""
         self.append(self._idx, keys, values)
         self.offset = self.offset + columns(keys)
         self._idx += columns(keys)
@@ -162,7 +162,7 @@ class BatchKVCache(Batch):
         return True
 
     def trim(self, n: int) -> int:
-        """Remove the last n columns of every row. Returns how many were removed."""
+        """Remove the last n columns of every row. Return how many were removed."""
         n = min(self._idx, n)
         self._idx -= n
         self.offset = self.offset - n

@@ -110,7 +110,7 @@ class BatchRotatingKVCache(Ring, Batch):
             self._lengths = None
 
     def trim(self, n: int) -> int:
-        """Remove the last n columns by the version's rule. Returns how many were removed."""
+        """Remove the last n columns by the version's rule. Return how many were removed."""
         cut = self.rules.ring_trim(self._offset, self.max_size, n)
         self.offset = self.offset - cut.n
         if cut.keep is None:

@@ -63,7 +63,7 @@ class CacheList(Cache):
         return all(child.trimmable_after(n) for child in self.caches)
 
     def trim(self, n: int) -> int:
-        """Trim each child. Returns the result of the last child."""
+        """Trim each child. Return the result of the last child."""
         return int([child.trim(n) for child in self.caches][-1])
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
@@ -127,7 +127,7 @@ def can_trim_prompt_cache(cache: Sequence[Any]) -> bool:
 
 
 def trim_prompt_cache(cache: Sequence[Any], num_tokens: int) -> int:
-    """Trim every layer, or none if any layer cannot be trimmed. Returns the result of the first layer only."""
+    """Trim every layer, or none if any layer cannot be trimmed. Return the result of the first layer only."""
     if not cache or not can_trim_prompt_cache(cache):
         return 0
     trimmed = [layer.trim(num_tokens) for layer in cache]

@@ -35,7 +35,7 @@ class Counted(Cache):
         return True
 
     def trim(self, n: int) -> int:
-        """Remove the last n tokens. Returns how many were removed. After a negative n the cache claims more than it
+        """Remove the last n tokens. Return how many were removed. After a negative n the cache claims more than it
         holds."""
         n = min(self.offset, n)
         self.offset -= n
@@ -59,7 +59,7 @@ class QuantizedKVCache(Counted):
         self.bits = bits
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Packed, Packed]:
-        """Quantise and append the tokens of a step. Returns all tokens held."""
+        """Quantise and append the tokens of a step. Return all tokens held."""
         prev = self.offset
         rooms = self._with_room(self.keys, keys), self._with_room(self.values, values)
         self.keys, self.values = rooms
@@ -104,7 +104,7 @@ class QuantizedKVCache(Counted):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of words, scales and biases. Raises AttributeError before the first token, as the original does."""
+        """Bytes of words, scales and biases. Raise AttributeError before the first token, as the original does."""
         if self.keys is None or self.values is None:
             raise AttributeError("nbytes: the cache holds no buffer yet")
         return sum(x.nbytes for x in (*self.keys, *self.values))
@@ -130,7 +130,7 @@ class KVCache(Counted, KeysValues):
     LENGTH: ClassVar[str] = "offset"
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of a step. Returns all tokens held."""
+        """Append the tokens of a step. Return all tokens held."""
         self.append(self.offset, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
@@ -172,7 +172,7 @@ class ConcatenateKVCache(Counted, KeysValues):
         self.set_cut_state(state)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of a step. Returns the whole buffer."""
+        """Append the tokens of a step. Return the whole buffer."""
         if self.keys is not None:
             held_keys, held_values = self.pair()
             keys, values = joined(held_keys, keys), joined(held_values, values)
@@ -208,7 +208,7 @@ class ChunkedKVCache(KeysValues):
             self.keys, self.values = self.cut(front.stop, front.start)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of a step. Returns the tokens held since ``start_position``."""
+        """Append the tokens of a step. Return the tokens held since ``start_position``."""
         self.append(self.offset - self.start_position, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
@@ -226,7 +226,7 @@ class ChunkedKVCache(KeysValues):
         return True
 
     def trim(self, n: int) -> int:
-        """Remove the last n tokens, but none that was cut from the front. Returns how many were removed."""
+        """Remove the last n tokens, but none that was cut from the front. Return how many were removed."""
         n = min(self.offset - self.start_position, n)
         self.offset -= n
         return n

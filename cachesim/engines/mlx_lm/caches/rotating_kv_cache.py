@@ -25,7 +25,7 @@ class Ring(KeysValues):
     _offset: int
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store a step, with the same number of columns for every row. Returns the buffer in its current order."""
+        """Store a step, with the same number of columns for every row. Return the buffer in its current order."""
         return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
 
     @abstractmethod
@@ -146,7 +146,7 @@ class RotatingKVCache(Ring):
         return self.keys_and_values()
 
     def trim(self, n: int) -> int:
-        """Remove the last n tokens by the version's rule. Returns how many were removed."""
+        """Remove the last n tokens by the version's rule. Return how many were removed."""
         cut = self.rules.ring_trim(self._offset, self.max_size, n)
         if cut.keep is None:
             self.offset -= cut.n

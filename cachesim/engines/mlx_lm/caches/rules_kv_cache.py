@@ -38,26 +38,26 @@ class Front(NamedTuple):
 
 @rule("ML-RING-TRIMMABLE.before_wrap", Role.MEMORY, mlx_lm(CACHE, "RotatingKVCache.is_trimmable", "d78bf58e"))
 def trimmable_before_wrap(held: int, max_size: int) -> bool:
-    """Returns True if a RotatingKVCache is trimmable: only while it has not dropped any token. A ring that is exactly
+    """True if a RotatingKVCache is trimmable: only while it has not dropped any token. A ring that is exactly
     full is not trimmable."""
     return held < max_size
 
 
 @rule("ML-RING-TRIMMABLE.always", Role.MEMORY, mlx_lm("", "RotatingKVCache.is_trimmable", "38e83982", pull=999))
 def trimmable_always(held: int, max_size: int) -> bool:
-    """Returns True: a RotatingKVCache is always trimmable."""
+    """Return True: a RotatingKVCache is always trimmable."""
     return True
 
 
 @rule("ML-RING-TRIM.counters", Role.MEMORY, mlx_lm(CACHE, "RotatingKVCache.trim", "d78bf58e"))
 def trim_counters(held: int, max_size: int, n: int) -> RingTrim:
-    """Trims a RotatingKVCache by moving its counters; the buffer stays."""
+    """Trim a RotatingKVCache by moving its counters; the buffer stays."""
     return RingTrim(min(held, n), None)
 
 
 @rule("ML-RING-TRIM.cut", Role.MEMORY, mlx_lm("", "RotatingKVCache.trim", "38e83982", pull=999))
 def trim_cut(held: int, max_size: int, n: int) -> RingTrim:
-    """Trims a RotatingKVCache by cutting its buffer to the first entries. Tokens that the ring dropped before stay
+    """Trim a RotatingKVCache by cutting its buffer to the first entries. Tokens that the ring dropped before stay
     lost."""
     here = min(held, max_size)
     return RingTrim(min(here, n), here - min(here, n))
@@ -65,32 +65,32 @@ def trim_cut(held: int, max_size: int, n: int) -> RingTrim:
 
 @rule("ML-RING-MERGE.last", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "ed1fca4c"), since="#1093")
 def merge_last(size: int, idx: int) -> MergedRow:
-    """Puts the last ``size`` entries of a ring into a batch."""
+    """Put the last ``size`` entries of a ring into a batch."""
     return MergedRow(size, size)
 
 
 @rule("ML-RING-MERGE.size", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "3f9d179f"))
 def merge_all_in_size(size: int, idx: int) -> MergedRow:
-    """Puts all entries of a ring into ``size`` columns of a batch: a buffer longer than the ring does not fit."""
+    """Put all entries of a ring into ``size`` columns of a batch: a buffer longer than the ring does not fit."""
     return MergedRow(size, None)
 
 
 @rule("ML-RING-MERGE.idx", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "4d3af3ce"), until="#1072")
 def merge_all_in_idx(size: int, idx: int) -> MergedRow:
-    """Puts all entries of a ring into ``_idx`` columns of a batch, its write position."""
+    """Put all entries of a ring into ``_idx`` columns of a batch, its write position."""
     return MergedRow(idx, None)
 
 
 @rule("ML-RING-MERGE.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "0.30.2"), until="#738")
 def merge_all_in_offset(size: int, idx: int) -> MergedRow:
-    """Puts all entries of a ring into as many columns of a batch as it has tokens, at most its size."""
+    """Put all entries of a ring into as many columns of a batch as it has tokens, at most its size."""
     return MergedRow(size, None)
 
 
 @rule("ML-RING-EXTRACT-START.clamped", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "f26fddfd"), since="#1114")
 def row_start_clamped(left_padding: int) -> int:
-    """Returns the first column of a row extracted from a batch: its left padding, or 0 if the ring has overwritten the
+    """Return the first column of a row extracted from a batch: its left padding, or 0 if the ring has overwritten the
     padding."""
     return max(0, left_padding)
 
@@ -98,26 +98,26 @@ def row_start_clamped(left_padding: int) -> int:
 @rule("ML-RING-EXTRACT-START.plain", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "3f9d179f"), until="#1114")
 def row_start_plain(left_padding: int) -> int:
-    """Returns the first column of a row extracted from a batch: its left padding. A negative padding counts from the
+    """Return the first column of a row extracted from a batch: its left padding. A negative padding counts from the
     end, so a rotated row loses most of its entries."""
     return left_padding
 
 
 @rule("ML-RING-EXTRACT-OFFSET.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extracted_counts_offset(offset: int, length: int) -> int:
-    """Returns the offset of a ring extracted from a batch: every token that it ever saw."""
+    """Return the offset of a ring extracted from a batch: every token that it ever saw."""
     return offset
 
 
 @rule("ML-RING-EXTRACT-OFFSET.length", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extracted_counts_length(offset: int, length: int) -> int:
-    """Returns the offset of a ring extracted from a batch: the number of its columns."""
+    """Return the offset of a ring extracted from a batch: the number of its columns."""
     return length
 
 
 @rule("ML-RING-EXTRACT-EMPTY.refused", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extract_needs_buffer(has_buffer: bool) -> bool:
-    """Raises TypeError for a row extracted from a still empty batch, which has no buffer of keys; else returns True."""
+    """Raise TypeError for a row extracted from a still empty batch, which has no buffer of keys; else returns True."""
     if not has_buffer:
         raise TypeError("the batch holds no buffer")
     return True
@@ -125,13 +125,13 @@ def extract_needs_buffer(has_buffer: bool) -> bool:
 
 @rule("ML-RING-EXTRACT-EMPTY.fresh", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extract_fresh(has_buffer: bool) -> bool:
-    """Returns False for a still empty batch, which has no buffer of keys: the extracted row becomes a new ring."""
+    """Return False for a still empty batch, which has no buffer of keys: the extracted row becomes a new ring."""
     return has_buffer
 
 
 @rule("ML-RING-MASK.written", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "d78bf58e"))
 def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
-    """Returns the write position that a batch's mask is made from: the current position. A wrapped ring is straightened
+    """Return the write position that a batch's mask is made from: the current position. A wrapped ring is straightened
     before several tokens are stored, so this mask hides the oldest live token of a padded row."""
     return idx
 
@@ -139,34 +139,34 @@ def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
 def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Trims the front of a ChunkedKVCache to a chunk of valid tokens."""
+    """Trim the front of a ChunkedKVCache to a chunk of valid tokens."""
     return Front(valid - chunk_size, valid) if valid > chunk_size else None
 
 
 @rule("ML-CHUNK-TRIM-FRONT.allocated", Role.MEMORY, mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front"), until="#1673")
 def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Trims the front of a ChunkedKVCache to a chunk of allocated columns. Unused columns count, so live tokens are
+    """Trim the front of a ChunkedKVCache to a chunk of allocated columns. Unused columns count, so live tokens are
     cut, too."""
     return Front(allocated - chunk_size, allocated) if allocated >= chunk_size else None
 
 
 @rule("ML-KV-EXTEND.own_dtype", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "0.32.2"))
 def empty_side_alike(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
+    """Return number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
     the dtype of the other batch."""
     return own_rows, dtype
 
 
 @rule("ML-KV-EXTEND.float32", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "d78bf58e"), since="#1141")
 def empty_side_float32(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
+    """Return number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
     float32, even if the other batch is float16 or bfloat16."""
     return own_rows, _single(dtype)
 
 
 @rule("ML-KV-EXTEND.other_rows", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "3f9d179f"), until="#1141")
 def empty_side_other_rows(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns number of rows and dtype of a still empty batch that is merged with another: the number of rows of the
+    """Return number of rows and dtype of a still empty batch that is merged with another: the number of rows of the
     other batch, and float32."""
     return other_rows, _single(dtype)
 
@@ -178,24 +178,24 @@ def _single(dtype: Any) -> Any:
 
 @rule("ML-KV-MERGE.skips_empty", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.merge", "63c98736"), since="#755")
 def merge_skips_empty(full: Sequence[bool]) -> bool:
-    """Returns True: a cache without tokens joins a batch as a row of padding. ``full``: which caches hold a buffer."""
+    """Return True: a cache without tokens joins a batch as a row of padding. ``full``: which caches hold a buffer."""
     return True
 
 
 @rule("ML-KV-MERGE.needs_buffers", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.merge", "0.30.2"), until="#755")
 def merge_needs_buffers(full: Sequence[bool]) -> bool:
-    """Returns whether caches can be merged into a batch: only if each holds a buffer; else TypeError."""
+    """True if caches can be merged into a batch: only if each holds a buffer; else TypeError."""
     return all(full)
 
 
 @rule("ML-RING-EXTRACT-END.cut", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "509f5aef"), since="#738")
 def extract_cut(end: int, columns: int, left_padding: int) -> int:
-    """Returns the end of the columns of a row extracted from a batch: the write position."""
+    """Return the end of the columns of a row extracted from a batch: the write position."""
     return end
 
 
 @rule("ML-RING-EXTRACT-END.padded", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "0.30.2"), until="#738")
 def extract_cut_if_padded(end: int, columns: int, left_padding: int) -> int:
-    """Returns the end of the columns of a row extracted from a batch: the write position if the row has padding; else
+    """Return the end of the columns of a row extracted from a batch: the write position if the row has padding; else
     the end of the buffer, so that unused columns count as tokens."""
     return end if left_padding > 0 else columns

@@ -120,7 +120,7 @@ class LRUPromptCache:
         return self._trie.search(model, tuple(tokens))
 
     def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> Fetch:
-        """Return the entry nearest to the query, by the version's rules. Raises KeyError where the original does."""
+        """Return the entry nearest to the query, by the version's rules. Raise KeyError where the original does."""
         query, rules = tuple(tokens), self.rules
         asked = query[: rules.asked(len(query))]
         found = self._trie.search(model, asked)
@@ -190,7 +190,7 @@ class LRUPromptCache:
         boundaries: Sequence[int] = (), old_key: Sequence[int] | None = None,
     ) -> None:
         """Store the layers themselves (no copy) under a key. ``boundaries`` and ``old_key`` are used only by versions
-        with snapshots and moves. Raises KeyError or IndexError where the original does."""
+        with snapshots and moves. Raise KeyError or IndexError where the original does."""
         key, rules = tuple(tokens), self.rules
         old = None if old_key is None else tuple(old_key)
         if rules.move(old, key) and old is not None:
@@ -246,7 +246,7 @@ class LRUPromptCache:
         return twin
 
     def _enqueue(self, item: Item, entry: Entry) -> None:
-        """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not have."""
+        """Store an entry at the end of its queue. Raise KeyError for a kind that the version does not have."""
         self._queues[entry.kind].append(item)
         self._trie.add(*item, entry)
         self._n_bytes[entry.kind] += entry.nbytes
@@ -259,7 +259,7 @@ class LRUPromptCache:
             self._evict("bytes")
 
     def _evict(self, reason: Reason) -> None:
-        """Evict the oldest entry of the queue that the rule picks. Raises IndexError if that queue is empty."""
+        """Evict the oldest entry of the queue that the rule picks. Raise IndexError if that queue is empty."""
         queues = list(self._queues.values())
         victim = queues[self.rules.victim([len(queue) for queue in queues])].popleft()
         self._gone(victim, reason, self.rules.victim)

@@ -87,7 +87,7 @@ class PromptTrie(Generic[T]):
         return twin
 
     def add(self, model: Any, tokens: Sequence[int], value: T) -> T | None:
-        """Store a value under the key. Returns the previous value or None."""
+        """Store a value under the key. Return the previous value or None."""
         key = tuple(tokens)
         walk = _walk(self._roots.setdefault(model, Node()), key)
         node, rest = walk.nodes[-1], key[walk.walked :]
@@ -101,7 +101,7 @@ class PromptTrie(Generic[T]):
         return before
 
     def get(self, model: Any, tokens: Sequence[int]) -> T:
-        """Return the value under the key. Raises KeyError without a value."""
+        """Return the value under the key. Raise KeyError without a value."""
         entry = self._path(model, tokens)[-1].entry
         if entry is None:
             raise KeyError(tuple(tokens))
@@ -116,7 +116,7 @@ class PromptTrie(Generic[T]):
         return True
 
     def pop(self, model: Any, tokens: Sequence[int]) -> T:
-        """Remove and return the value, with nodes that lead to no other value. Raises KeyError without a value."""
+        """Remove and return the value, with nodes that lead to no other value. Raise KeyError without a value."""
         path = self._path(model, tokens)
         node = path[-1]
         entry, node.entry = node.entry, None
@@ -139,7 +139,7 @@ class PromptTrie(Generic[T]):
         return lengths
 
     def _path(self, model: Any, tokens: Sequence[int]) -> list[Node[T]]:
-        """Return the nodes on the path to a key. Raises KeyError where the walk of the original ends."""
+        """Return the nodes on the path to a key. Raise KeyError where the walk of the original ends."""
         key = tuple(tokens)
         walk = _walk(self._roots[model], key)
         if walk.walked < len(key):

@@ -14,7 +14,7 @@ from cachesim.engines.rule import Role, rule
       mlx_lm("", "LRUPromptCache._insert_boundary_cache", "ec281581", pull=923,
              note="proposed here: copy.deepcopy(prompt_cache), trimmed to the boundary, in place of the shared object"))
 def snap_own(key: int, length: int, held: int) -> int | None:
-    """Returns by how many tokens the copy for a prefix is trimmed: all tokens that it holds beyond the prefix."""
+    """Return by how many tokens the copy for a prefix is trimmed: all tokens that it holds beyond the prefix."""
     return held - length
 
 
@@ -23,7 +23,7 @@ def snap_own(key: int, length: int, held: int) -> int | None:
       mlx_lm("", "LRUPromptCache._find_checkpoint_positions", "c30598cf", pull=923,
              note="proposed here: the last boundary, evaluated in new caches, in place of a trimmed copy"))
 def snap_evaluated(key: int, boundaries: Sequence[int], interval: int) -> list[int]:
-    """Stores an entry at the last message boundary within the key, evaluated in caches of its own, because a recurrent
+    """Store an entry at the last message boundary within the key, evaluated in caches of its own, because a recurrent
     state cannot be trimmed to it."""
     inside = [b for b in boundaries if 0 < b < key]
     return [Evaluated(b) for b in inside[-1:]]

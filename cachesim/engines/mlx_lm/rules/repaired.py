@@ -21,7 +21,7 @@ from cachesim.engines.rule import Decision, Role, rule
       mlx_lm(SERVER, "_tokenize", "0.32.2",
              note="proposed here: the think tokens are looked for from sys_end on, never before it"))
 def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail as ML-SEG-TAIL.SEQUENCE does, but never in the system segment, so that segments do
+    """Return the start of the tail as ML-SEG-TAIL.SEQUENCE does, but never in the system segment, so that segments do
     not overlap."""
     return find_tail(prompt, sys_end, max(len(prompt) - 11, sys_end))
 
@@ -31,7 +31,7 @@ def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
       mlx_lm(SERVER, "_generate, _serve_single", "0.32.2",
              note="proposed here: fetch_nearest_cache is asked for prompt[:-1]; the last token is added to the rest"))
 def key_but_last(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """Looks up the prompt without its last token, so that a token is always left to evaluate; prompt and answer are
+    """Look up the prompt without its last token, so that a token is always left to evaluate; prompt and answer are
     stored."""
     return Decision(Key(prompt[:-1]), {"n_tokens": len(prompt)})
 
@@ -41,7 +41,7 @@ def key_but_last(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
       mlx_lm(SERVER, "_serve_single", "0.32.2",
              note="proposed here: the key is cut to the tokens that were evaluated before insert_cache is called"))
 def key_of_evaluated(held: int, evaluated: int) -> Decision:
-    """Returns how many tokens make the key of a conversation that was served alone: those that were evaluated."""
+    """Return how many tokens make the key of a conversation that was served alone: those that were evaluated."""
     return Decision(min(held, evaluated), {"held": held, "evaluated": evaluated})
 
 
@@ -50,7 +50,7 @@ def key_of_evaluated(held: int, evaluated: int) -> Decision:
       mlx_lm(GENERATE, "speculative_generate_step", "0.32.2",
              note="proposed here: the check of trimmable caches at the start goes; rounds look at them"))
 def start_always(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Returns the tokens left for the first round: 1, whether or not the caches are trimmable; rounds draft only what
+    """Return the tokens left for the first round: 1, whether or not the caches are trimmable; rounds draft only what
     can be taken back."""
     return Decision(1, {"trimmable": trimmable, "n_tokens": n_tokens})
 
@@ -61,7 +61,7 @@ def start_always(trimmable: bool, n_tokens: int, step: int) -> Decision:
              note="proposed here: num_draft is at most what the caches hold and can still give up afterwards: 0 for "
                   "recurrent layers, and for a ring that would be full"))
 def round_trimmable(usual: int, room: int) -> Decision:
-    """Returns how many tokens a round drafts: no more than the target's caches can drop again."""
+    """Return how many tokens a round drafts: no more than the target's caches can drop again."""
     return Decision(min(usual, room), {"usual": usual, "room": room})
 
 
@@ -70,6 +70,6 @@ def round_trimmable(usual: int, room: int) -> Decision:
       mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "0.32.2",
              note="proposed here: for several tokens and a rotated ring, make_mask counts from the buffer's width"))
 def mask_straight(idx: int, columns: int, rotated: bool, new: int) -> int:
-    """Returns the write position that a batch's mask is made from: the position at which the tokens will be stored,
+    """Return the write position that a batch's mask is made from: the position at which the tokens will be stored,
     which is after the last column if the ring is straightened first."""
     return columns if rotated and new > 1 else idx

@@ -25,7 +25,7 @@ class Segment(NamedTuple):
 
 @rule("ML-SEG-SYSTEM", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
-    """Returns the end of the system segment: the first token that differs from a rendering of the system messages with
+    """Return the end of the system segment: the first token that differs from a rendering of the system messages with
     an empty user message. 0 without system messages, or if nothing differs (the user message is empty). Includes the
     header of the user message."""
     shared = 0 if probe is None else common_prefix(prompt, probe)
@@ -35,14 +35,14 @@ def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
 
 @rule("ML-SEG-TAIL.GUARDED", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), until="#1114")
 def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail: the last think token within the last 10 tokens, never in the system segment."""
+    """Return the start of the tail: the last think token within the last 10 tokens, never in the system segment."""
     first = len(prompt) - min(10, len(prompt) - sys_end - 1)
     return find_tail(prompt, sys_end, first)
 
 
 @rule("ML-SEG-TAIL.SEQUENCE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "ed1fca4c"), since="#1114")
 def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail: the last think token within the last 11 tokens, whatever they belong to. If it
+    """Return the start of the tail: the last think token within the last 11 tokens, whatever they belong to. If it
     lies in the system segment, segments overlap, and the tokens between are evaluated twice."""
     return find_tail(prompt, sys_end, len(prompt) - 11)
 
@@ -56,7 +56,7 @@ def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
 
 @rule("ML-SEG-CUT.CHAT", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
-    """Cuts a prompt into up to three segments: system, everything up to the tail (all history is a single "user"
+    """Cut a prompt into up to three segments: system, everything up to the tail (all history is a single "user"
     segment), the tail."""
     found = []
     if 0 < sys_end < len(prompt):
@@ -71,7 +71,7 @@ def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
 
 @rule("ML-SEG-CUT.WHOLE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_none(prompt: Tokens, role: str) -> Decision:
-    """Cuts no segments: a text, or a chat whose last message is not from the user, is a single segment."""
+    """Cut no segments: a text, or a chat whose last message is not from the user, is a single segment."""
     return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 
@@ -102,7 +102,7 @@ def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
 
 @rule("ML-SEG-REST.INDEX", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "3f9d179f to d78bf58e"))
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """Returns the tokens left to prefill, with the last token apart. IndexError if everything is cached."""
+    """Return the tokens left to prefill, with the last token apart. IndexError if everything is cached."""
     left, types = _dropped(segments, n_cached)
     nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
     rest = Rest(_split(left), tuple(types)) if left else nothing
@@ -111,7 +111,7 @@ def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
 
 @rule("ML-SEG-REST.VALUE", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "0.32.2"))
 def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """Returns the tokens left to prefill, with the last token apart and without empty segments. If everything is
+    """Return the tokens left to prefill, with the last token apart and without empty segments. If everything is
     cached: ValueError, which the server does not catch."""
     left, types = _dropped(segments, n_cached)
     left = [one for one in left if one]
@@ -121,31 +121,31 @@ def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
 
 @rule("ML-CKPT-CREATE.SEGMENT", Role.CREATE, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def create_at_segment_end(start: int, end_of_segment: bool, types: int) -> Decision:
-    """Stores an entry at the end of a segment while the request has types left. ``start``: evaluated tokens."""
+    """Store an entry at the end of a segment while the request has types left. ``start``: evaluated tokens."""
     because = {"start": start, "stop": start, "end_of_segment": end_of_segment, "types": types}
     return Decision(end_of_segment and types > 0, because)
 
 
 @rule("ML-CKPT-CREATE.SINGLE", Role.CREATE, mlx_lm(SERVER, "_serve_single", "d78bf58e"))
 def create_never(start: int) -> Decision:
-    """Stores no entry before the end of a request that is served alone."""
+    """Store no entry before the end of a request that is served alone."""
     return Decision(False, {"start": start, "stop": start})
 
 
 @rule("ML-CANCEL.DROP", Role.CONSULT, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def cancel_drops() -> Decision:
-    """Returns False: the request of a disconnected client leaves only the entries that were stored before."""
+    """Return False: the request of a disconnected client leaves only the entries that were stored before."""
     return Decision(False, {})
 
 
 @rule("ML-THINKS.TOKENIZER", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f to 0.32.2"))
 def thinks_by_tokenizer(tokens: bool, opened: bool) -> Decision:
-    """Returns True if the tail of a prompt is looked for at a think token: if the tokenizer has one (``tokens``),
+    """True if the tail of a prompt is looked for at a think token: if the tokenizer has one (``tokens``),
     whether or not the request asks for a thought (``opened``)."""
     return Decision(tokens, {"tokens": tokens, "opened": opened})
 
 
 @rule("ML-THINKS.REQUEST", Role.PROMPT, mlx_lm("", "_has_thinking", "edbdc50a", pull=1030))
 def thinks_by_request(tokens: bool, opened: bool) -> Decision:
-    """Returns True if the tail of a prompt is looked for at a think token: if the request asks for a thought."""
+    """True if the tail of a prompt is looked for at a think token: if the request asks for a thought."""
     return Decision(opened, {"tokens": tokens, "opened": opened})

@@ -61,7 +61,7 @@ class ScheduleBatch:
         self.batch_is_full = False
 
     def is_empty(self) -> bool:
-        """Return whether the batch has no requests."""
+        """True if the batch has no requests."""
         return not self.reqs
 
     @property
@@ -98,7 +98,7 @@ class ScheduleBatch:
                    for req in reqs)  # fmt: skip
 
     def check_decode_mem(self, reqs: Sequence[Req]) -> bool:
-        """Evict for a decode step of requests; return whether it fits."""
+        """Evict for a decode step of requests; return True if it fits."""
         num_tokens = self.new_tokens_required_next_decode(reqs)
         self.tree_cache.evict_from_tree_cache(num_tokens)
         return self.tree_cache.token_to_kv_pool_allocator.available_size() >= num_tokens

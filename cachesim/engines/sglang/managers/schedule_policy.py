@@ -149,7 +149,7 @@ class PrefillAdder:
         return self.tree_cache.schedulable_size(SWA) - self.rem_swa_token_offset
 
     def budget_state(self) -> str:
-        """Return whether further requests can be admitted."""
+        """True if further requests can be admitted."""
         swa = self.rem_swa_tokens
         if min(self.rem_total_tokens, self.cur_rem_tokens) <= 0 or (swa is not None and swa <= 0):
             return NO_TOKEN

@@ -77,7 +77,7 @@ class Scheduler:
         return len(self.running_batch.reqs) + (self.chunked_req is not None)
 
     def run_step(self) -> bool:
-        """Run a step; return whether a request could run."""
+        """Run a step; return True if a request could run."""
         self.tree_cache.check_hicache_events()
         batch = self.get_next_batch_to_run()
         if batch is None:
@@ -239,7 +239,7 @@ class Scheduler:
         req.prefix_len = req.extend_end
 
     def _finish_if_answered(self, req: Req) -> bool:
-        """End a request if its answer is complete; return whether it ended."""
+        """End a request if its answer is complete; return True if it ended."""
         if req.is_answered:
             self.finish_request(req, "limit")
         return req.is_answered

@@ -36,7 +36,7 @@ def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
 
 
 def alloc_token_slots(req: Req, tree_cache: UnifiedRadixCache, seq_len: int) -> None:
-    """Give a request slots for its tokens up to ``seq_len``; the caller has made room. Raises ProcessAborted."""
+    """Give a request slots for its tokens up to ``seq_len``; the caller has made room. Raise ProcessAborted."""
     allocator = tree_cache.token_to_kv_pool_allocator
     pool = tree_cache.req_to_token_pool
     page = tree_cache.page_size

@@ -101,7 +101,7 @@ def _owned_kv_len(req: Req, tree_cache: UnifiedRadixCache) -> int:
 
 
 def _can_cache_finished_req(req: Req, tree_cache: UnifiedRadixCache, owned_kv_len: int) -> bool:
-    """Return whether a request can leave its tokens in the tree although its answer may end inside a draft."""
+    """True if a request can leave its tokens in the tree although its answer may end inside a draft."""
     context = tree_cache.context
     return not context.num_draft_tokens or context.rules.keeps_stopped(
         owned_kv_len, req.kv.kv_committed_len, context.enable_mamba_extra_buffer, context.tree_components)

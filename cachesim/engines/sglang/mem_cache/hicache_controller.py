@@ -40,7 +40,7 @@ class HiCacheController:
                 return
 
     def write_backup(self, node: UnifiedTreeNode) -> bool:
-        """Copy a node to host memory, after others made room; return whether there was room."""
+        """Copy a node to host memory, after others made room; return True if there was room."""
         lacking = len(node.key) - self.mem_pool_host.available_size()
         if lacking > 0 and self.rules.reclaims_doubles(self.write_policy):
             lacking -= self._reclaim_full_host_duplicates(lacking)
@@ -94,7 +94,7 @@ class HiCacheController:
     # Eviction from the device.
 
     def keeps_evicted_leaf(self, node: UnifiedTreeNode) -> bool:
-        """Return whether an evicted leaf stays in the tree with its copy, which is written if necessary."""
+        """True if an evicted leaf stays in the tree with its copy, which is written if necessary."""
         what = self.changes.decide(self.rules.leave_device(self.write_policy, node))
         return bool(what == DEMOTE or (what == WRITE and self.write_backup(node)))
 

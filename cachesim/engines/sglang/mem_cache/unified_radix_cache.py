@@ -57,7 +57,7 @@ class UnifiedRadixCache:
             self.cache_controller = HiCacheController(context, self.tree_core, self._host_pool(pools))
 
     def _host_pool(self, pools: MemoryPools) -> HostKVCache:
-        """Return the pool of host memory. Raises BadInput for windows and states."""
+        """Return the pool of host memory. Raise BadInput for windows and states."""
         context = self.context
         if context.tree_components != (FULL,):
             raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
@@ -219,7 +219,7 @@ class UnifiedRadixCache:
         return leaf
 
     def _commit_mamba(self, node: UnifiedTreeNode, state: int | None, is_new: bool) -> bool:
-        """Store the request's state in a node without one; return whether it had one."""
+        """Store the request's state in a node without one; return True if it had one."""
         assert self.mamba is not None
         core = self.tree_core
         is_kept = self.changes.decide(self.rules.keep_state(node.value[MAMBA] is not None, node.end))
@@ -314,7 +314,7 @@ class UnifiedRadixCache:
         return slot
 
     def load_back(self, req: Req, tokens: int) -> bool:
-        """Copy the matched tokens of a request that are in host memory only to the device; return whether it was done.
+        """Copy the matched tokens of a request that are in host memory only to the device; return True if it was done.
         ``tokens``: their number."""
         last_node = req.best_match_node
         assert self.cache_controller is not None and last_node is not None

@@ -37,7 +37,7 @@ def _frontier(ask: Window, kept: int) -> tuple[int, int]:
       source("mem_cache/common.py", "free_swa_out_of_window_slots", spec="S-SWA-6"))
 def window_frontier(ask: Window) -> tuple[int, int]:
     """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
-    not those of the tree, and not the window before a tracked state. Returns first and last position."""
+    not those of the tree, and not the window before a tracked state. Return first and last position."""
     return _frontier(ask, -(-max(ask.window, ask.page) // ask.page) * ask.page)
 
 
@@ -73,7 +73,7 @@ def slides_each_window(steps: int, window: int) -> bool:
       source(BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend", spec="section 8"))
 def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decision:
     """A chunk of at least G tokens keeps the state after its last multiple of G tokens, counted from its start. A
-    branching point inside, on the same grid, takes its place. Returns the length of the state, None for no state."""
+    branching point inside, on the same grid, takes its place. Return the length of the state, None for no state."""
     if stop - start < grid:
         return Decision(None, {"start": stop, "grid": grid})
     end = start + (stop - start) // grid * grid
@@ -85,7 +85,7 @@ def track_prefill(start: int, stop: int, branch: int | None, grid: int) -> Decis
 @rule("SG-STATE-TRACK.DECODE", Role.CREATE, source(BATCH, "prepare_for_decode", spec="section 8"))
 def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
     """While a request generates, it keeps the state at multiples of the grid and the tracking interval; of a step with
-    drafts, that at the last one, even if it lies behind the end of the answer. Returns the length of the state, None
+    drafts, that at the last one, even if it lies behind the end of the answer. Return the length of the state, None
     for no state."""
     step = lcm(grid, interval)
     return Decision(n // step * step if n // step > before // step else None, {"start": n, "grid": step})
@@ -95,7 +95,7 @@ def track_decode(before: int, n: int, grid: int, interval: int) -> Decision:
       source("mem_cache/allocation_sizing.py", "get_alloc_reserve_per_decode", spec="section 10"))
 def reserved_ahead(drafted: int) -> int:
     """A decode step needs a slot for a token. With drafts it reserves two steps, each a draft and one token more.
-    Returns the slots behind the evaluated tokens."""
+    Return the slots behind the evaluated tokens."""
     return 2 * (drafted + 1) if drafted else 1
 
 
@@ -103,21 +103,21 @@ def reserved_ahead(drafted: int) -> int:
                                           "_mamba_can_cache_finished_req", spec="section 8"))  # fmt: skip
 def keeps_stopped(own: int, computed: int, buffered: bool, parts: tuple[int, ...]) -> bool:
     """Without extra buffer, a request whose answer ends inside a draft leaves nothing in the tree: its state is that
-    after the whole draft. Returns whether it leaves its tokens."""
+    after the whole draft. Return whether it leaves its tokens."""
     return buffered or MAMBA not in parts or own == computed
 
 
 @rule("SG-STATE-GIVE.CHUNK", Role.PUBLISH, source(STATES, "prepare_for_caching_req", spec="section 8"))
 def give_at_chunk(n: int, tracked: int | None, buffered: bool) -> int:
     """At the end of a chunk the tree gets a state: with extra buffer the tracked one, and only the tokens up to it;
-    without, a copy of the running state. Returns the number of inserted tokens."""
+    without, a copy of the running state. Return the number of inserted tokens."""
     return min(n, tracked or 0) if buffered else n
 
 
 @rule("SG-STATE-GIVE.END", Role.PUBLISH, source(STATES, "_select_finished_checkpoint", spec="section 8"))
 def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: bool) -> int:
     """At its end a request hands its state to the tree: with extra buffer the tracked one, or the one before it if that
-    lies beyond the tokens to keep. Returns the number of inserted tokens."""
+    lies beyond the tokens to keep. Return the number of inserted tokens."""
     if not buffered:
         return n
     if (tracked or 0) <= n:
@@ -128,27 +128,27 @@ def give_at_end(n: int, tracked: int | None, previous: int | None, buffered: boo
 @rule("SG-INSERT-END.BRANCH", Role.PUBLISH, source(WINDOW, "prepare_for_caching_req", spec="S-MATCH-6"))
 def insert_to_branch(n: int, branch: int | None, protected: int) -> int:
     """Without states, an insertion ends at the point where a window would have given a longer hit, if that lies beyond
-    the request's part of the tree. Returns the number of inserted tokens."""
+    the request's part of the tree. Return the number of inserted tokens."""
     return branch if branch is not None and protected < branch <= n else n
 
 
 @rule("SG-INSERT-END.ALL", Role.PUBLISH, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-MATCH-6"))
 def insert_all(n: int, branch: int | None, protected: int) -> int:
-    """Without states, all tokens are inserted. Returns their number."""
+    """Without states, all tokens are inserted. Return their number."""
     return n
 
 
 @rule("SG-INSERT-PAGES.WHOLE", Role.PUBLISH,
       source("mem_cache/radix_cache.py", "RadixKey.page_aligned", spec="S-KEY-3"))
 def publish_pages(n: int, page: int) -> Decision:
-    """The tree takes over whole pages. Returns the number of tokens."""
+    """The tree takes over whole pages. Return the number of tokens."""
     return Decision(n // page * page, {"n": n, "page": page})
 
 
 @rule("SG-RETRACT-ORDER.LENGTH", Role.PREEMPT, source(BATCH, "_get_decode_retraction_order", spec="section 10"))
 def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
     """Requests with more generated tokens are kept longer, then those with shorter prompts; ``running`` holds both
-    numbers. Returns the places of the requests, the first to retract at the end."""
+    numbers. Return the places of the requests, the first to retract at the end."""
     order = sorted(range(len(running)), key=lambda k: (running[k][0], -running[k][1]), reverse=True)
     return Decision(order, {"running": len(running)})
 
@@ -156,7 +156,7 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
 @rule("SG-SCHED-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="section 7"))
 def settle_chunk_last(chunked: Sequence[bool]) -> Sequence[int]:
     """The chunk of a request whose prompt goes on enters the tree after all other requests of its step, when the next
-    step begins. Returns the order of the requests."""
+    step begins. Return the order of the requests."""
     return sorted(range(len(chunked)), key=lambda k: chunked[k])
 
 

@@ -66,8 +66,8 @@ def waits_for_twin(common: int, threshold: int) -> bool:
 
 @rule("SG-QUEUE-ORDER.POLICY", Role.CONSULT, source(POLICY, "calc_priority", spec="section 9"))
 def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
-    """Sorts the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
-    longest answer first, shortest prefill first, or in the order of arrival. Returns their places."""
+    """Sort the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
+    longest answer first, shortest prefill first, or in the order of arrival. Return their places."""
     key = ORDERS[policy]
     return Decision(sorted(range(len(waiting)), key=lambda k: key(waiting[k])), {"waiting": len(waiting)})
 
@@ -87,7 +87,7 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
 def admission(ask: Candidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
-    pages, or waits if another one is cut and the policy is shortest-prefill-first. Returns the tokens of its first
+    pages, or waits if another one is cut and the policy is shortest-prefill-first. Return the tokens of its first
     chunk, 0 for no budget, None for no slots."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
     needed = ceil(ask.n, ask.page)
@@ -114,7 +114,7 @@ def admission(ask: Candidate) -> Decision:
 @rule("SG-SCHED-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit", spec="section 9"))
 def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
     """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
-    request has left, and at least a page for itself. Returns the most tokens."""
+    request has left, and at least a page for itself. Return the most tokens."""
     shared = 0
     for one in waiting if chunk >= 2 * page else ():
         work = max(1, one.n - one.hit)
@@ -128,7 +128,7 @@ def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) ->
       source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
 def stays_full(windows: bool) -> bool:
     """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
-    with windows is tried in each step. Returns whether the server stays full."""
+    with windows is tried in each step. Return whether the server stays full."""
     return not windows
 
 
@@ -149,6 +149,6 @@ def tries_each_step(windows: bool) -> bool:
 @rule("SG-SCHED-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req", spec="section 9"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
     """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
-    only its end frees slots; with windows it waits. Returns the tokens, 0 if it waits."""
+    only its end frees slots; with windows it waits. Return the tokens, 0 if it waits."""
     fits = min(chunk, int(total)) if window is None else min(chunk, int(total), int(window) - page)
     return fits if fits > 0 else 0 if window is not None else chunk

@@ -29,28 +29,28 @@ def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
 @rule("SG-WINDOW-RETAIN.DRAFT", Role.MEMORY,
       source("mem_cache/cache_init_params.py", "swa_retain_window", spec="S-SWA-2"))
 def retained_window(window: int, draft: int) -> int:
-    """The tree keeps, asks for and locks the larger window of model and drafter. Returns its tokens."""
+    """The tree keeps, asks for and locks the larger window of model and drafter. Return its tokens."""
     return max(window, draft)
 
 
 @rule("SG-WINDOW-RETAIN.MODEL", Role.MEMORY,
       source(WINDOW, "SWAComponent.__init__", MIDDLE, spec="S-SWA-2"), until="0.5.23")
 def model_window(window: int, draft: int) -> int:
-    """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Returns its
+    """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Return its
     tokens."""
     return window
 
 
 @rule("SG-MATCH-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper", spec="S-MATCH-1"))
 def best_hit(found: Found) -> Decision:
-    """Reuses the tokens up to the deepest matched node that all parts of the memory accept."""
+    """Reuse the tokens up to the deepest matched node that all parts of the memory accept."""
     return Decision(found.hit, found._asdict())
 
 
 @rule("SG-MATCH-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-SWA-1"))
 def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
     """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
-    all tokens since the root. Returns the live tokens up to its end, and whether it is a stop."""
+    all tokens since the root. Return the live tokens up to its end, and whether it is a stop."""
     run = run + len(node.key) if node.value[SWA] is not None else 0
     live = SWA not in parts or (run >= window and node.value[SWA] is not None)
     return run, live and (MAMBA not in parts or node.value[MAMBA] is not None)
@@ -59,7 +59,7 @@ def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
 @rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
 def branch_point(found: Found, grid: int) -> int | None:
     """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
-    hit. Returns that length, None if the hit reaches it."""
+    hit. Return that length, None if the hit reaches it."""
     aligned = found.full // grid * grid
     return aligned if aligned > found.hit else None
 
@@ -67,14 +67,14 @@ def branch_point(found: Found, grid: int) -> int | None:
 @rule("SG-MATCH-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru", spec="S-SWA-5"))
 def recent_span(part: int, insertion: bool, window: int, page: int) -> int:
     """A match or an insertion makes the window slots of its last W + P tokens most recent; a match also its state. It
-    refreshes nothing else on its path. Returns the number of tokens before the end."""
+    refreshes nothing else on its path. Return the number of tokens before the end."""
     return window + page if part == SWA else int(not insertion)
 
 
 @rule("SG-MATCH-RECENT.PATH", Role.MEMORY,
       source(OLD_STATES, "_match_post_processor", OLD, spec="S-SWA-5"), until="#31643")
 def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
-    """A match or an insertion makes all windows and states on its path most recent. Returns a span beyond every
+    """A match or an insertion makes all windows and states on its path most recent. Return a span beyond every
     path."""
     return 1 << 62
 
@@ -82,7 +82,7 @@ def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
 @rule("SG-INSERT-COUNT-HIT.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node", spec="section 3"))
 def counts_others(end: int, counted: int, chunk: bool) -> bool:
     """An insertion counts as a use of a node that ends after ``end`` tokens, unless the same request inserted the first
-    ``counted`` tokens before. Returns whether it counts."""
+    ``counted`` tokens before. Return whether it counts."""
     return end > counted
 
 
@@ -90,28 +90,28 @@ def counts_others(end: int, counted: int, chunk: bool) -> bool:
       source(CORE, "_inc_hit_count_and_check", MIDDLE, spec="section 3"), until="0.5.23")
 def counts_each(end: int, counted: int, chunk: bool) -> bool:
     """Every insertion but that of a chunk counts as a use of its nodes: a request alone uses its prompt twice, and slru
-    spares it. Returns whether it counts."""
+    spares it. Return whether it counts."""
     return not chunk
 
 
 @rule("SG-INSERT-PROMPT-END.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree", spec="section 3"))
 def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
     """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
-    Returns the prompt's length, 0 for no such boundary."""
+    Return the prompt's length, 0 for no such boundary."""
     return prompt if parts == 1 and prompt < inserted else 0
 
 
 @rule("SG-INSERT-PROMPT-END.WHOLE", Role.MEMORY,
       source("mem_cache/radix_cache.py", "cache_finished_req", OLD, spec="section 3"))
 def no_boundary(prompt: int, inserted: int, parts: int) -> int:
-    """Prompt and answer form one node. Returns 0 for no boundary."""
+    """Prompt and answer form one node. Return 0 for no boundary."""
     return 0
 
 
 @rule("SG-WINDOW-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window", spec="S-SWA-4"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
     """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
-    tombstone. Returns the first live position, None if there is none."""
+    tombstone. Return the first live position, None if there is none."""
     live = max(start, frontier)
     return live if live < end else None
 
@@ -119,7 +119,7 @@ def live_from(frontier: int, start: int, end: int) -> int | None:
 @rule("SG-WINDOW-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming", spec="S-SWA-3"))
 def revive_repointed(locked: bool) -> bool:
     """A tombstone that becomes live takes over the request's slots, unless a running request reads its own: then only
-    its window slots are replaced. Returns whether it takes over all slots."""
+    its window slots are replaced. Return whether it takes over all slots."""
     return not locked
 
 
@@ -132,13 +132,13 @@ def revive_adopted(locked: bool) -> bool:
 
 @rule("SG-INSERT-LEAF.WHOLE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-4"))
 def uncapped_leaf(length: int, window: int, page: int) -> int:
-    """A new leaf has any length. Returns 0: nothing is split off."""
+    """A new leaf has any length. Return 0: nothing is split off."""
     return 0
 
 
 @rule("SG-INSERT-LEAF.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock", spec="S-SWA-4"))
 def capped_leaf(length: int, window: int, page: int) -> int:
-    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Returns the tokens that are split
+    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Return the tokens that are split
     off before it."""
     return max(0, length - -(-window // page) * page)
 
@@ -157,7 +157,7 @@ PRIORITIES: Mapping[str, Callable[[UnifiedTreeNode], Any]] = {
 
 @rule("SG-EVICT-ORDER.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority", spec="S-EV-2"))
 def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
-    """Leaves are evicted in the order of the policy; slru spares nodes that two requests inserted. Returns the sort
+    """Leave are evicted in the order of the policy; slru spares nodes that two requests inserted. Return the sort
     key."""
     return PRIORITIES[policy](node)
 
@@ -165,7 +165,7 @@ def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
 @rule("SG-EVICT-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components", spec="S-EV-6"))
 def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Full attention is evicted until the allocator has what it needs, even beyond the requested number of tokens;
-    other parts up to that number. Returns the most tokens to evict."""
+    other parts up to that number. Return the most tokens to evict."""
     if part == FULL and asked:
         return max(asked, freed + evictable)
     return asked if freed < asked else 0
@@ -173,7 +173,7 @@ def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
 
 @rule("SG-EVICT-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD, spec="S-EV-6"))
 def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
-    """Every part is evicted up to the requested number of tokens. Returns that number."""
+    """Every part is evicted up to the requested number of tokens. Return that number."""
     return asked if freed < asked else 0
 
 
@@ -186,20 +186,20 @@ def keeps_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
 @rule("SG-EVICT-ANCESTORS.TOMBSTONE", Role.MEMORY,
       source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD, spec="S-EV-3"))
 def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
-    """A node that became a leaf is removed, too, if it is a tombstone of a part. Returns whether it stays."""
+    """A node that became a leaf is removed, too, if it is a tombstone of a part. Return whether it stays."""
     return all(node.value[part] is not None for part in parts)
 
 
 @rule("SG-EVICT-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf", spec="S-EV-3"))
 def drop_leaf(part: int, node: UnifiedTreeNode) -> Decision:
-    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Returns its number."""
+    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Return its number."""
     return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
 
 
 @rule("SG-EVICT-INSIDE.RANK", Role.DROP, source(CORE, "_cascade_evict", spec="S-EV-4"))
 def drop_inside(part: int, node: UnifiedTreeNode) -> Decision:
     """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
-    else. Returns the lost parts."""
+    else. Return the lost parts."""
     gone = [kind for kind in ((SWA, MAMBA) if part == SWA else (MAMBA,)) if node.value[kind] is not None]
     return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
 

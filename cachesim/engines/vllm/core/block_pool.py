@@ -62,7 +62,7 @@ class BlockHashToBlockMap:
         return next(iter(found)) if isinstance(found, dict) else found
 
     def contain(self, key: int, block_id: int) -> bool:
-        """Return whether a block has a key."""
+        """True if a block has a key."""
         found = self.cache.get(key)
         return found == block_id or (isinstance(found, dict) and block_id in found)
 
@@ -128,7 +128,7 @@ class BlockPool:
         return [] if first == UNKEYED else [first, *self.cached_block_hashes_by_block.get(block, ())]
 
     def ends_at(self, block: int, num_tokens: int) -> bool:
-        """Return whether the first key of a block stands for a prefix of so many tokens."""
+        """True if the first key of a block stands for a prefix of so many tokens."""
         return self.block_hash[block] != UNKEYED and self.block_hash_num_tokens[block] == num_tokens
 
     def cache_full_blocks(self, request: Request, blocks: Sequence[int], *, num_cached_blocks: int,
@@ -259,7 +259,7 @@ class BlockPool:
             self.emit(Freed(front, back, used))
 
     def reset_prefix_cache(self) -> bool:
-        """Remove all keys, if no block is in use. Returns whether it was done."""
+        """Remove all keys, if no block is in use. Return whether it was done."""
         if self.get_num_free_blocks() != self.num_gpu_blocks - 1:
             return False
         for block in range(self.num_gpu_blocks):

@@ -37,7 +37,7 @@ class KVCacheManager:
         self.num_refused_blocks = 0
 
     def prefix_cache_lookup_enabled(self, request: Request) -> bool:
-        """Return whether a request is looked up."""
+        """True if a request is looked up."""
         return self.enable_caching and not request.skip_reading_prefix_cache
 
     def get_computed_blocks(self, request: Request) -> Hit:
@@ -57,7 +57,7 @@ class KVCacheManager:
                        num_lookahead_tokens: int = 0, num_external_computed_tokens: int = 0, reserved_blocks: int = 0,
                        has_scheduled_reqs: bool = True) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request. ``new_computed``: it is admitted, with this prefix, and
-        external tokens behind it that are loaded if ``reserved_blocks`` stay free. Returns the new blocks of each
+        external tokens behind it that are loaded if ``reserved_blocks`` stay free. Return the new blocks of each
         group, None if too few are free."""
         computed = new_computed or self.empty_kv_cache_blocks
         self.emit(AskedForBlocks(request.request_id, request.num_computed_tokens, hit=computed.n, new=num_new_tokens,
@@ -121,7 +121,7 @@ class KVCacheManager:
         self.coordinator.free(request.request_id)
 
     def reset_prefix_cache(self) -> bool:
-        """Remove all keys, if no block is in use. Returns whether it was done."""
+        """Remove all keys, if no block is in use. Return whether it was done."""
         return self.block_pool.reset_prefix_cache()
 
     def get_block_ids(self, request_id: int) -> list[list[int]]:
@@ -134,7 +134,7 @@ class KVCacheManager:
             self.coordinator.cache_blocks(request, num_computed_tokens)
 
     def has_checkpoint_block(self, request_id: int) -> bool:
-        """Return whether a block is reserved for a state inside the chunk of a request, in the first group of
+        """True if a block is reserved for a state inside the chunk of a request, in the first group of
         states."""
         managers = self.coordinator.single_type_managers
         first = next((manager for manager in managers if isinstance(manager, MambaManager)), None)

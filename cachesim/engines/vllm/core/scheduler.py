@@ -184,7 +184,7 @@ class Scheduler:
     # Waiting requests.
 
     def _schedule_waiting(self, step: StepInProgress) -> bool:
-        """Admit the waiting request that is next; return whether others may follow."""
+        """Admit the waiting request that is next; return True if others may follow."""
         queue = [request.order for request in self.waiting]
         held = [request.num_computed_tokens > 0 for request in self.waiting]
         at: int = self.vllm_config.decide(self.rules.next_waiting(self.policy, queue, held), None)
@@ -225,7 +225,7 @@ class Scheduler:
         return True
 
     def _pads_drafts(self, step: StepInProgress, request: Request, start: int) -> bool:
-        """Return whether a request with one token left gets places for drafts."""
+        """True if a request with one token left gets places for drafts."""
         return bool(self.rules.pad_drafts(Padding(
             request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
             warm=start > 0 or step.output.has_cached_reqs,
@@ -273,7 +273,7 @@ class Scheduler:
         return external
 
     def _begin_load(self, step: StepInProgress, request: Request, new_computed: Hit, num_external_tokens: int) -> bool:
-        """Begin to load tokens behind a cached prefix; return whether enough blocks are free."""
+        """Begin to load tokens behind a cached prefix; return True if enough blocks are free."""
         assert self.connector is not None
         new_blocks = self.kv_cache_manager.allocate_slots(
             request, 0, new_computed, num_external_computed_tokens=num_external_tokens,
@@ -294,7 +294,7 @@ class Scheduler:
         return int(self.rules.reserve_for_prompts(missing))
 
     def _waits_for_remote_kvs(self, request: Request) -> bool:
-        """Return whether a request waits for its load. After the load its blocks are published."""
+        """True if a request waits for its load. After the load its blocks are published."""
         if request.status != RequestStatus.WAITING_FOR_REMOTE_KVS or self.connector is None:
             return False
         if self.connector.has_transfers(request):
@@ -379,7 +379,7 @@ class Scheduler:
         return less
 
     def _update_request_with_output(self, request: Request, new_token_ids: list[int], is_stale: bool) -> bool:
-        """Append new tokens to a request, up to the one that ends the answer; return whether it ends."""
+        """Append new tokens to a request, up to the one that ends the answer; return True if it ends."""
         if request.num_output_placeholders and not is_stale:
             request.num_output_placeholders -= len(new_token_ids)
         for count, token_id in enumerate(new_token_ids, 1):
@@ -392,7 +392,7 @@ class Scheduler:
         return False
 
     def _stops(self, request: Request, token_id: int) -> bool:
-        """Return whether a token ends an answer."""
+        """True if a token ends an answer."""
         full = request.num_tokens >= self.max_model_len or request.num_remaining_tokens <= 0
         return full or token_id in request.task.request.eog
 
@@ -435,11 +435,11 @@ class Scheduler:
             self.log.emit(Release(request.request_id, request.task.id, held, 0))
 
     def has_unfinished_transfers(self) -> bool:
-        """Return whether transfers are open, or begin with the next step."""
+        """True if transfers are open, or begin with the next step."""
         return self.connector is not None and self.connector.has_pending_push_work()
 
     def reset_prefix_cache(self, reset_running_requests: bool) -> bool:
-        """Clear the prefix cache; return whether it was done. ``reset_running_requests``: these restart."""
+        """Clear the prefix cache; return True if it was done. ``reset_running_requests``: these restart."""
         if self.rules.reset_preempts(reset_running_requests):
             while self.running:
                 self._preempt_request(self.running.pop(), drop_stale_output=True)

@@ -83,7 +83,7 @@ class SingleTypeKVCacheManager:
         return sum(not ref_cnt[block] for block in blocks if block)
 
     def _has_partial_local_hit(self, new_computed_blocks: Sequence[int], num_local_computed_tokens: int) -> bool:
-        """Return whether found tokens end inside a block."""
+        """True if found tokens end inside a block."""
         return bool(new_computed_blocks) and num_local_computed_tokens % self.block_size != 0
 
     def _waits_for_this_step(self, request: Request, new_computed_blocks: Sequence[int], partial: bool) -> bool:
@@ -414,7 +414,7 @@ class MambaManager(SingleTypeKVCacheManager):
         return key
 
     def _resumes_at(self, request: Request, num_tokens: int) -> bool:
-        """Return whether a prompt, or a sibling of it, resumes after so many tokens, at the end of a chunk."""
+        """True if a prompt, or a sibling of it, resumes after so many tokens, at the end of a chunk."""
         config = self.vllm_config
         unit = self.block_pool.hash_block_size
         if num_tokens % unit:
@@ -442,7 +442,7 @@ class MambaManager(SingleTypeKVCacheManager):
                                                    replace_existing_hashes=True)
 
     def _keeps_checkpoint(self, request: Request, position: int, num_tokens: int) -> bool:
-        """Return whether the state inside a chunk that ends after so many tokens is kept."""
+        """True if the state inside a chunk that ends after so many tokens is kept."""
         own = position == self.vllm_config.get_mamba_prefill_checkpoint_position(request.num_prompt_tokens)
         kept: list[bool] | None = [False]
         if position % self.block_size == 0:

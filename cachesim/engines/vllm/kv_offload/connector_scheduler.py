@@ -66,7 +66,7 @@ class OffloadingConnectorScheduler:
         return self._state_of(request).num_locally_computed_tokens
 
     def has_transfers(self, request: Request) -> bool:
-        """Return whether transfers of a request have not ended."""
+        """True if transfers of a request have not ended."""
         return bool(self._state_of(request).transfer_jobs)
 
     def build_connector_meta(self, scheduled: Iterable[tuple[Request, Sequence[Sequence[int]]]],
@@ -108,5 +108,5 @@ class OffloadingConnectorScheduler:
         self.finished_reqs.append(request)
 
     def has_pending_push_work(self) -> bool:
-        """Return whether transfers are open, or begin with the next step."""
+        """True if transfers are open, or begin with the next step."""
         return bool(self.finished_reqs or self.transfers.jobs)

@@ -174,7 +174,7 @@ class CPUOffloadingManager:
         self.fresh = 0
 
     def lookup(self, key: Key) -> str:
-        """Return whether a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
+        """True if a chunk can be loaded: ``MISS``, ``PENDING`` while it is written, or ``HIT``."""
         return MISS if key not in self.users else PENDING if self.users[key] == WRITING else HIT
 
     def prepare_load(self, keys: Collection[Key], access: RequestCacheAccess) -> list[int]:

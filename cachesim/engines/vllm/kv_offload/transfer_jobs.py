@@ -138,7 +138,7 @@ class TransferJobs:
         return n, PENDING in states[:n]
 
     def _is_being_loaded(self, state: RequestOffloadState, local: int, end: int) -> bool:
-        """Return whether another request loads a chunk of these tokens."""
+        """True if another request loads a chunk of these tokens."""
         return any(key in self.chunks_being_loaded
                    for keys, tokens in zip(state.offload_keys, self.tokens_per_chunk, strict=True)
                    for key in keys[local // tokens : -(-end // tokens)])  # fmt: skip

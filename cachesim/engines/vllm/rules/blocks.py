@@ -16,13 +16,13 @@ DENSE = -1                   # `None` of the real option: every block is kept
 def hash_block_tokens(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
     """A unit is identified by its tokens, those before it, the adapter, and in the first unit the salt. A token of an
     image stands for its identifier and a place in it; with lookahead hashes ``tokens`` include those that follow.
-    Returns whatever is equal for equal units only."""
+    Return whatever is equal for equal units only."""
     return before, lora, salt if before < 0 else "", *tokens
 
 
 @rule("VL-POOL-EVICT", Role.DROP, pool("get_new_blocks _maybe_evict_cached_block", spec="V-POOL-5"))
 def evict(block: int, tokens: int) -> Decision:
-    """A block taken from the front of the free list loses its keys, of a prefix of ``tokens``. Returns its number."""
+    """A block taken from the front of the free list loses its keys, of a prefix of ``tokens``. Return its number."""
     return Decision(block, {"tokens": tokens})
 
 
@@ -165,7 +165,7 @@ class Mask(NamedTuple):
 
 @rule("VL-PUB-MASK.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask", spec="V-PUB-4"))
 def keep_all(ask: Mask) -> list[bool] | None:
-    """Full and chunked attention: every block. Returns None = all, else whether, for each block."""
+    """Full and chunked attention: every block. Return None = all, else whether, for each block."""
     return None
 
 
@@ -208,13 +208,13 @@ class NewTokens(NamedTuple):
 @rule("VL-PUB-ANSWER", Role.PUBLISH, scheduler("update_from_output", spec="V-PUB-7"))
 def publish_again(ask: NewTokens) -> int | None:
     """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
-    known. Returns the last computed tokens that are left out, None = nothing is published."""
+    known. Return the last computed tokens that are left out, None = nothing is published."""
     return ask.in_flight if ask.drafts > 0 or ask.before > 0 else None
 
 
 @rule("VL-PUB-ANSWER.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0", spec="V-PUB-7"))
 def publish_overlapped(ask: NewTokens) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Returns like `VL-PUB-ANSWER`."""
+    """Blocks of an answer are published when tokens arrive only if steps overlap. Return like `VL-PUB-ANSWER`."""
     return ask.after if ask.overlap else None
 
 

@@ -35,7 +35,7 @@ class Find(NamedTuple):
         return self.align < self.block and self.block % self.align == 0
 
     def at(self, block: int) -> list[int] | None:
-        """Return the blocks at this place. Raises IndexError if no hash is known there."""
+        """Return the blocks at this place. Raise IndexError if no hash is known there."""
         return self.get(self.hashes[(block + 1) * (self.block // self.unit) - 1])
 
     def run(self, first: int, last: int) -> list[list[int]]:

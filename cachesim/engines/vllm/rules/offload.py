@@ -19,14 +19,14 @@ def offloaded_kinds() -> tuple[str, ...]:
 @rule("VL-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
 def wait_for_chunks(busy: bool) -> Decision:
     """A request waits while one of its transfers runs, or while a chunk that it needs is stored or loaded for another
-    one. Returns whether it can start now; a request that starts although it is busy loads nothing."""
+    one. Return whether it can start now; a request that starts although it is busy loads nothing."""
     return Decision(not busy, {"busy": busy})
 
 
 @rule("VL-OFF-LOAD", Role.LOAD, connector("get_num_new_matched_tokens"))
 def load_chunks(found: int, local: int) -> Decision:
     """A request that starts loads what CPU memory holds behind the ``local`` tokens found in the pool, in chunks.
-    Returns the tokens to load, None = nothing."""
+    Return the tokens to load, None = nothing."""
     return Decision(found or None, {"local": local})
 
 
@@ -46,6 +46,6 @@ def offered(computed: int, prompt: int, prompt_only: bool) -> int:
 @rule("VL-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))
 def store_chunks(missing: int, free: int, idle: int) -> Decision:
     """Chunks that are not in CPU memory are stored, all or none: ``free`` places are left, and ``idle`` chunks can make
-    room in the order of the eviction policy. Returns their number, None = they are offered again."""
+    room in the order of the eviction policy. Return their number, None = they are offered again."""
     fits = missing <= free + idle
     return Decision(missing if fits else None, {"missing": missing, "evicted": max(0, missing - free) if fits else 0})

@@ -17,14 +17,14 @@ schedule = scheduler("schedule")
 
 @rule("VL-SIZE-STATES-ALIGN", Role.SETUP, file("vllm/config/cache.py")("mamba_cache_mode", spec="V-SIZE-8"))
 def states_at_ends(mode: str) -> bool | None:
-    """Whether states are kept where chunks end, which are chosen for it; None = the server does not start."""
+    """True if states are kept where chunks end, which are chosen for it; None = the server does not start."""
     return True if mode == ALIGN else None
 
 
 @rule("VL-SIZE-STATES-ALIGN.ALL", Role.SETUP,
       file("vllm/config/cache.py")("mamba_cache_mode", "0.31.0", spec="V-SIZE-8"))
 def states_at_blocks(mode: str) -> bool:
-    """Whether states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
+    """True if states are kept where chunks end; in the mode `all` a kernel keeps one at the end of every block."""
     return mode == ALIGN
 
 
@@ -94,7 +94,7 @@ def hash_block_size(blocks: Sequence[int], asked: int, active: bool) -> int:
 
 @rule("VL-SIZE-PARTIAL-HITS", Role.SETUP, utils("partial_hash_hits_enabled", spec="V-SIZE-4"))
 def partial_hits(states: Sequence[int], windows: Sequence[int], unit: int, parallel: bool) -> bool:
-    """Whether a hit may end inside a block: if states have blocks of several hashes, and windows do not."""
+    """True if a hit may end inside a block: if states have blocks of several hashes, and windows do not."""
     larger = any(block > unit or (parallel and block == unit) for block in states)
     return larger and all(block == unit for block in windows)
 
@@ -113,7 +113,7 @@ def prefill_cap_always(threshold: int, requests: int) -> int:
 
 @rule("VL-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Returns its
+    """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Return its
     place. ``waiting``: priority and number of each; ``held``: whether it holds blocks."""
     first = [i for i, holds in enumerate(held) if holds] or range(len(waiting))
     at = min(first, key=lambda i: waiting[i]) if policy == PRIORITY else first[0]
@@ -122,32 +122,32 @@ def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence
 
 @rule("VL-SCHED-SELF", Role.PREEMPT, schedule)
 def goes_on(policy: str) -> bool:
-    """Whether the step goes on with the next running request after one preempted itself."""
+    """True if the step goes on with the next running request after one preempted itself."""
     return policy == PRIORITY
 
 
 @rule("VL-SCHED-SELF.STOP", Role.PREEMPT, scheduler("schedule", "0.32.0"))
 def stops(policy: str) -> bool:
-    """Whether the step goes on after a request preempted itself: it does not."""
+    """True if the step goes on after a request preempted itself: it does not."""
     return False
 
 
 @rule("VL-SCHED-SKIP", Role.ADMIT, schedule)
 def passes_over() -> bool:
-    """Whether others may start if the next request has no tokens left for the drafter's sake."""
+    """True if others may start if the next request has no tokens left for the drafter's sake."""
     return True
 
 
 @rule("VL-SCHED-SKIP.STOP", Role.ADMIT, scheduler("schedule", "0.32.0"))
 def waits() -> bool:
-    """Whether others may start if the next request has no tokens left for the drafter's sake: they may not."""
+    """True if others may start if the next request has no tokens left for the drafter's sake: they may not."""
     return False
 
 
 @rule("VL-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
     """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
-    Returns its place. ``running``: priority and number of each."""
+    Return its place. ``running``: priority and number of each."""
     at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
@@ -174,7 +174,7 @@ class Padding(NamedTuple):
 
 @rule("VL-SCHED-PAD", Role.DRAFT, schedule)
 def pad_drafts(ask: Padding) -> bool:
-    """Whether a request with one token left gets places for drafts, so that all requests of the step have as many."""
+    """True if a request with one token left gets places for drafts, so that all requests of the step have as many."""
     return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
@@ -204,7 +204,7 @@ class Split(NamedTuple):
 
 @rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
 def split_states(ask: Split) -> Decision:
-    """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Returns their tokens."""
+    """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Return their tokens."""
     start = ask.start
     end = ask.end
     block = ask.block
@@ -236,7 +236,7 @@ def split_in_block(ask: Split) -> Decision:
 
 @rule("VL-SPLIT-CHUNK.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0", spec="V-SPLIT-1"))
 def split_alone(ask: Split) -> Decision:
-    """Chunks end at blocks and at the last complete one, wherever prompts parted. Returns the tokens of the chunk."""
+    """Chunks end at blocks and at the last complete one, wherever prompts parted. Return the tokens of the chunk."""
     start = ask.start
     end = ask.end
     block = ask.block
@@ -254,5 +254,5 @@ def surely_ends(placeholders: int, computed: int, most: int) -> bool:
 
 @rule("VL-SCHED-RESET", Role.DROP, scheduler("reset_prefix_cache"))
 def reset_preempts(running: bool) -> bool:
-    """Whether a reset of the prefix cache preempts the running requests first."""
+    """True if a reset of the prefix cache preempts the running requests first."""
     return running

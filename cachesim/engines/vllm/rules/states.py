@@ -40,14 +40,14 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
 
 @rule("VL-STATE-WAIT", Role.CONSULT, groups("MambaManager cached_blocks_this_step", spec="V-MAM-6"))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Returns whether it can start now.
+    """A request whose state is computed in this very step waits for the next one. Return whether it can start now.
     ``partial``: the found prefix ends inside the block; ``promised``: its first key is of this step, not any key."""
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
 @rule("VL-STATE-WAIT.COPY", Role.CONSULT, instead_of(wait_for_state))
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request waits if it needs a state, or a copy of a block, that this step computes. Returns whether it starts."""
+    """A request waits if it needs a state, or a copy of a block, that this step computes. Return whether it starts."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
 
 
@@ -89,7 +89,7 @@ def checkpoint_unit(ask: Boundary) -> int:
 
 @rule("VL-STATE-INSIDE.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint", spec="V-MAM-8"))
 def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
-    """Whether a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
+    """True if a chunk keeps a state inside: without retention only the chunk that ends the prompt."""
     return end >= prefill_end or interval != 0
 
 
@@ -102,7 +102,7 @@ def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
 @rule("VL-STATE-INSIDE.RESERVE.ALL", Role.PLAN,
       groups("MambaManager._needs_internal_checkpoint", "0.30.0", spec="V-MAM-8"))
 def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
-    """Whether a chunk keeps a state inside: every chunk in which it is possible."""
+    """True if a chunk keeps a state inside: every chunk in which it is possible."""
     return True
 
 
@@ -121,13 +121,13 @@ def start_column_smallest(computed: int, block: int, smallest: int) -> int:
 
 @rule("VL-WORK-EXPORT", Role.CREATE, kernels("compute_mamba_prefill_checkpoints", spec="V-WORK-6"))
 def export_alone(reserved: bool) -> bool:
-    """Whether the worker writes the state inside a chunk: wherever it can, with or without a reserved block."""
+    """True if the worker writes the state inside a chunk: wherever it can, with or without a reserved block."""
     return True
 
 
 @rule("VL-WORK-EXPORT.RESERVED", Role.CREATE, instead_of(export_alone))
 def export_reserved(reserved: bool) -> bool:
-    """Whether the worker writes the state inside a chunk: only into a block that the scheduler reserved."""
+    """True if the worker writes the state inside a chunk: only into a block that the scheduler reserved."""
     return reserved
 
 
@@ -144,21 +144,21 @@ class StateInside(NamedTuple):
 
 @rule("VL-STATE-INSIDE.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-8"))
 def keep_inside(ask: StateInside) -> bool:
-    """Whether the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
+    """True if the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
     return ask.own or ask.junction or ask.masked_in
 
 
 @rule("VL-STATE-INSIDE.KEEP.OWN", Role.PUBLISH,
       groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-8"))
 def keep_own(ask: StateInside) -> bool:
-    """Whether the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
+    """True if the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
     return ask.interval != 0 or ask.ended or ask.own or ask.junction
 
 
 @rule("VL-STATE-INSIDE.KEEP.END", Role.PUBLISH,
       groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-8"))
 def keep_end(ask: StateInside) -> bool:
-    """Whether the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
+    """True if the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
     return ask.interval != 0 or ask.ended or ask.junction
 
@@ -178,13 +178,13 @@ class StateTail(NamedTuple):
 
 @rule("VL-STATE-TAIL", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
 def state_tail(ask: StateTail) -> bool:
-    """Whether the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
+    """True if the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
     return ask.tokens == ask.end or ask.junction
 
 
 @rule("VL-STATE-TAIL.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-7"))
 def state_tail_end(ask: StateTail) -> bool:
-    """Whether the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
+    """True if the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
     return ask.block != ask.unit and ask.tokens % ask.block != 0 and (ask.tokens == ask.end or ask.junction)
 
 
@@ -196,14 +196,14 @@ def state_tail_own(ask: StateTail) -> bool:
 
 @rule("VL-STATE-TAIL.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
 def keyed_once() -> bool:
-    """Whether a state that has its key gets it again, so that siblings wait for the step: it does not."""
+    """True if a state that has its key gets it again, so that siblings wait for the step: it does not."""
     return False
 
 
 @rule("VL-STATE-TAIL.AGAIN.WAIT", Role.PUBLISH,
       groups("MambaManager._cache_partial_tail_block", "0.32.0", spec="V-MAM-7"))
 def keyed_again() -> bool:
-    """Whether a state that has its key gets it again: siblings that find it wait for the next step."""
+    """True if a state that has its key gets it again: siblings that find it wait for the next step."""
     return True
 
 
@@ -233,7 +233,7 @@ class Export(NamedTuple):
 
 @rule("VL-STATE-INSIDE", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid", spec="V-MAM-8"))
 def state_inside(ask: Export) -> bool:
-    """Whether the kernels can export the state after ``position`` tokens inside a chunk."""
+    """True if the kernels can export the state after ``position`` tokens inside a chunk."""
     start = ask.start
     position = ask.position
     later = -(-ask.end // ask.block) - 2 > (start - 1) // ask.block

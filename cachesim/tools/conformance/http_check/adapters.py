@@ -45,7 +45,7 @@ def served_adapters(models: Any, base: str) -> tuple[Adapter, ...]:
 
 
 def read_scales(text: str) -> dict[int, float]:
-    """Return scales by number of a text such as 0:1,2:0.5. Raises BadInput."""
+    """Return scales by number of a text such as 0:1,2:0.5. Raise BadInput."""
     if not _SCALES.fullmatch(text):
         raise BadInput(f"lora: expected scales of adapters such as 0:1,2:0.5, found {quoted(text)}")
     return {int(number): float(scale) for number, _, scale in (part.partition(":") for part in text.split(","))}
@@ -59,7 +59,7 @@ def adapter_key(adapters: Sequence[Adapter], text: str) -> RequestKey:
 
 
 def adapter_fields(adapters: Sequence[Adapter], text: str) -> Mapping[str, Any]:
-    """Return the request fields that select adapters. Raises BadInput if the server does not have them."""
+    """Return the request fields that select adapters. Raise BadInput if the server does not have them."""
     scales = read_scales(text) if text else {}
     if unknown := [number for number in scales if number >= len(adapters)]:
         raise BadInput(f"lora={text}: the server lists {len(adapters)} adapters, number {unknown[0]} is not among them")

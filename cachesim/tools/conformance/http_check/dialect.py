@@ -55,7 +55,7 @@ UNKNOWN = 16                 # other prompts if the server does not report cache
 
 def detect_client(http: Http, model: str, paths: Sequence[tuple[str, bool]] = PATHS) -> OpenAIClient:
     """Detect how a server with OpenAI's paths expects requests. ``paths``: each with whether it gets token arrays.
-    Raises BadInput if it answers no completion."""
+    Raise BadInput if it answers no completion."""
     seen: dict[str, int] = {}
     for way in _ways(model, paths):
         spellings: list[PromptEncoding] = [Arrays(tokens) for tokens in RANGES] if way.arrays else [Pieces([TEXT])]
@@ -76,7 +76,7 @@ def _ways(model: str, paths: Sequence[tuple[str, bool]]) -> Iterator[RequestForm
 
 
 def _tried(client: OpenAIClient) -> tuple[int, Reply | None]:
-    """Return status and reply of a completion. Raises BadInput if a key is required or the reply is late."""
+    """Return status and reply of a completion. Raise BadInput if a key is required or the reply is late."""
     tokens = client.spelling.tokens
     try:
         status, said = client.post(client.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
@@ -93,7 +93,7 @@ def _tried(client: OpenAIClient) -> tuple[int, Reply | None]:
 
 
 def _measured(client: OpenAIClient) -> OpenAIClient:
-    """Return the client with its single-token pieces and a way to cold answers. Raises BadInput."""
+    """Return the client with its single-token pieces and a way to cold answers. Raise BadInput."""
     try:
         if not client.way.arrays:
             pieces, base = find_pieces(lambda some: client.length("".join(some)))
@@ -111,7 +111,7 @@ def _measured(client: OpenAIClient) -> OpenAIClient:
 def _detect_lead(client: OpenAIClient, spelling: Pieces) -> None:
     """Detect whether an answer lacks the leading space of its first token. If so, prompt, space and answer have the
     expected number of tokens. A piece follows them, since a prompt that equals a whole conversation has crashed
-    servers. Raises Failed."""
+    servers. Raise Failed."""
     prompt, behind = "".join(spelling.pieces[:PIECES_NEEDED]), spelling.pieces[0]
     _, said = client.post(prompt, {"max_tokens": GENERATED})
     reply = replies.openai(said, GENERATED) if isinstance(said, Mapping) else None
@@ -121,7 +121,7 @@ def _detect_lead(client: OpenAIClient, spelling: Pieces) -> None:
 
 
 def _emptied(client: OpenAIClient) -> OpenAIClient:
-    """Return the client with a way to prevent the reuse of a prompt. Raises Failed, BadInput."""
+    """Return the client with a way to prevent the reuse of a prompt. Raise Failed, BadInput."""
     probe = CacheRequest(tuple(client.spelling.tokens[:LONG]))
     client.complete(probe)
     again = client.complete(probe)
@@ -198,7 +198,7 @@ class ServerFacts:
 
 
 def identify_server(http: Http) -> ServerFacts:
-    """Detect the kind of a server. Raises BadInput for an unknown or unusable server."""
+    """Detect the kind of a server. Raise BadInput for an unknown or unusable server."""
     try:
         props, models = _get(http, "/props"), _get(http, "/v1/models")
         if isinstance(props, Mapping) and "total_slots" in props:
@@ -215,7 +215,7 @@ def identify_server(http: Http) -> ServerFacts:
 
 
 def _get(http: Http, path: str) -> Any:
-    """Return the JSON at a path, None if it is not JSON. Raises Failed without a reply."""
+    """Return the JSON at a path, None if it is not JSON. Raise Failed without a reply."""
     try:
         return http.get(path)
     except NotJson:
@@ -266,12 +266,12 @@ PLACED = ("id_slot", "n_cmpl")
 
 
 def complete(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
-    """Serve a request. ``slot``: id_slot, -1 = the server's own choice. Raises Failed."""
+    """Serve a request. ``slot``: id_slot, -1 = the server's own choice. Raise Failed."""
     return _complete_native(http, ask, slot) if server.client is None else server.client.complete(ask)
 
 
 def cold(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
-    """Serve a request without its cache, as a single completion. Raises Failed."""
+    """Serve a request without its cache, as a single completion. Raise Failed."""
     fields = {name: value for name, value in ask.fields.items() if name not in PLACED}
     ask = replace(ask, cache=False, cancel_after=None, fields=fields)
     return _complete_native(http, ask, slot) if server.client is None else server.client.cold(ask)
@@ -296,7 +296,7 @@ MOST_COMPLETIONS = 64        # completions of a request that are read
 
 
 def _first_other(said: Sequence[Reply]) -> Reply:
-    """Return the first completion that differs from the first one, by default the first. Raises Failed without any."""
+    """Return the first completion that differs from the first one, by default the first. Raise Failed without any."""
     if not said:
         raise Failed("expected the completions of a prompt, found none")
     alike = (said[0].tokens, said[0].fingerprint)

@@ -20,7 +20,7 @@ PROBE = 24                   # tokens of a prompt and of its answer: n-gram draf
 
 
 def detect_drafts(http: Http, server: ServerFacts) -> bool:
-    """True if llama-server reports drafted tokens, also for a prompt that repeats itself. Raises BadInput without a
+    """True if llama-server reports drafted tokens, also for a prompt that repeats itself. Raise BadInput without a
     usable reply."""
     if server.dialect != "native":
         return False
@@ -42,7 +42,7 @@ def detect_drafts(http: Http, server: ServerFacts) -> bool:
 
 
 def one_by_one(serve: Serve, http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
-    """Serve a request by one request per token, so that none is drafted. Raises Failed."""
+    """Serve a request by one request per token, so that none is drafted. Raise Failed."""
     if ask.n_predict == 1 and ask.cancel_after is None:
         return serve(http, server, ask, slot)
     said: list[Reply] = []

@@ -53,17 +53,17 @@ class Http:
         self.close()
 
     def get(self, path: str) -> Any:
-        """Return the JSON at a path, None unless the status is 200. Raises Failed without a usable reply."""
+        """Return the JSON at a path, None unless the status is 200. Raise Failed without a usable reply."""
         status, body = self._ask("GET", path, None)
         return body if status == 200 else None
 
     def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-        """Send a POST request; return the reply's HTTP status, also an error status, and its JSON. Raises Failed
+        """Send a POST request; return the reply's HTTP status, also an error status, and its JSON. Raise Failed
         without a usable reply."""
         return self._ask("POST", path, body)
 
     def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
-        """Request a stream and close the connection after ``after`` events. Raises Failed without a usable reply."""
+        """Request a stream and close the connection after ``after`` events. Raise Failed without a usable reply."""
         seen = 0
         with self._counted() as within, self._client.send("POST", path, body, within) as exchange:
             for line in exchange.lines():
@@ -77,7 +77,7 @@ class Http:
 
     @contextmanager
     def _counted(self) -> Iterator[float]:
-        """Count a request; yield the seconds for its reply. Raises Exhausted, Failed."""
+        """Count a request; yield the seconds for its reply. Raise Exhausted, Failed."""
         if self.spent:
             raise Exhausted(self.stopped)
         self.sent += 1

@@ -69,7 +69,7 @@ class PiecesAndImages(Pieces):
 
 
 def image_size(client: OpenAIClient) -> int:
-    """Return the tokens that an image adds to a chat. Raises Failed if the server refuses images."""
+    """Return the tokens that an image adds to a chat. Raise Failed if the server refuses images."""
     before, behind = client.spelling.prompt((0,) * 8), client.spelling.prompt((0,) * 9)
     parts = [{"type": "text", "text": before}, image_part(1), {"type": "text", "text": behind}]
     return max(0, client.length(parts) - client.length(f"{before}{behind}"))

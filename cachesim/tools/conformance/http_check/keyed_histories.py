@@ -51,7 +51,7 @@ class ServerStages:
         self.text = text
 
     def play(self, history: History) -> HistoryRun:
-        """Run a history. Raises BadInput if it has images and the server takes none."""
+        """Run a history. Raise BadInput if it has images and the server takes none."""
         if not history.has_images:
             return self.text.play(history)
         if self.images is None:

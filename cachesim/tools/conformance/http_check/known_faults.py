@@ -32,13 +32,13 @@ def tolerance_of(measured: float) -> float:
 
 
 def repeats(stage: ServerRunner) -> bool:
-    """True if a short prompt always gets equal answers, up to legal differences. Raises BadInput without a reply."""
+    """True if a short prompt always gets equal answers, up to legal differences. Raise BadInput without a reply."""
     return all(size <= LEGAL for size in _sizes(_played(stage, SHORT)))
 
 
 def measure(stage: ServerRunner, most: int, lines: Sequence[str] = ()) -> float:
     """Return the largest legal difference between answers that should be equal; prompts of at most ``most`` tokens.
-    Raises BadInput without a reply."""
+    Raise BadInput without a reply."""
     largest = 0.0
     for line in [*(lines or NOISE)] * ROUNDS:
         if parse_history(line).tokens <= 2 * most and not stage.http.spent:

@@ -103,7 +103,7 @@ def _of(engine: Engine, wrong: WrongRequest, scales: str) -> Iterator[MatchingRu
 
 
 def _run(engine: Engine, profile: str, model: str, wrong: WrongRequest, scales: str) -> Run:
-    """Run the history on a simulated server. Raises BadInput."""
+    """Run the history on a simulated server. Raise BadInput."""
     from cachesim.judging.judged_run import run_judged
     from cachesim.scenarios.from_notation import from_line
 

@@ -170,11 +170,11 @@ class OpenAIClient:
         return bool(self.way.others or self.way.empty)
 
     def complete(self, ask: CacheRequest) -> Reply:
-        """Serve a request. Raises Failed."""
+        """Serve a request. Raise Failed."""
         return self._complete(ask, {} if ask.cache else self.way.cold)
 
     def cold(self, ask: CacheRequest, often: Sequence[int] = TIMES) -> Reply:
-        """Serve a request with an empty cache. Raises Failed, NoCold."""
+        """Serve a request with an empty cache. Raise Failed, NoCold."""
         for times in often if self.way.others and self.way.reports else often[:1]:
             reply = self._cold(ask, times)
             if not reply.cached:
@@ -190,7 +190,7 @@ class OpenAIClient:
         return self._complete(ask, {**self.way.cold, **salt})
 
     def length(self, text: str | list[Any]) -> int:
-        """Return the token count of a prompt. Raises Failed if the server does not report it."""
+        """Return the token count of a prompt. Raise Failed if the server does not report it."""
         status, said = self.post(text, {"max_tokens": 1})
         total = replies.count(mapping(mapping(said).get("usage")).get("prompt_tokens"))
         if status != 200 or total is None:
@@ -198,7 +198,7 @@ class OpenAIClient:
         return total
 
     def post(self, prompt: str | list[Any], fields: Mapping[str, Any]) -> tuple[int, Any]:
-        """Return status and JSON of a completion. Raises Failed."""
+        """Return status and JSON of a completion. Raise Failed."""
         return self.http.post(self.way.path, self._body(prompt, fields))
 
     def _body(self, prompt: str | list[Any], fields: Mapping[str, Any]) -> dict[str, Any]:

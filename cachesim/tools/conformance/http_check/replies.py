@@ -125,7 +125,7 @@ LIKELIEST = 1_024            # accepted log-probabilities at a place
 
 
 def native(said: Mapping[str, Any], asked: int) -> Reply:
-    """Parse a reply of POST /completion. ``asked``: requested tokens. Raises Failed for a field of a wrong type, for an
+    """Parse a reply of POST /completion. ``asked``: requested tokens. Raise Failed for a field of a wrong type, for an
     answer without a token, and for one that is much longer."""
     timings = _typed(said, "timings", Mapping) or {}
     evaluated, total = _counted(timings, "prompt_n"), _counted(said, "tokens_evaluated")
@@ -142,7 +142,7 @@ def native(said: Mapping[str, Any], asked: int) -> Reply:
 
 
 def _token_ids(found: Any) -> tuple[int, ...]:
-    """Return the tokens of an answer, none if the server does not list them. Raises Failed for anything else."""
+    """Return the tokens of an answer, none if the server does not list them. Raise Failed for anything else."""
     ids = () if found is None else tokens(found)
     if ids is None:
         raise _wrong_type("tokens", "a list of token ids", found)
@@ -153,7 +153,7 @@ KINDS: Mapping[type, str] = {Mapping: "an object", str: "a text", list: "a list"
 
 
 def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
-    """Return a field, None if it is absent or null. Raises Failed if it has another type."""
+    """Return a field, None if it is absent or null. Raise Failed if it has another type."""
     found = said.get(key)
     if found is not None and not isinstance(found, kind):
         raise _wrong_type(key, KINDS[kind], found)
@@ -161,7 +161,7 @@ def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
 
 
 def _counted(said: Mapping[str, Any], key: str) -> int | None:
-    """Return a count, None if it is absent or null. Raises Failed for anything else."""
+    """Return a count, None if it is absent or null. Raise Failed for anything else."""
     found = said.get(key)
     number = count(found)
     if found is not None and number is None:
@@ -174,7 +174,7 @@ def _wrong_type(key: str, expected: str, found: Any) -> Failed:
 
 
 def _limited(found: Any, asked: int) -> Any:
-    """Return a list or text of an answer. Raises Failed if it is much longer than the requested tokens."""
+    """Return a list or text of an answer. Raise Failed if it is much longer than the requested tokens."""
     most = (asked + SLACK) * (LETTERS if isinstance(found, str) else 1)
     if isinstance(found, list | str) and len(found) > most:
         unit = "characters" if isinstance(found, str) else "tokens"
@@ -184,7 +184,7 @@ def _limited(found: Any, asked: int) -> Any:
 
 def openai(said: Mapping[str, Any], asked: int) -> Reply | None:
     """Parse a reply of POST /v1/completions or /v1/chat/completions; return None if it has no answer. ``asked``:
-    requested tokens. Raises Failed for a field of a wrong type, for an answer without a token that the model did not
+    requested tokens. Raise Failed for a field of a wrong type, for an answer without a token that the model did not
     end, and for one that is much longer."""
     choice = first(said.get("choices"))
     message = _typed(choice, "message", Mapping) or {}
@@ -203,7 +203,7 @@ def openai(said: Mapping[str, Any], asked: int) -> Reply | None:
 
 
 def _text_of(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str | None:
-    """Return the text of an answer, of a chat also what the model thought; None without any. Raises Failed for a field
+    """Return the text of an answer, of a chat also what the model thought; None without any. Raise Failed for a field
     of a wrong type."""
     fields = (_typed(choice, "text", str), _typed(message, "content", str), _typed(message, "reasoning", str))
     known: list[str] = [text for text in fields if text is not None]
@@ -253,7 +253,7 @@ def _answered(ids: tuple[Any, ...] | None, text: Any, places: tuple[Place, ...])
 
 
 def refused(status: int, said: Any) -> Reply:
-    """Return a client error as a refusal. Raises Failed for any other error, BadInput if a key is required."""
+    """Return a client error as a refusal. Raise Failed for any other error, BadInput if a key is required."""
     error = said.get("error") if isinstance(said, Mapping) else None
     text = error.get("message") if isinstance(error, Mapping) else error
     if status in (401, 403):

@@ -84,7 +84,7 @@ class ServerReport:
 
 
 def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener = SILENT) -> ServerReport:
-    """Check a server. After Ctrl-C or a signal, return the result so far. Raises BadInput if it cannot be checked."""
+    """Check a server. After Ctrl-C or a signal, return the result so far. Raise BadInput if it cannot be checked."""
     run = _CheckRun(http, server, wanted, listener)
     results = None
     try:
@@ -133,7 +133,7 @@ class _CheckRun:
                                 self.listener)  # fmt: skip
 
     def prepare(self) -> None:
-        """Look for known faults, measure the noise, and plan the histories. Raises BadInput."""
+        """Look for known faults, measure the noise, and plan the histories. Raise BadInput."""
         self.listener.stage("first requests")
         self._serve(replace(self.server, drafts=detect_drafts(self.http, self.server)))
         repeats = faults.repeats(self.stage)

@@ -57,7 +57,7 @@ def _burst_sizes(history: History) -> Iterator[int]:
 
 def await_answer(http: Http, slot: int, is_over: Callable[[], bool]) -> None:
     """Wait until a slot generates an answer, or its request is over. Gives up early if the server lists no slots.
-    Raises Exhausted."""
+    Raise Exhausted."""
     for _ in range(POLLS):
         found = listed(http, "/slots")
         said = next((one.get("next_token") for one in found if one.get("id") == slot), None)
@@ -150,7 +150,7 @@ class ServerRunner:
         return {**slot, **({"n_cmpl": asked.n_cmpl} if native and asked.n_cmpl > 1 else {})}
 
     def _look_alive(self, played: HistoryRun) -> None:
-        """After a request without an answer, send another. Raises Exhausted if that gets no answer either."""
+        """After a request without an answer, send another. Raise Exhausted if that gets no answer either."""
         bad = [number for number, one in enumerate(played.warm) if isinstance(one, Failed) or one.refused]
         if bad:
             tokens = self.server.tokens

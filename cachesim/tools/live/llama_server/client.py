@@ -49,7 +49,7 @@ class Client:
         return self._http.ask("POST", path, body, within or self.within)
 
     def complete(self, body: Mapping[str, Any]) -> HttpReply:
-        """Request a completion for a prompt of tokens. Raises BadInput if the reply lacks fields or is longer than
+        """Request a completion for a prompt of tokens. Raise BadInput if the reply lacks fields or is longer than
         requested."""
         reply = self.post("/completion", {**GREEDY, **body})
         if reply.status == 200:
@@ -79,12 +79,12 @@ class Client:
         return seen
 
     def tokens_in(self, line: str) -> list[int]:
-        """Return the tokens in a line of an event stream. Raises BadInput for an invalid event."""
+        """Return the tokens in a line of an event stream. Raise BadInput for an invalid event."""
         return streamed_tokens(line, f"{self.url}/completion")
 
 
 def at_once(calls: Sequence[Callable[[], Any]], meanwhile: Callable[[], None]) -> None:
-    """Run all calls concurrently, each in a thread, and ``meanwhile`` at intervals. Raises the exception of a call."""
+    """Run all calls concurrently, each in a thread, and ``meanwhile`` at intervals. Raise the exception of a call."""
     pool = ThreadPoolExecutor(max(1, len(calls)))
     try:
         waiting = {pool.submit(call) for call in calls}

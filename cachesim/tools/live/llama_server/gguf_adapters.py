@@ -25,7 +25,7 @@ NAMED = re.compile(r"MODELS/(?:tiny-[^/:,]*?-)?(a?lora(\d+)(?:-([\d.]+))?\.gguf)
 
 
 def with_adapters(flags: Sequence[str], gguf: Path, folder: Path) -> tuple[str, ...]:
-    """Return the flags with files of this folder in place of adapters; write the files that it lacks. Raises BadInput
+    """Return the flags with files of this folder in place of adapters; write the files that it lacks. Raise BadInput
     for a model that was not written by cachesim."""
 
     def placed(found: re.Match[str]) -> str:

@@ -149,7 +149,7 @@ class GgufModel(NamedTuple):
 
 
 def find_model(notation: str) -> GgufModel:
-    """Return the model for a notation. Raises BadInput if llama.cpp has no such architecture.
+    """Return the model for a notation. Raise BadInput if llama.cpp has no such architecture.
 
     Gated delta nets use plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the layers:
     then they use M-RoPE (qwen35), which a context shift cannot move. ``qwen2vl`` is attention with M-RoPE.
@@ -182,7 +182,7 @@ def _architecture(spec: Spec, mrope: bool) -> str:
 
 
 def write_model(notation: str, path: Path, seed: int = 0) -> str:
-    """Write the model; return its architecture. The bytes depend only on notation and seed. Raises BadInput if
+    """Write the model; return its architecture. The bytes depend only on notation and seed. Raise BadInput if
     llama.cpp has no such architecture."""
     model = find_model(notation)
     tiny_model(model).write(str(path), seed)

@@ -35,7 +35,7 @@ class Images:
         self._sent: dict[int, dict[str, Any]] = {}              # first item in the recording -> entry of its header
 
     def placed(self, step: Mapping[str, Any]) -> Step:
-        """Return a step with the prompts that the server will have. Raises BadInput without a projector, and for an
+        """Return a step with the prompts that the server will have. Raise BadInput without a projector, and for an
         image of a size that this projector does not make."""
         return _with_prompts(step, self._placed)
 

@@ -100,7 +100,7 @@ class Process(StoppedAtEnd):
     """A running server. ``log``: the file with all its output."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:
-        """Start ``command(port)`` on a free port. Raises BadInput if it cannot be executed."""
+        """Start ``command(port)`` on a free port. Raise BadInput if it cannot be executed."""
         self.port = free_port()
         self.log = log
         words = [str(word) for word in command(self.port)]
@@ -127,7 +127,7 @@ class Process(StoppedAtEnd):
         return code if code is None or code <= 128 else 128 - code
 
     def wait(self, until: Callable[[], bool], seconds: float, what: str) -> None:
-        """Poll until ``until()`` holds. Raises ``Ended`` if the process ends first, BadInput after ``seconds``."""
+        """Poll until ``until()`` holds. Raise ``Ended`` if the process ends first, BadInput after ``seconds``."""
         stop = time.monotonic() + seconds
         while not until():
             if self.returncode is not None:
@@ -194,7 +194,7 @@ def _kill(group: int) -> bool:
 
 
 def version_text(binary: Path) -> str:
-    """Return the output of ``--version``. Raises BadInput."""
+    """Return the output of ``--version``. Raise BadInput."""
     try:
         done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

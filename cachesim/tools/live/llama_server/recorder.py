@@ -45,7 +45,7 @@ Step = dict[str, Any]
 class Recorder(StoppedAtEnd):
     """A real server and, with ``cold``, a second server without any caching. A context manager, which ends both.
 
-    ``rounding``: largest difference of log-probabilities that is not inexact. Raises BadInput if the binary cannot be
+    ``rounding``: largest difference of log-probabilities that is not inexact. Raise BadInput if the binary cannot be
     started or does not become healthy; no process is left running then."""
 
     def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING) -> None:
@@ -124,7 +124,7 @@ class Recorder(StoppedAtEnd):
     # Steps
 
     def play(self, step: Step) -> Step:
-        """Run a step; return it with its number and results. Raises BadInput for an unsupported step."""
+        """Run a step; return it with its number and results. Raise BadInput for an unsupported step."""
         out: Step = {"i": len(self.steps), **self.images.placed(step)}
         if step["op"] == "restart":
             self._restart(out)

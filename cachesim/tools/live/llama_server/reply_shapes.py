@@ -62,7 +62,7 @@ EVENT = read({"tokens": optional(integers(0, INT32, "a token"))})
 
 
 def check_completions(body: Any, asked: Mapping[str, Any], shape: Shape, place: str) -> None:
-    """Check the reply to a request, a completion or a list of several. Raises BadInput if a field that is read is
+    """Check the reply to a request, a completion or a list of several. Raise BadInput if a field that is read is
     missing or has another type, or if there are more completions or tokens than requested."""
     bodies = body if isinstance(body, list) else [body]
     if not 1 <= len(bodies) <= max(1, int(asked.get("n_cmpl", 1))):
@@ -78,7 +78,7 @@ def check_completions(body: Any, asked: Mapping[str, Any], shape: Shape, place: 
 
 
 def streamed_tokens(line: str, place: str) -> list[int]:
-    """Return the tokens in a line of an event stream; other lines have none. Raises BadInput for an invalid event."""
+    """Return the tokens in a line of an event stream; other lines have none. Raise BadInput for an invalid event."""
     if not line.startswith("data: ") or line == "data: [DONE]":
         return []
     event = parse_json(line.removeprefix("data: ").encode(), place, "event")

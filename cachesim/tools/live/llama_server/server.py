@@ -136,7 +136,7 @@ class LlamaServer(StoppedAtEnd):
 
     def __init__(self, start: ServerStart, folder: Path, log: Path, listen: bool = True) -> None:
         """Start the server and wait until it is idle; without ``listen`` only until it answers, and ignore its log.
-        Raises BadInput if it cannot be started, is not ready in time or would load another model from the file."""
+        Raise BadInput if it cannot be started, is not ready in time or would load another model from the file."""
         check_build(start.gguf, start.commit)
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
@@ -157,7 +157,7 @@ class LlamaServer(StoppedAtEnd):
         return bool(self.facts.get("n_slots") == 1)
 
     def listen(self) -> None:
-        """Read new messages of the log. Raises Stuck."""
+        """Read new messages of the log. Raise Stuck."""
         self._read()
         if self._rounds.spinning:
             raise Stuck
@@ -169,7 +169,7 @@ class LlamaServer(StoppedAtEnd):
             self.said += said
 
     def await_answers(self) -> None:
-        """Read new messages of the log while requests wait. Raises Stuck also if the server is idle: a request that
+        """Read new messages of the log while requests wait. Raise Stuck also if the server is idle: a request that
         waited for a slot is forgotten if the one before it was refused."""
         self.listen()
         last = (entry.text for entry in reversed(self.said) if entry.text == IDLE or entry.text.startswith(LAUNCHED))
@@ -183,7 +183,7 @@ class LlamaServer(StoppedAtEnd):
         return [entry for entry in said if not entry.text.startswith(OURS)]
 
     def settled(self) -> list[Entry]:
-        """Wait until no slot works; return the messages since the last call. Raises Ended and Stuck.
+        """Wait until no slot works; return the messages since the last call. Raise Ended and Stuck.
 
         A separate thread writes the log, some time after the answers. So a control request for an unknown completion
         is sent, which is queued after all others. When its refusal and then an idle server have been logged, the log
@@ -230,7 +230,7 @@ class LlamaServer(StoppedAtEnd):
 
 
 def run_server(start: ServerStart, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
-    """Start a server, again if another process took its port. Raises BadInput with the last message of the server."""
+    """Start a server, again if another process took its port. Raise BadInput with the last message of the server."""
     for _ in range(PORTS):
         try:
             return LlamaServer(start, slots, log, listen)

@@ -156,7 +156,7 @@ class BadCommand(Exception):
 
 
 def settings_of(words: Sequence[str], library: Library) -> list[tuple[str, Any]]:
-    """Return the attributes of CommonParams and their values for a command line, in its order. Raises BadCommand."""
+    """Return the attributes of CommonParams and their values for a command line, in its order. Raise BadCommand."""
     settings, rest = list[tuple[str, Any]](), list(words)
     while rest:
         name = rest.pop(0)
@@ -177,7 +177,7 @@ def settings_of(words: Sequence[str], library: Library) -> list[tuple[str, Any]]
 
 
 def parameters(words: Sequence[str], library: Library) -> Any:
-    """Return the CommonParams for a command line, with llama-server's own defaults. Raises BadCommand."""
+    """Return the CommonParams for a command line, with llama-server's own defaults. Raise BadCommand."""
     params = library.CommonParams()
     params.port = DEFAULT_PORT
     params.n_parallel = -1
@@ -198,7 +198,7 @@ def parameters(words: Sequence[str], library: Library) -> Any:
 
 
 def serve(words: Sequence[str], library: Library) -> None:
-    """Start the server; return after SIGTERM or SIGINT, when it has ended. Raises BadCommand."""
+    """Start the server; return after SIGTERM or SIGINT, when it has ended. Raise BadCommand."""
     params = parameters(words, library)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)         # the server's threads inherit it
     server = library.Server(params)

@@ -22,7 +22,7 @@ IMPORT_WITHIN = 60.0        # seconds
 
 def write_launcher(python: Path, folder: Path) -> Path:
     """Write the launcher for the wheel of an environment into a folder; return its path. ``python``: the interpreter of
-    that environment. Raises BadInput if the environment lacks the wheel."""
+    that environment. Raise BadInput if the environment lacks the wheel."""
     _require_wheel(python)
     words = [str(python.absolute()), "-I", str(Path(wheel_program.__file__).absolute())]
     launcher = folder / "llama-server"

@@ -20,7 +20,7 @@ from cachesim.model import make_model
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
-    """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raise BadInput."""
     if not isinstance(rules, Rules):
         raise BadInput(f"not a rule set of this engine: {quoted(rules.name)}")
     spec = spec_of(model)

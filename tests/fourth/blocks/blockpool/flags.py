@@ -35,7 +35,7 @@ FLAGS = flags_of(Options)
 
 
 def options(flags: Mapping[str, Any]) -> Options:
-    """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""
+    """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
     if made.prefix_cache_retention_interval > 0 and made.prefix_cache_retention_interval % made.block_size:
         raise BadInput("prefix_cache_retention_interval must be a multiple of block_size")
@@ -50,7 +50,7 @@ def longest(opts: Options) -> int:
 
 
 def spec_of(model: str) -> Spec:
-    """Return the layers of a model. Raises BadInput for a model that is not modelled."""
+    """Return the layers of a model. Raise BadInput for a model that is not modelled."""
     spec = parse(model)
     if any(layer.window for layer in spec.layers):
         raise BadInput(f"model {quoted(model)} has windows, which are not modelled for this engine")

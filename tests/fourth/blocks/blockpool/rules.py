@@ -72,7 +72,7 @@ def queue_first(waiting: int) -> Decision:
 
 @rule("BP-FIND.SHRINK", Role.LOAD, vllm(COORDINATOR, "find_longest_cache_hit", "0.33.0"))
 def find_shrinking(ask: Lookup) -> Decision:
-    """Finds the longest prefix with rows and state, never with the last token. Rows are looked up from the left, the
+    """Find the longest prefix with rows and state, never with the last token. Rows are looked up from the left, the
     state from the right below them. Value: its length, None = nothing. ``junction``: length that the rows alone would
     give."""
     most = ask.n - 1
@@ -107,7 +107,7 @@ def split_whole(ask: Chunk) -> Decision:
 
 @rule("BP-SPLIT.ALIGN", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.33.0"))
 def split_aligned(ask: Chunk) -> Decision:
-    """Ends chunks at the next boundary, the last boundary and the junction, because states exist only at chunk ends."""
+    """End chunks at the next boundary, the last boundary and the junction, because states exist only at chunk ends."""
     block, stop = ask.block, ask.stop
     if ask.start >= ask.prefill:
         return Decision(stop, {"start": ask.start, "stop": stop})

@@ -35,7 +35,7 @@ class Server(Tables):
         return not self.queue and not any(row.busy for row in self.slots)
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
+        """Queue a request and return its answer, which the server fills as it works. Raise BadInput for an unsupported
         request."""
         if request.kind != "completion" or request.n_cmpl != 1:
             raise BadInput("only single completions are modelled for this engine")

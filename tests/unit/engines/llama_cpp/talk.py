@@ -77,7 +77,7 @@ class Talk:
         return [len(entry.tokens) for entry in self.server.core.cache.entries]
 
     def right(self, answer):
-        """Return whether the answer, and the state after it, equal those of a cold run."""
+        """True if the answer, and the state after it, equal those of a cold run."""
         slot = self.server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         return self.judge.judge(self.requests[answer.request], answer, slot).equal_cold
 

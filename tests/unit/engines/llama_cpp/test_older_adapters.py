@@ -19,7 +19,7 @@ def talk(build, layers="AA", **flags):
 
 
 def right(server, answer):
-    """Whether the judge finds an answer right, and the state that it left."""
+    """True if the judge finds an answer right, and the state that it left."""
     request = server.requests[answer.request]
     return server.judge.judge(request, answer, server.server.inspection.live(answer.id_slot)).equal_cold
 

@@ -27,7 +27,7 @@ def told(buffer):
 
 
 def feed(cache, *rows):
-    """Store a step for all rows. Returns the columns that the cache returns."""
+    """Store a step for all rows. Return the columns that the cache returns."""
     return told(cache.update_and_fetch(batch(*rows), batch(*rows))[0])
 
 

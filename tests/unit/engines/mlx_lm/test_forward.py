@@ -35,7 +35,7 @@ def alone(model, tokens, profile="0.32.2"):
 
 
 def right(model, profile, width=9):
-    """Feed the rows in a batch, padded on the right. Returns the outputs and each row's caches."""
+    """Feed the rows in a batch, padded on the right. Return the outputs and each row's caches."""
     caches = merged([fresh(model, profile) for _ in ROWS])
     padding = [width - len(row) for row in ROWS]
     for cache in caches:

@@ -56,7 +56,7 @@ def test_reports_for_ci_say_that_the_requests_ended(files):
 
 
 class Interrupting:
-    """Raises a signal's exception in place of a request. ``after``: requests before it."""
+    """Raise a signal's exception in place of a request. ``after``: requests before it."""
 
     def __init__(self, monkeypatch, path, after):
         self.path, self.left, self.ask = path, after, Http._ask

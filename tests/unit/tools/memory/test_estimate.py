@@ -92,7 +92,7 @@ def test_rows_of_a_width_that_no_block_divides_are_not_made_smaller(capsys, tmp_
 
 
 def settings_found(engine, word, load, smaller):
-    """Return whether settings for agents exist, or the error."""
+    """True if settings for agents exist, or the error."""
     search = AgentSearch(newest(engine), word, 1 << 40, 1, load)
     try:
         return bool(search.fitted(agent_forms(engine)[1].smaller if smaller else {}))

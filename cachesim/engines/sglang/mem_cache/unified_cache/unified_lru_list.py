@@ -85,7 +85,7 @@ class UnifiedLRUList(Generic[N]):
             node = later if later is None or later in self else self.get_lru_no_lock()
 
     def members(self) -> Iterator[N]:
-        """Yield the members, the most recent first. Raises Crash if two neighbours are not linked both ways."""
+        """Yield the members, the most recent first. Raise Crash if two neighbours are not linked both ways."""
         at = self.component_type
         prev_node = self.head
         node = self.head.lru_next[at]

@@ -76,7 +76,7 @@ class CaseServer:
             return log.read().splitlines()
 
     def ended(self) -> bool:
-        """Return True if the process has ended or ends soon; the connection breaks earlier."""
+        """True if the process has ended or ends soon; the connection breaks earlier."""
         assert self.process is not None
         try:
             self.process.wait(5)

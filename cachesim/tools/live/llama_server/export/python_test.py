@@ -94,7 +94,7 @@ _SWITCHES = {"--swa-full": "swa_full", "-kvu": "kv_unified", "--context-shift": 
 
 
 def pytest_file(script: Script) -> str:
-    """Return a test that needs pytest and a running server. Raises BadInput for a scenario that restarts or changes
+    """Return a test that needs pytest and a running server. Raise BadInput for a scenario that restarts or changes
     the server."""
     if script.changes_server:
         raise BadInput(f"the scenario {script.changes_server}, which a pytest file cannot do",

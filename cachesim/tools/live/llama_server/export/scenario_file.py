@@ -27,7 +27,7 @@ LINES = 60          # most lines of the log
 
 
 def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
-    """Run the case on a server that is started for it. Raises BadInput."""
+    """Run the case on a server that is started for it. Raise BadInput."""
     player = Player(script.scenario)
     came, log = list[str](), list[str]()
     start = ServerStart(binary, gguf, script.flags, "")
@@ -42,7 +42,7 @@ def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
 
 
 def version(binary: Path) -> str:
-    """Return the version line of a server. Raises BadInput."""
+    """Return the version line of a server. Raise BadInput."""
     found = re.search(r"^version: .*$", version_text(binary), re.M)
     return found[0] if found else "unknown version"
 
@@ -89,7 +89,7 @@ def _matters(line: str) -> bool:
 
 
 def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
-    """Return the text of the file ``name``.toml. Raises BadInput if the scenario cannot run under the profile."""
+    """Return the text of the file ``name``.toml. Raise BadInput if the scenario cannot run under the profile."""
     run = run_judged(scenario, profile, "provenance", with_ledger=False)
     why = scenario.why or f"Requests {scenario!r} under {profile}."
     symptom = {"symptom": scenario.symptom} if scenario.symptom else {}

@@ -165,7 +165,7 @@ class Script:
 
 
 def make_script(scenario: Scenario, profile: str) -> Script:
-    """Return the exported scenario with the simulator's results under this profile. Raises BadInput if a real server
+    """Return the exported scenario with the simulator's results under this profile. Raise BadInput if a real server
     cannot run it."""
     write = ENGINES[scenario.engine].recorded.write
     if write is None:

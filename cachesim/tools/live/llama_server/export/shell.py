@@ -23,7 +23,7 @@ DEFAULTS = 0.2
 
 
 def shell_script(script: Script) -> str:
-    """Return the text of the script. Raises BadInput for a scenario that restarts or changes the server."""
+    """Return the text of the script. Raise BadInput for a scenario that restarts or changes the server."""
     if script.changes_server:
         raise BadInput(f"the scenario {script.changes_server}", hint="use --to script", file=script.scenario.file)
     lines = ["#!/bin/sh", *_comment(script), filled(t.SETTINGS, TOLERANCE=f"{DEFAULTS:g}").rstrip(), ""]

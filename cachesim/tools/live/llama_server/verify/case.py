@@ -34,7 +34,7 @@ def fitted(scenario: Scenario, profile: str, model: str, server: Mapping[str, Op
     """Return the scenario for another model and server, and a description of the changes ("" = none). A scenario
     without wrong requests keeps its lengths.
 
-    Raises BadInput if no change of lengths makes exactly the same requests wrong."""
+    Raise BadInput if no change of lengths makes exactly the same requests wrong."""
     wanted = run_judged(scenario, profile, "provenance", with_ledger=False).broken
     target = replace(scenario, model=model, server=dict(server), expect={}, lives=())
     if not wanted:
@@ -126,7 +126,7 @@ class Verified(NamedTuple):
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
               tolerance: float | None = None) -> Verified:  # fmt: skip
-    """Start a server with the scenario's options and verify on it; its log is read. Raises BadInput."""
+    """Start a server with the scenario's options and verify on it; its log is read. Raise BadInput."""
     check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
@@ -145,7 +145,7 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
 def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",
            given: Mapping[str, Option] | None = None) -> Verified:  # fmt: skip
     """Verify on a running server. ``given``: its options according to the user; all others are those that it reports,
-    or the real defaults. Raises BadInput."""
+    or the real defaults. Raise BadInput."""
     facts = from_server(remote.props, remote.models, layers)
     server, assumed = _options(scenario, remote, given or {})
     ours, notes = _for_model(scenario, profile, facts, server)
@@ -159,7 +159,7 @@ def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",
 
 def record_url(scenario: Scenario, remote: Remote, layers: str,
                given: Mapping[str, Option]) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
-    """Return the recording of a scenario, run unchanged on a running server, and notes. Raises BadInput."""
+    """Return the recording of a scenario, run unchanged on a running server, and notes. Raise BadInput."""
     facts = from_server(remote.props, remote.models, layers)
     server, assumed = _options(scenario, remote, given)
     data, notes = _played(replace(scenario, server=server), remote, facts)
@@ -224,7 +224,7 @@ def _options(scenario: Scenario, remote: Remote, given: Mapping[str, Option]) ->
 
 
 def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
-    """Return the option with the scenario's adapters. Raises BadInput unless the server has as many with equal
+    """Return the option with the scenario's adapters. Raise BadInput unless the server has as many with equal
     scales."""
     manual = ENGINES[scenario.engine].manual
     wanted = str(scenario.server.get(manual.adapter_scales, "")) if manual.adapter_lists(scenario.server) else ""

@@ -56,7 +56,7 @@ class ComparedRequest(NamedTuple):
 
 def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: bool) -> list[ComparedRequest]:
     """Return a row for every request of a recording. ``texts``: the steps in words. ``sized``: states of the real model
-    have the sizes that the simulator counts. Raises BadInput."""
+    have the sizes that the simulator counts. Raise BadInput."""
     trace = make_trace(Path("the recording"), {**data, "profile": profile.partition("@")[2]}, profiles())
     found: list[ComparedRequest] = []
     with TemporaryDirectory(prefix="cachesim-") as folder:
@@ -172,7 +172,7 @@ class Facts(NamedTuple):
 
 
 def from_file(file: Path, layers: str = "") -> Facts:
-    """Read a model file. ``layers``: as given by the user. Raises BadInput if it is not a GGUF, or for an architecture
+    """Read a model file. ``layers``: as given by the user. Raise BadInput if it is not a GGUF, or for an architecture
     with unknown memory."""
     if ours := _ours(file.name):
         return Facts(layers or ours, TINY, True)
@@ -188,7 +188,7 @@ def from_file(file: Path, layers: str = "") -> Facts:
 
 
 def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
-    """Read `/props` and `/v1/models` of a running server. Raises BadInput for unknown layers."""
+    """Read `/props` and `/v1/models` of a running server. Raise BadInput for unknown layers."""
     file = Path(str(props.get("model_path") or ""))
     if (_ours(file.name) or kind(file) == FILE) and file.suffix == ".gguf":
         return from_file(file, layers)

@@ -27,7 +27,7 @@ class Remote(StoppedAtEnd):
     ``within``: seconds for a reply."""
 
     def __init__(self, url: str, rounding: float, within: float = ANSWER_WITHIN) -> None:
-        """Connect to the server. Raises BadInput unless a llama-server answers."""
+        """Connect to the server. Raise BadInput unless a llama-server answers."""
         if not url.startswith("http://"):
             raise BadInput("expected a server URL that begins with http://", file=url)
         self.client, self.rounding = Client(url.rstrip("/"), within), rounding
@@ -90,7 +90,7 @@ class Remote(StoppedAtEnd):
         return ["the server cannot erase slots (needs --slot-save-path): their content may affect the result"]
 
     def play(self, step: Step) -> Step:
-        """Run a step; return it with its number and results. Raises BadInput for an unsupported step."""
+        """Run a step; return it with its number and results. Raise BadInput for an unsupported step."""
         out: Step = {"i": len(self.steps), **step, "events": []}
         if step["op"] == "restart":
             raise BadInput(NOT_HERE, hint="use --server BIN --model GGUF")

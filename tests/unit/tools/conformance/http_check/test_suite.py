@@ -87,7 +87,7 @@ def test_an_answer_that_was_spoilt_once_is_no_finding_of_its_history():
 
 
 class Interrupting(CheckListener):
-    """Raises KeyboardInterrupt when a stage begins for the first time, or after a fault."""
+    """Raise KeyboardInterrupt when a stage begins for the first time, or after a fault."""
 
     def __init__(self, at):
         self.at, self.heard = at, []
