@@ -173,6 +173,7 @@ peers: $(PEERS)/.made peers-vllm peers-sglang
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers logs --talks $(TALKS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.live.check_mlx $(ARGS)
+	$(PEERS)/bin/python -m tests.peers.command_lines mlx 0.32.2 $(PEERS)/lib/python*/site-packages/mlx_lm/server.py
 
 $(PEERS)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS)
@@ -184,6 +185,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 
 # vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.
 vllm-tests: $(PEERS_VLLM)/.made $(VLLM_TESTS)
@@ -207,6 +209,8 @@ peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_overlap $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.23 $(PEERS_SGLANG)/lib/python*/site-packages
+	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.20 $(PEERS_SGLANG)/0.5.20
 
 $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_SGLANG)

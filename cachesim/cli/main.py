@@ -229,6 +229,8 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
         args.settings = [*args.settings, *taken.settings]
         if taken.silent:
             import_module("cachesim.base.console").note(f"without effect: {', '.join(taken.silent)}")
+    if getattr(args, "pasted", ""):
+        import_module("cachesim.tools.run.pasted_command").apply_pasted(args)
     return args
 
 

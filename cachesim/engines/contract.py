@@ -21,6 +21,7 @@ from cachesim.engines.inspection import StoredBytes
 from cachesim.engines.server_parts import CacheCells, Inspection, MemorySizes, Removal, SequenceMemory, Tasks
 from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
+from cachesim.engines.shared.command_table import CommandTable, default_table
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
@@ -147,7 +148,14 @@ class Engine:
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
+    # arguments of its real server, imported on demand; None = those of the manual
+    command: Callable[[], CommandTable | None] = lambda: None
     words: str = ""                                  # pattern of words that only its users write, in lower case
+
+    @cached_property
+    def command_table(self) -> CommandTable:
+        """Arguments of the real server, as people type them."""
+        return self.command() or default_table(self.name, self.manual.flags, self.manual.silent)
 
     @cached_property
     def rule_flags(self) -> Mapping[str, Sequence[str]]:

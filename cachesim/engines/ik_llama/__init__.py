@@ -11,7 +11,7 @@ from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.ik_llama.server import Server
-from cachesim.engines.shared.engine_face import Layout, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
 
@@ -24,7 +24,8 @@ def layout(model: str, rules: Rules) -> Layout:
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(__name__),
     RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log_of(__name__), memory=memory_of(__name__))
+    LINE, BESIDE, when=TIMELINE, log=log_of(__name__), memory=memory_of(__name__),
+    command=command_of(__name__))
 
 start = ENGINE.start
 

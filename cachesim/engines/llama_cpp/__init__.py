@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.shared.engine_face import Layout, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
 
@@ -27,6 +27,7 @@ ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(__name__),
     RecordingFormat("llama.cpp", COMMITS, LOGGED, read_flags, write_flags, options=recorded_options),
     LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(__name__), memory=memory_of(__name__),
+    command=command_of(__name__),
 )
 
 start = ENGINE.start

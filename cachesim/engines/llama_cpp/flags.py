@@ -159,8 +159,8 @@ class Options:
         governs="LC-RS-PLANES LC-RS-BACK LC-SPEC-MAX LC-SPEC-CKPT LC-SPEC-ROOM",
     )
     model_draft: str = flag(
-        "", "-md", "--model-draft", model=True, read=_read_model, write=unwritten, governs="LC-SPEC-ON",
-        help="Draft model for spec_type draft-simple: layers or a name.",
+        "", "-md", "--model-draft", "--spec-draft-model", model=True, read=_read_model, write=unwritten,
+        governs="LC-SPEC-ON", help="Draft model for spec_type draft-simple: layers or a name.",
     )
     kv_unified_per_slot: int = flag(
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
@@ -178,7 +178,7 @@ class Options:
              "uses them.",
     )
     mmproj: str = flag(
-        "", "--mmproj", choices=PROJECTORS, read=read_projector, write=write_projector,
+        "", "--mmproj", "-mm", choices=PROJECTORS, read=read_projector, write=write_projector,
         governs="LC-MEDIA-OFF LC-MEDIA-NONCAUSAL LC-MEDIA-FILE", affects="LC-SHIFT LC-NPAST-REUSE",
         help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
              "shifted then, and moved blocks are not reused.",

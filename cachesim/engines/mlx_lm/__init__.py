@@ -10,7 +10,7 @@ from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
-from cachesim.engines.shared.engine_face import Layout, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
 
@@ -24,6 +24,7 @@ ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(__name__),
     RecordingFormat("mlx-lm"), LINE, BESIDE, when=TIMELINE,
     log=log_of(__name__), memory=memory_of(__name__),
+    command=command_of(__name__),
 )  # fmt: skip
 
 start = ENGINE.start

@@ -10,7 +10,7 @@ from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.recordings import CLASSES
 from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.engine_face import Layout, layers_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, layers_of, log_of, memory_of, say_of, serve_of
 
 
 def layout(model: str, rules: Rules) -> Layout:
@@ -25,5 +25,6 @@ ENGINE = Engine(
     "sglang", PROFILES, MANUAL, serve=serve_of(Rules, options, Server, layout), say=say_of(__name__),
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), line=LINE, beside=BESIDE,
     newest=LINE[-1], keeps="state", log=log_of(__name__), memory=memory_of(__name__),
+    command=command_of(__name__),
     words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
 )  # fmt: skip

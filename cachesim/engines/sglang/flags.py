@@ -42,7 +42,8 @@ class Options:
         governs="SG-EVICT-ORDER", tries=("lru", "slru"), help="Order in which leaves are evicted.")
     new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
-    mamba_scheduler_strategy: str = flag("no_buffer", "--mamba-scheduler-strategy",
+    mamba_scheduler_strategy: str = flag(
+        "no_buffer", "--mamba-scheduler-strategy", "--mamba-radix-cache-strategy",
         choices=("no_buffer", "extra_buffer"), governs="SG-STATE-GIVE SG-STATE-TRACK",
         tries=("no_buffer", "extra_buffer"),
         help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
@@ -67,7 +68,7 @@ class Options:
         help="Simulator setting: tokens back that the drafter reads in the window pool.")
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="SG-FINISH-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
-    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache",
+    enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", "--enable-hicache",
         governs="SG-HOST-DEMOTE SG-HOST-LOAD-BACK",
         tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
     hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="SG-HOST-SIZE", affects="SG-HOST-EVICT",

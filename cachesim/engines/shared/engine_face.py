@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
+from cachesim.engines.shared.command_table import CommandTable
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
@@ -81,3 +82,14 @@ def memory_of(package: str) -> Callable[[], MemoryForms | None]:
         return forms
 
     return memory
+
+
+def command_of(package: str) -> Callable[[], CommandTable | None]:
+    """Return a function that returns the ``COMMAND_TABLE`` of the arguments of an engine's server."""
+
+    def command() -> CommandTable | None:
+        """Return the table of the server's arguments."""
+        table: CommandTable = import_module(f"{package}.command_table").COMMAND_TABLE
+        return table
+
+    return command

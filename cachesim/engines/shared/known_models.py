@@ -43,8 +43,8 @@ def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
 
 ATTENTION = "attention"
 MODELS: Mapping[str, KnownModel] = {
-    "qwen3-next": _repeated("GGGA", 12, "80B-A3B", "qwen3_next"),
-    "qwen3.5": _repeated("GGGA", 8, "9B", "qwen3_5", arch="qwen35"),
+    "qwen3-next": _repeated("GGGA", 12, "80B-A3B", "qwen3_next", also=("qwen3-coder-next",)),
+    "qwen3.5": _repeated("GGGA", 8, "9B", "qwen3_5", arch="qwen35", also=("qwen3.6",)),
     "gpt-oss": _repeated("W128 A", 18, "120b", "gpt_oss"),
     "gemma-2": _repeated("W4096 A", 13, "2b", "gemma2", also=("gemma2",)),
     "gemma-3": KnownModel(
@@ -64,9 +64,9 @@ MODELS: Mapping[str, KnownModel] = {
     "nemotron-h": KnownModel(
         "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
         "config.json of nvidia/Nemotron-H-8B-Base-8K"),
-    "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-3.1", "llama-3.2", "llama-3.3"),
-    "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2"),
-    "qwen3": _alike("AAAA", ATTENTION, "qwen3"),
+    "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
+    "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq"),
+    "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
@@ -74,8 +74,9 @@ MODELS: Mapping[str, KnownModel] = {
 }
 """Name of a model -> its layers. Lookups ignore dashes, dots and case."""
 
-_SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]")            # 80b, 8x7b, 2.7b in parts
+_SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]|(fp8|nvfp4|awq|gptq)$")      # 80b, 8x7b, 2.7b in parts; or its type
 _GAPS = re.compile(r"[-_. :]+")
+_PARTS = re.compile(r"[^-_. :]+")
 
 
 def plain(name: str) -> str:
@@ -96,9 +97,13 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 def find(text: str) -> str | None:
     """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
     The rest after the table name must begin with a size."""
-    parts = [part for part in _GAPS.split(text.rpartition("/")[2].casefold()) if part]
+    text = text.rpartition("/")[2].casefold()
+    parts = [part for part in _PARTS.finditer(text) if not (part[0] == "meta" and text.startswith("meta-llama"))]
     for n in range(len(parts), 0, -1):
-        name = "".join(parts[:n])
-        if name in _BY_NAME and (n == len(parts) or _SIZE.match(" ".join(parts[n:]))):
+        name = "".join(part[0] for part in parts[:n])
+        rest = [part[0] for part in parts[n:]]
+        # a dot continues a version: Qwen3.8-27B is not Qwen3 with 8.27 billion parameters
+        ends = not rest or (text[parts[n].start() - 1] != "." and _SIZE.match(" ".join(rest)))
+        if name in _BY_NAME and ends:
             return _BY_NAME[name]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.engine_face import log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
@@ -14,5 +14,6 @@ ENGINE = Engine(
     "vllm", PROFILES, MANUAL, serve=serve_of(Rules, options, Server), say=say_of(__name__),
     recorded=RecordingFormat("vllm", classes=CLASSES), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
+    command=command_of(__name__),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip

@@ -38,8 +38,9 @@ class Options:
         0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
     enable_prefix_caching: bool = flag(
-        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching",), governs="VL-LOOKUP-MOST VL-PUB-TOKENS",
-        tries=(True,), help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"),
+        governs="VL-LOOKUP-MOST VL-PUB-TOKENS", tries=(True,),
+        help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
     prefix_cache_retention_interval: int = flag(
         0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="VL-PUB-BOUNDARIES VL-PUB-MASK",
         tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
@@ -71,12 +72,15 @@ class Options:
         False, governs="VL-HASH-UNIT",
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
-        False, "--enable-mamba-shared-prefix-checkpoint", affects="VL-SPLIT-CHUNK", tries=(True,),
+        False, "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache",
+        off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint",
+             "--no-enable-mamba-fine-grained-prefix-cache"),
+        affects="VL-SPLIT-CHUNK", tries=(True,),
         help="Prompts end a chunk exactly where they part from an earlier prompt.")
     mamba_prefill_checkpoint_alignment: int = flag(
         0, open=0, tokens=True, governs="VL-STATE-INSIDE",
         help="Grid in tokens of states that are stored inside a chunk; 0 = only at the end of chunks.")
-    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", least=1,
+    decode_context_parallel_size: int = flag(1, "--decode-context-parallel-size", "-dcp", least=1,
                                              affects="VL-SIZE-SCHEDULER-BLOCK",
                                              help="Devices that share the rows of a block of attention.")
     multimodal: bool = flag(False, governs="VL-HASH-UNIT", help="The model takes images, which hashes identify.")

@@ -19,6 +19,7 @@ from cachesim.tools.run.arguments import (
     add_json,
     add_model,
     add_profiles,
+    add_server,
     add_settings,
     case_arguments_of,
     case_of,
@@ -43,6 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "or recorded sessions (default: those of cachesim)")  # fmt: skip
     add_model(parser)
     add_settings(parser)
+    add_server(parser)
     agents_command.add_arguments(parser)
     add_profiles(parser, "rule set to advise for (default: newest of the file's with re-evaluation or wrong answers); "
                  "may be repeated")  # fmt: skip

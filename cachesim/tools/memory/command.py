@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Collection, Iterator
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
-from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, known_profiles
+from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, known_profiles
 from cachesim.tools.run.work_arguments import count, memory_size
 
 if TYPE_CHECKING:
@@ -19,9 +19,11 @@ MOST_TOKENS = 1 << 30
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="GGUF, config.json or name of a real model")
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="GGUF, config.json or name of a real model "
+                        "(default: that of --server)")  # fmt: skip
     add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
+    add_server(parser)
     parser.add_argument("--memory", "--gib", metavar="GIB", type=memory_size, default=0,
                         help="memory for the caches, such as 32GiB, without weights and compute buffers; exit code 1 "
                         "if they do not fit")  # fmt: skip
@@ -78,6 +80,8 @@ def run(args: Namespace) -> int:
     from cachesim.tools.memory.estimate import estimate
     from cachesim.tools.memory.report import memory_data, memory_report
 
+    if not args.model:
+        raise BadInput("the following arguments are required: MODEL", hint="see cachesim memory --help")
     model = real_model(args.model)
     draft = real_model(args.draft) if args.draft else None
     profiles = dict.fromkeys(args.profiles or [DEFAULT.newest])

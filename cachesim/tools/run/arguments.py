@@ -41,6 +41,13 @@ def add_settings(parser: ArgumentParser, text: str = "") -> None:
                         "All flags: cachesim options ENGINE")  # fmt: skip
 
 
+def add_server(parser: ArgumentParser) -> None:
+    """Add ``--server``, a pasted command line (``args.pasted``), for a command with ``--set``."""
+    parser.add_argument("--server", dest="pasted", metavar="COMMAND", default="",
+                        help="command line that starts the server, in quotes, or the value of command: in a compose "
+                        "file; -p, --model and --set take precedence")  # fmt: skip
+
+
 def profile_name(text: str) -> str:
     """Resolve an argument to a profile name.
 
@@ -188,6 +195,7 @@ def add_case(parser: ArgumentParser) -> None:
     parser.add_argument("case", metavar="FILE|ID|LINE", help=CASE)
     add_model(parser)
     add_settings(parser)
+    add_server(parser)
 
 
 def add_model(parser: ArgumentParser) -> None:

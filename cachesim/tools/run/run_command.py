@@ -25,6 +25,7 @@ from cachesim.tools.run.arguments import (
     add_json,
     add_model,
     add_profiles,
+    add_server,
     add_settings,
     chosen_profiles,
     complain_of,
@@ -46,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--as-expected", action="store_true",
                         help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
     add_settings(parser, "overrides the files: ")
+    add_server(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)

@@ -35,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M, I")  # fmt: skip
     arguments.add_settings(parser, "of every drawn server: ")
+    arguments.add_server(parser)
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance", help="exact: full arithmetic, "
                         "compares bits and argmax; about 10x slower (default provenance)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=work_arguments.count,

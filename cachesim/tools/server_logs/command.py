@@ -13,7 +13,7 @@ from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
-from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, case_arguments_of
+from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments_of
 from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
@@ -31,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="layers or name of the model (default: inferred from the log)")
     add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)
+    add_server(parser)
     add_limits(parser, *OF_AN_IMPORT)
     add_body_arguments(parser)
     add_json(parser)

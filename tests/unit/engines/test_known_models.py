@@ -27,7 +27,10 @@ from tests.unit.scenarios.samples import GOOD
     ("nemotron_h", "nemotron-h"), ("Meta-Llama", None),
     ("mistral-7b-v0.3", "mistral"), ("mixtral-8x7b", "mistral"), ("phi3", "phi-3"), ("mamba2-2.7b", "mamba-2"),
     ("gemma-3n", None), ("qwen3-vl", None), ("llama4", None), ("granite-4.0-micro", None), ("llama", None), ("", None),
-    ("GGGA", None), ("qwen35-GGGA", None),
+    ("GGGA", None), ("qwen35-GGGA", None), ("Qwen3.8-27B-UD-Q4_K_XL", None), ("Llama-3.5-8B", None),
+    ("Qwen3.6-27B-UD-Q4_K_XL", "qwen3.5"), ("phi-3-3.8b", "phi-3"), ("Meta-Llama-3.1-8B-Instruct", "llama-3"),
+    ("Llama-2-7b-chat-hf", "llama-3"), ("QwQ-32B", "qwen2.5"), ("Qwen3-Coder-Next-FP8", "qwen3-next"),
+    ("Qwen3-Coder-480B-A35B-Instruct", "qwen3"), ("Qwen3-Coder-Next-fp8er", None),
 ])  # fmt: skip
 def test_a_name_in_any_spelling(text, name):
     assert find(text) == name

@@ -1,0 +1,190 @@
+"""Words of a pasted command line, split as a POSIX shell splits them, each with its place.
+
+Only one simple command is accepted. Pipes, redirections, lists of commands and command substitutions are refused with
+their place. A shell variable is kept and marked, because it may stand where its value does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.base.untrusted_files import parse_json
+
+LONGEST = 20_000           # characters of a command line
+MOST_WORDS = 2_000
+
+_OPERATOR = re.compile(r"&&|\|\||>>|<<|\$\(|[|&;<>`()]")
+_VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$])")
+_KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?:command|cmd|entrypoint|args)[\"']?\s*:(?=\s)\s*(?:[>|][+-]?[ \t]*(?=\n))?")
+_JOIN = re.compile(r"[\\`^][ \t]*\r?\n")             # the end of a line that continues, in three shells
+_QUOTED = re.compile(r"\\[\"\\$`]")                     # a sign that a backslash quotes between double quotes
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
+
+
+class ShellWord(NamedTuple):
+    """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable in
+    it, 0 = it has none."""
+
+    text: str
+    place: int
+    variable: int = 0
+
+
+def shell_words(text: str) -> list[ShellWord]:
+    """Return the words of a command line. Raise BadInput for text that is not one simple command."""
+    reader = _Reader(text)
+    while reader.at < len(text):
+        reader.step()
+    reader.end_word()
+    return reader.words
+
+
+def command_words(text: str) -> list[ShellWord]:
+    """Return the words of a command line, or of the value of ``command:`` in a compose file: a string, a list in
+    brackets, or a list with a dash before each item. Raise BadInput."""
+    if len(text) > LONGEST:
+        raise BadInput(f"command line: {len(text):,} characters, at most {LONGEST:,} are allowed")
+    found = _KEY.match(text)
+    start = found.end() if found else 0
+    body = text[start:].strip()
+    start += len(text[start:]) - len(text[start:].lstrip())
+    if body.startswith("["):
+        words = _list_words(body, start)
+    elif body and all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
+        words = _item_words(text, start)
+    elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
+        words = [word._replace(place=word.place + start + 1) for word in shell_words(body[1:-1])]
+    else:
+        words = [_moved(word, start) for word in shell_words(text[start:])]
+    if len(words) > MOST_WORDS:
+        raise BadInput(f"command line: {len(words):,} words, at most {MOST_WORDS:,} are allowed")
+    return words
+
+
+def _moved(word: ShellWord, start: int) -> ShellWord:
+    """Return a word whose places count from the beginning of the whole text."""
+    return ShellWord(word.text, word.place + start, word.variable + start if word.variable else 0)
+
+
+def _list_words(body: str, start: int) -> list[ShellWord]:
+    """Return the words of a list in brackets, which is JSON. Raise BadInput."""
+    try:
+        items = parse_json(body.encode("utf-8", "replace"), what="list of words")
+    except BadInput as bad:
+        raise BadInput(f"command line at character {start + 1}: {bad.cause}",
+                       hint="a list is written as JSON") from None  # fmt: skip
+    if not isinstance(items, list):
+        raise BadInput(f"command line at character {start + 1}: expected a list of words")
+    for item in items:
+        if not isinstance(item, str | int | float) or isinstance(item, bool):
+            raise BadInput(f"command line at character {start + 1}: expected a word in the list, found {quoted(item)}")
+    return [_listed(str(item), start + 1) for item in items]
+
+
+def _item_words(text: str, start: int) -> list[ShellWord]:
+    """Return the words of a list with a dash before each item. An item is one word, in quotes or without."""
+    words = []
+    for line in re.finditer(r"[^\n]+", text[start:]):
+        found = _ITEM.fullmatch(line[0])
+        if not found:
+            continue
+        item, place = found[1].strip(), start + line.start() + found.start(1) + 1
+        if item[:1] in ("'", '"'):
+            words += [_moved(word, place - 1) for word in shell_words(item)]
+        else:
+            words.append(_listed(item.partition(" #")[0].rstrip(), place))
+    return words
+
+
+def _listed(text: str, place: int) -> ShellWord:
+    """Return an item of a list, which no shell expands, but compose does."""
+    return ShellWord(text, place, place if _VARIABLE.search(text) else 0)
+
+
+class _Reader:
+    """Position in a text, the words before it, and the word that is being read (None between words)."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.words: list[ShellWord] = []
+        self._word: list[str] | None = None
+        self._start = 0
+        self._variable = 0
+
+    def step(self) -> None:
+        """Read the next character, quotation or variable. Raise BadInput."""
+        sign = self.text[self.at]
+        if sign.isspace():
+            self.end_word()
+            self.at += 1
+        elif sign == "#" and self._word is None:
+            self.at = (self.text + "\n").index("\n", self.at)
+        elif sign == "'":
+            self._quotation("'")
+        elif sign == '"':
+            self._quotation('"')
+        elif joined := _JOIN.match(self.text, self.at):
+            self.end_word()
+            self.at = joined.end()
+        elif sign == "\\":
+            self._escape()
+        elif operator := _OPERATOR.match(self.text, self.at):
+            raise BadInput(f"command line at character {self.at + 1}: {quoted(operator[0])} is shell syntax",
+                           hint="paste the command of the server alone")  # fmt: skip
+        else:
+            self._literal()
+
+    def _begin(self) -> list[str]:
+        if self._word is None:
+            self._word, self._start, self._variable = [], self.at, 0
+        return self._word
+
+    def end_word(self) -> None:
+        """End the word, if one is being read."""
+        if self._word is not None:
+            self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable))
+        self._word = None
+
+    def _literal(self) -> None:
+        """Read a character that stands for itself, or a variable."""
+        word = self._begin()
+        found = _VARIABLE.match(self.text, self.at)
+        if found and not self._variable:
+            self._variable = self.at + 1
+        text = found[0] if found else self.text[self.at]
+        word.append(text)
+        self.at += len(text)
+
+    def _escape(self) -> None:
+        """Read a backslash outside of quotes: it quotes a sign; before a letter it is part of a Windows path."""
+        after = self.text[self.at + 1 : self.at + 2]
+        if not after:
+            raise BadInput(f"command line at character {self.at + 1}: nothing follows the backslash")
+        word = self._begin()
+        word.append(f"\\{after}" if after.isalnum() or after in "._" else after)
+        self.at += 2
+
+    def _quotation(self, quote: str) -> None:
+        """Read a quotation. Raise BadInput if it has no end."""
+        word, place = self._begin(), self.at + 1
+        self.at += 1
+        while self.at < len(self.text) and self.text[self.at] != quote:
+            if quote == '"' and _QUOTED.match(self.text, self.at):
+                word.append(self.text[self.at + 1])
+                self.at += 2
+            elif quote == '"' and self.text.startswith(("$(", "`"), self.at):
+                raise BadInput(f"command line at character {self.at + 1}: expected text, found a command substitution")
+            elif quote == '"':
+                self._literal()
+            else:
+                word.append(self.text[self.at])
+                self.at += 1
+        if self.at >= len(self.text):
+            raise BadInput(f"command line at character {place}: this quotation mark has no end")
+        self.at += 1
+
+
+__all__ = ["ShellWord", "command_words", "shell_words"]

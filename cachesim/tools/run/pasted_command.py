@@ -1,0 +1,292 @@
+"""The argument ``--server``: a pasted command line as rule set, model and server options.
+
+The engine is the one whose program the command line starts. Without ``-p``, the release is the newest whose arguments
+the command line has. What is ignored, assumed or not derived is printed as notes.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.console import note
+from cachesim.base.errors import BadInput, first_of, quoted
+from cachesim.base.shell_words import ShellWord, command_words
+from cachesim.base.untrusted_files import FILE, kind, path_of
+from cachesim.engines.build_names import point_of
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.contract import Engine
+from cachesim.engines.registry import ENGINES, present_name
+from cachesim.engines.shared.known_models import find, plain
+from cachesim.engines.shared.model_sizes import known_sizes, real_model, short_notation
+from cachesim.scenarios.option_checks import check_option, model_named
+from cachesim.tools.run.arguments import profile_name
+from cachesim.tools.run.server_command import (
+    NotInRelease,
+    Program,
+    ServerCommand,
+    UnknownFlag,
+    find_program,
+    read_command,
+)
+
+NAMED = 300              # characters of a list of flags in a note
+
+
+class PastedCommand(NamedTuple):
+    """A server command: its engine, the rule set for it, and the meaning of its arguments. ``notes``: lines for the
+    user about the rule set."""
+
+    engine: Engine
+    profile: str
+    command: ServerCommand
+    notes: tuple[str, ...] = ()
+
+
+def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> PastedCommand:
+    """Return the meaning of a pasted command line under these rule sets (all of one engine; none = the newest that
+    has its arguments). ``sizes``: read arguments that change only sizes, too. Raise BadInput."""
+    words = command_words(text)
+    if not words:
+        raise BadInput("--server: the command line is empty")
+    engine, program = _program(words, profiles)
+    forms = engine.memory() if sizes else None
+    more = forms.flags if forms else ()
+    try:
+        if not profiles:
+            return _newest(words, program, engine, more)
+        found = [_read(words, program, engine, more, _compared(engine, profile)) for profile in profiles]
+    except UnknownFlag as unknown:
+        others = [other.name for other in ENGINES.values()
+                  if unknown.name in {*other.command_table.names, *other.command_table.renamed}
+                  and find_program(words, other.command_table) is not None]  # fmt: skip
+        hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
+        raise BadInput(unknown.cause, hint=hint) from None
+    return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
+
+
+def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engine, Program]:
+    """Return the engine whose program a command line starts. Raise BadInput if there is none, or another than that
+    of the rule sets."""
+    named = {profile.partition("@")[0] for profile in profiles}
+    found = [(engine, program) for engine in ENGINES.values()
+             if (program := find_program(words, engine.command_table)) is not None]  # fmt: skip
+    chosen = [pair for pair in found if pair[0].name in named] if named else found
+    if found and not chosen:
+        raise BadInput(f"--server starts {found[0][0].name}, but -p names {', '.join(sorted(named))}")
+    marked = [pair for pair in chosen if pair[1].marked]
+    if chosen:
+        return (marked or chosen)[0]
+    if len(named) == 1 and words[0].text.startswith("-"):
+        return ENGINES[named.pop()], Program(0, False, {})
+    starts = [" ".join(engine.command_table.starts[0]) for engine in ENGINES.values()]
+    hint = f"known: {first_of(list(dict.fromkeys(starts)), 250)}"
+    if words[0].text.startswith("-"):
+        raise BadInput("--server: the command line does not name a program", hint=f"-p ENGINE names it; {hint}")
+    raise BadInput(f"--server: no known server in the command line: {quoted(words[0].text)}", hint=hint)
+
+
+def _read(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag],
+          at: ComparedRelease) -> ServerCommand:  # fmt: skip
+    """Read the arguments of a server. Raise BadInput."""
+    table = engine.command_table
+    return read_command(words, program, table, engine.manual.flags, at.release, sizes=more, later=at.later)
+
+
+def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: Sequence[Flag]) -> PastedCommand:
+    """Read a command line for the newest release that has its arguments. Raise BadInput, that of the newest release,
+    if none has them."""
+    newest = present_name(engine.name)
+    try:
+        return PastedCommand(engine, newest, _read(words, program, engine, more, _compared(engine, newest)))
+    except NotInRelease as missing:
+        for release in reversed(engine.command_table.releases[:-1]):
+            try:
+                command = _read(words, program, engine, more, ComparedRelease(release))
+            except NotInRelease:
+                continue
+            why = f"{missing.cause}: {release} is simulated (-p chooses)"
+            return PastedCommand(engine, profile_name(release), command, (why,))
+        raise
+
+
+class ComparedRelease(NamedTuple):
+    """The compared release whose arguments a rule set has: the last one that is not newer, and the one after it if the
+    rule set lies between both ("" = none)."""
+
+    release: str
+    later: str = ""
+
+
+def _compared(engine: Engine, profile: str) -> ComparedRelease:
+    """Return the compared release for a rule set."""
+    releases = engine.command_table.releases
+    base = engine.beside.get(profile, profile)
+    if base in releases or not releases:
+        return ComparedRelease(base if base in releases else "")
+    point, places = point_of(engine, base), list(engine.line)
+    if point is not None:
+        known = [(point_of(engine, one), one) for one in releases]
+        older = [one for at, one in known if at is not None and at.by(point)]
+    else:
+        place = places.index(base) if base in places else len(places)
+        older = [one for one in releases if one in places and places.index(one) <= place]
+    if not older:
+        return ComparedRelease(releases[0])
+    later = releases[len(older) :][:1]
+    return ComparedRelease(older[-1], later[0] if later else "")
+
+
+def _uncompared(engine: Engine, profiles: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each rule set whose arguments were not compared with a released parser."""
+    for profile in profiles:
+        found = _compared(engine, profile)
+        if found.release and engine.beside.get(profile, profile) != found.release:
+            those = " and ".join(filter(None, found))
+            yield f"arguments of {profile} were not compared: read as those of {those}"
+
+
+class NamedModel(NamedTuple):
+    """A model as a command accepts it, and a line about its source ("" = it was not derived)."""
+
+    model: str
+    note: str
+
+
+def model_of(written: str, engine: str, real: bool) -> NamedModel:
+    """Return the model that a command line names: the layers of its file, or those of its name. ``real``: the command
+    takes files and names of real models, not layers. Raise BadInput for an unknown model."""
+    path = path_of(written)
+    files = [path / "config.json", path] if path.suffix != ".gguf" else [path]
+    file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(one) == FILE), "")
+    if file:
+        model = file if real else short_notation(real_model(file))
+        return NamedModel(model, f"model {written}: layers read from {file}")
+    name = written.rstrip("/").removesuffix(".gguf")
+    base = re.split(r"[/\\]", name)[-1] or name
+    try:
+        if real:
+            _check_sizes(base)
+        elif find(base) is None:
+            raise BadInput(f"unknown model {quoted(written)}")
+        else:
+            model_named(base, engine)
+    except BadInput:
+        kinds = f"one of {first_of(known_sizes(), 120)}" if real else "layers such as GGGA, or a known name"
+        raise BadInput(f"the model {quoted(written)} of the command line is unknown, and no file of it is here",
+                       hint=f"--model MODEL, {kinds}") from None  # fmt: skip
+    return NamedModel(base, f"model {written}: no file of it is here, taken from its name")
+
+
+def _check_sizes(name: str) -> None:
+    """Raise BadInput unless the sizes of this very model are known, not only those of another one of its family."""
+    known = real_model(name).source.rpartition("/")[2]
+    if plain(known) not in plain(name) and plain(name) not in map(plain, known_sizes()):
+        raise BadInput(f"the sizes of {quoted(name)} are unknown")
+
+
+def apply_pasted(args: Namespace) -> None:
+    """Apply ``--server`` to the arguments of a command: it gives the rule set, the model and the options that they do
+    not give. Prints notes. Raise BadInput."""
+    given = _profiles(args)
+    pasted = read_pasted(args.pasted, given, sizes=hasattr(args, "draft"))
+    if not given:
+        _set_profile(args, pasted.profile)
+    if not _has_model(args):
+        _set_model(args, pasted)
+    own = {pair.partition("=")[0].lstrip("-").replace("-", "_") for pair in args.settings}
+    for option, why in pasted.command.needs.items():
+        if option not in own:
+            raise BadInput(f"--server: {why}", hint=f"--set {option}=VALUE")
+    args.settings = [*_settings(args, pasted), *args.settings]
+    for line in (*pasted.notes, *_notes(pasted)):
+        note(line)
+
+
+def _profiles(args: Namespace) -> list[str]:
+    """Return the rule sets that the arguments name."""
+    if hasattr(args, "profiles"):
+        return list(args.profiles)
+    return [args.profile] if getattr(args, "profile", "") else []
+
+
+def _set_profile(args: Namespace, profile: str) -> None:
+    if hasattr(args, "profiles"):
+        args.profiles = [profile]
+    elif hasattr(args, "profile"):
+        args.profile = profile
+
+
+def _has_model(args: Namespace) -> bool:
+    """True if the arguments name a model, or the command takes none."""
+    return bool(getattr(args, "model", None) or getattr(args, "models", None)) or not (
+        hasattr(args, "model") or hasattr(args, "models"))  # fmt: skip
+
+
+def _set_model(args: Namespace, pasted: PastedCommand) -> None:
+    """Set the model of the command line, if it names one. Raise BadInput."""
+    if not pasted.command.model:
+        note("--server: the command line names no model; --model names one")
+        return
+    real = hasattr(args, "draft")
+    found = model_of(pasted.command.model, pasted.engine.name, real)
+    note(found.note)
+    if real or hasattr(args, "sizes"):                # commands that look up sizes by the name
+        args.model = found.model
+        return
+    named = model_named(found.model, pasted.engine.name)
+    if named.note:
+        note(named.note)
+    if not hasattr(args, "models"):
+        args.model = named.model
+    elif named.model in pasted.engine.manual.drawn:
+        args.models = [named.model]
+    else:
+        note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
+
+
+def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:
+    """Return the options as ``--set`` arguments; a command with ``--draft`` takes a draft model there. Raise BadInput
+    for a value that the engine refuses."""
+    out = []
+    for name, value in pasted.command.options.items():
+        flag = pasted.engine.manual.flag(name)
+        if flag is not None and flag.model and hasattr(args, "draft"):
+            args.draft = args.draft or model_of(str(value), pasted.engine.name, real=True).model
+            continue
+        if flag is not None and flag.model:
+            value = model_of(str(value), pasted.engine.name, real=False).model
+        if flag is not None:
+            value = check_option(name, value, pasted.engine.name)
+        out.append(f"{name}={_text(value)}")
+    return out
+
+
+def _text(value: Option) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _notes(pasted: PastedCommand) -> Iterator[str]:
+    """Yield the lines about a command line: what is simulated, and what is not."""
+    command = pasted.command
+    options = ", ".join(f"{name}={_text(value)}" for name, value in command.options.items())
+    yield f"--server: {pasted.profile}, {options or 'no option that is simulated'}"
+    if command.ignored:
+        yield f"ignored, without an effect on the cache: {_names(command.ignored)}"
+    if command.limits:
+        yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
+    sized = pasted.engine.command_table.sized
+    if command.sized and sized not in command.options:
+        yield f"the size of the pool is not derived from {_names(command.sized)}: --set {sized}=N, else the default"
+    if command.before:
+        yield f"not read, before the program: {_names(command.before)}"
+    if command.unread:
+        yield f"environment variables that are not read: {_names(command.unread)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return first_of(list(dict.fromkeys(names)), NAMED)
+
+
+__all__ = ["NamedModel", "PastedCommand", "apply_pasted", "model_of", "read_pasted"]

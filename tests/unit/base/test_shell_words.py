@@ -1,0 +1,85 @@
+"""Words of pasted command lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.shell_words import LONGEST, MOST_WORDS, command_words, shell_words
+
+
+def texts(line: str) -> list[str]:
+    """Return the texts of the words of a command line."""
+    return [word.text for word in command_words(line)]
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("a  b\tc\n d", ["a", "b", "c", "d"]),
+    ("a \\\n  --b \\  \n --c", ["a", "--b", "--c"]),
+    ("a --j '{\"k\": \"v w\"}'", ["a", "--j", '{"k": "v w"}']),
+    ('a "b \\"c\\" \\\\ d"', ["a", 'b "c" \\ d']),
+    ("a b'c d'\"e\"f", ["a", "bc def"]),
+    ("a ''", ["a", ""]),
+    ("a # no word\n b", ["a", "b"]),
+    ("a b#c", ["a", "b#c"]),
+    ("a \\$HOME \\& b", ["a", "$HOME", "&", "b"]),
+    (".\\llama-server.exe -m C:\\models\\Q.gguf", [".\\llama-server.exe", "-m", "C:\\models\\Q.gguf"]),
+    ("", []),
+])  # fmt: skip
+def test_words_are_split_as_a_shell_splits_them(line: str, words: list[str]) -> None:
+    assert texts(line) == words
+
+
+@pytest.mark.parametrize(("line", "place"), [
+    ("a | tee log", 3), ("a > log", 3), ("a 2>&1", 4), ("a && b", 3), ("a &", 3), ("a; b", 2), ("a < b", 3),
+    ("a `b`", 3), ("a $(b)", 3), ('a "$(b)"', 4), ('a "`b`"', 4), ("a 'b", 3), ('a "b', 3),
+    ("a --j '{\"k\": \"it's\"}'", 19),
+    ("a b\\", 4), ("(a)", 1),
+])  # fmt: skip
+def test_what_is_not_one_simple_command_is_refused_with_its_place(line: str, place: int) -> None:
+    with pytest.raises(BadInput, match=f"at character {place}:"):
+        shell_words(line)
+
+
+@pytest.mark.parametrize(("line", "word", "place"), [
+    ("a $B", 1, 3), ("a x${B}y", 1, 4), ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
+    ("a $$B", 1, 3),
+])  # fmt: skip
+def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: int) -> None:
+    assert shell_words(line)[word].variable == place
+
+
+@pytest.mark.parametrize("text", [
+    'command: ["--model", "a b", "--port", 8000]',
+    "command:\n  - --model\n  - a b\n  - --port\n  - 8000 # web\n",
+    "  - --model\n  - 'a b'\n  - --port\n  - \"8000\"",
+    "command: >\n  --model 'a b'\n  --port 8000\n",
+    "cmd: |\n  --model 'a b' \\\n  --port 8000\n",
+    "command: \"--model 'a b' --port 8000\"",
+    '["--model", "a b", "--port", "8000"]',
+    "--model 'a b' --port 8000",
+])  # fmt: skip
+def test_values_of_compose_files_are_the_same_words(text: str) -> None:
+    assert texts(text) == ["--model", "a b", "--port", "8000"]
+
+
+def test_places_count_from_the_beginning_of_the_pasted_text() -> None:
+    assert [word.place for word in command_words("command: a b")] == [10, 12]
+    assert command_words("command: a $B")[1].variable == 12
+
+
+@pytest.mark.parametrize("text", ["[", '["a"', "[1, [2]]", '{"a": 1}]['[2:], "[true]", "[null]", "[" * 40 + "]" * 40])
+def test_a_broken_list_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(BadInput, match="at character"):
+        command_words(text if text.startswith("[") else f"[{text}")
+
+
+def test_a_variable_of_compose_is_marked_in_a_list() -> None:
+    assert command_words('["--model", "${MODEL}"]')[1].variable
+
+
+def test_long_text_is_refused_before_it_is_read() -> None:
+    with pytest.raises(BadInput, match="20,001 characters"):
+        command_words("a" * (LONGEST + 1))
+    with pytest.raises(BadInput, match="words"):
+        command_words("a " * (MOST_WORDS + 1))

@@ -1,0 +1,54 @@
+"""Readers of arguments with values of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.vllm.command_table import (
+    read_hf_overrides,
+    read_kv_transfer_config,
+    read_max_model_len,
+    read_offloading_size,
+    read_speculative_config,
+)
+
+
+@pytest.mark.parametrize(("text", "number"), [("auto", 0), ("-1", 0), ("32k", 32_000), ("8192", 8192)])
+def test_the_context_may_be_left_to_the_server(text: str, number: int) -> None:
+    assert read_max_model_len(text).options == {"max_model_len": number}
+
+
+def test_a_drafter_without_method_leaves_it_open() -> None:
+    found = read_speculative_config({"model": "x", "num_speculative_tokens": 3})
+    assert found.options == {"num_speculative_tokens": 3}
+    assert [*found.needs] == ["speculative_method"] and found.ignored == ["model"]
+
+
+def test_keys_of_a_drafter_are_options_ignored_or_refused() -> None:
+    found = read_speculative_config({
+        "method": "eagle", "num_speculative_tokens": 1, "disable_lookahead_block_hashes": True, "model": "x",
+        "parallel_drafting": False, "num_speculative_tokens_per_batch_size": [[1, 2, 3]],
+    })  # fmt: skip
+    assert found.options == {
+        "speculative_method": "eagle", "num_speculative_tokens": 1, "disable_lookahead_block_hashes": True,
+    }  # fmt: skip
+    assert found.refused == ["num_speculative_tokens_per_batch_size"]
+    assert found.ignored == ["model", "parallel_drafting"]
+
+
+def test_a_key_of_the_connector_must_have_its_type() -> None:
+    extra = {"blocks_per_chunk": "2"}
+    with pytest.raises(BadInput, match="blocks_per_chunk: expected int, found '2'"):
+        read_kv_transfer_config({"kv_connector": "OffloadingConnector", "kv_connector_extra_config": extra})
+
+
+def test_a_size_of_cpu_memory_leaves_the_number_of_chunks_open() -> None:
+    assert read_offloading_size("0").needs == {}
+    assert [*read_offloading_size("8").needs] == ["num_cpu_chunks"]
+
+
+def test_only_positions_of_a_configuration_may_be_changed() -> None:
+    assert read_hf_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
+    assert read_hf_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
+    assert read_hf_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]

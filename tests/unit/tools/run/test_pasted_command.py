@@ -1,0 +1,209 @@
+"""The argument --server of commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.tools.run.pasted_command import read_pasted
+
+VLLM = "vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --port 80"
+CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_hidden_layers": 4, "num_attention_heads": 8,
+    "num_key_value_heads": 2, "head_dim": 64, "hidden_size": 512, "max_position_embeddings": 4096,
+}
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *argv: str, code: int = exits.HOLDS) -> tuple[str, str]:
+    """Run a command, and return its output and its notes."""
+    assert main(list(argv)) == code
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def test_run_takes_rule_set_model_and_options_from_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = lines_of(capsys, "run", "A60/A", "--server", VLLM)
+    assert "AAAA  vllm@0.33.0" in out and "--max-num-seqs 8" in out
+    assert "model Qwen/Qwen3-8B: no file of it is here, taken from its name" in err
+    assert "ignored, without an effect on the cache: --port" in err
+
+
+def test_arguments_of_the_command_take_precedence(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = lines_of(capsys, "run", "A60/A", "--server", VLLM, "-p", "vllm@0.30.0", "--model", "GA",
+                        "--set", "max_num_seqs=4")  # fmt: skip
+    assert "GA  vllm@0.30.0" in out and "--max-num-seqs 4" in out and "taken from its name" not in err
+
+
+@pytest.mark.parametrize("command", [
+    ("why", "A60/A", "1"), ("diff", "A60/A", "-p", "vllm@0.33.0", "-p", "vllm@0.30.0"), ("advise", "A60/A"),
+    ("fuzz", "--examples", "1"), ("bisect", "A60/A"),
+])  # fmt: skip
+def test_other_commands_take_it_too(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = lines_of(capsys, *command, "--server", VLLM)
+    assert "--server: vllm@0.33.0, max_num_seqs=8" in err
+
+
+def test_import_takes_the_layers_of_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "llama-server -m Qwen3-8B.gguf -c 4096 --host h"
+    log = tmp_path / "server.log"
+    log.write_text("slot launch_slot_: id  0 | task 0 | processing task\n")
+    out, err = lines_of(capsys, "import", str(log), "--server", line)
+    assert "--server: llama_cpp@b11549, ctx_size=4096" in err
+    assert "llama_cpp@b11549 (given), model AAAA" in out
+
+
+def test_memory_takes_the_model_and_the_arguments_of_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "vllm serve Qwen/Qwen3-8B --kv-cache-dtype fp8 --max-model-len 4096"
+    out, err = lines_of(capsys, "memory", "--server", line, "--memory", "8GiB")
+    assert "Qwen3-8B under vllm@0.33.0 --max-model-len 4096 --kv-cache-dtype fp8" in out
+    assert "kv_cache_dtype=fp8" in err
+
+
+def test_memory_refuses_the_sizes_of_a_sibling(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = lines_of(capsys, "memory", "--server", "vllm serve Qwen/Qwen3-32B", code=exits.BAD_INPUT)
+    assert "the model 'Qwen/Qwen3-32B' of the command line is unknown" in err
+    _, err = lines_of(capsys, "memory", code=exits.BAD_INPUT)
+    assert "required: MODEL" in err
+
+
+def test_layers_are_read_from_a_file_that_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    out, err = lines_of(capsys, "run", "A60/A", "--server", f"vllm serve {tmp_path}")
+    assert f"layers read from {tmp_path / 'config.json'}" in err and "vllm@0.33.0" in out
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("", "expected"), (" ", "the command line is empty"), ("[]", "the command line is empty"),
+    ("ollama serve", "no known server in the command line: 'ollama'"),
+    ("--max-num-seqs 8", "does not name a program"),
+    ("vllm serve M", "the model 'M' of the command line is unknown, and no file of it is here (--model MODEL"),
+    ("vllm serve 'M", "character 12: this quotation mark has no end"),
+    ("vllm serve M | tee log", "character 14: '|' is shell syntax"),
+    ("vllm serve M --max-model-len $LEN", "character 30: the value of '--max-model-len' is a shell variable"),
+    ("vllm serve M --speculative-config '{\"method\"'", "character 35: flag '--speculative-config': broken"),
+    ("vllm serve M --max-model-len 8q", "flag '--max-model-len': expected an integer such as 8192 or 32k"),
+    ("vllm serve Qwen3-8B --block-size 0", "block_size is 0"),
+    ("vllm serve M --scheduling-policy x", "not simulated, and may change what is reused: --scheduling-policy 'x'"),
+    ("llama-server -m M.gguf -fmoe", "llama_cpp@b11549 (ik_llama has it: -p ik_llama)"),
+    ("vllm serve \x1b[31mM", "is unknown"), ("vllm serve " + "M" * 30_000, "characters, at most 20,000"),
+])  # fmt: skip
+def test_hostile_or_incomplete_text_is_one_line_and_exit_code_2(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not line:
+        lines_of(capsys, "run", "A60/A", "--server", line)
+        return
+    _, err = lines_of(capsys, "run", "A60/A", "--server", line, code=exits.BAD_INPUT)
+    assert message in err.splitlines()[-1] and "\x1b" not in err
+
+
+def test_a_rule_set_of_another_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = lines_of(capsys, "run", "A60/A", "--server", VLLM, "-p", "llama_cpp", code=exits.BAD_INPUT)
+    assert "--server starts vllm, but -p names llama_cpp" in err
+
+
+def test_a_flag_that_the_chosen_release_lacks_is_refused_with_its_name_there(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --mamba-scheduler-strategy extra_buffer"
+    _, err = lines_of(capsys, "run", "A60/A", "--server", line, "-p", "sglang@0.5.23", code=exits.BAD_INPUT)
+    assert ("sglang@0.5.23 has no flag '--mamba-scheduler-strategy' (0.5.23 has --mamba-radix-cache-strategy)") in err
+
+
+@pytest.mark.parametrize(("profile", "flag", "name"), [
+    ("vllm@0.30.0", "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache"),
+    ("vllm@0.33.0", "--enable-mamba-fine-grained-prefix-cache", "--enable-mamba-shared-prefix-checkpoint"),
+    ("llama_cpp@b11549", "--draft-max 4", "--spec-draft-n-max"), ("llama_cpp@b11549", "--no-mmap", "--load-mode"),
+])  # fmt: skip
+def test_a_renamed_flag_is_refused_with_its_name_in_the_chosen_release(profile: str, flag: str, name: str) -> None:
+    program = "vllm serve M" if profile.startswith("vllm") else "llama-server -m M"
+    with pytest.raises(BadInput) as caught:
+        read_pasted(f"{program} {flag}", [profile])
+    release = profile.partition("@")[2]
+    assert f"{profile} has no flag '{flag.partition(' ')[0]}'" in caught.value.cause
+    assert caught.value.hint == f"{release} has {name}"
+
+
+def test_without_a_rule_set_the_newest_release_with_all_flags_is_simulated() -> None:
+    found = read_pasted("python -m sglang.launch_server --model-path M --mamba-scheduler-strategy no_buffer", [])
+    assert found.profile == "sglang@0.5.9"
+    assert found.notes == ("command line at character 47: sglang@0.5.23 has no flag '--mamba-scheduler-strategy': "
+                           "sglang@0.5.9 is simulated (-p chooses)",)  # fmt: skip
+    assert read_pasted("llama-server -m M -fa -c 8", []).profile == "llama_cpp@b6160"
+    assert read_pasted("llama-server -m M -fa on -c 8", []).profile == "llama_cpp@b11549"
+
+
+def test_a_rule_set_between_two_compared_releases_has_the_arguments_of_both() -> None:
+    found = read_pasted("llama-server -m M --ctx-checkpoints 4 --verbose-prompt", ["llama_cpp@b8260"])
+    assert found.command.options == {"ctx_checkpoints": 4}
+    assert found.notes == ("arguments of llama_cpp@b8260 were not compared: read as those of llama_cpp@b6170 and "
+                           "llama_cpp@b9294",)  # fmt: skip
+
+
+def test_a_fork_is_told_by_its_path_or_by_the_rule_set() -> None:
+    line = "llama-server -m M -c 64"
+    assert read_pasted(f"/src/ik_llama.cpp/build/bin/{line}", []).engine.name == "ik_llama"
+    assert read_pasted(f"/src/llama.cpp/build/bin/{line}", []).engine.name == "llama_cpp"
+    assert read_pasted(line, ["ik_llama@main"]).engine.name == "ik_llama"
+    assert read_pasted("docker run ghcr.io/x/ik_llama.cpp:server -m M", []).engine.name == "ik_llama"
+
+
+def test_flags_alone_belong_to_the_engine_of_the_rule_set() -> None:
+    found = read_pasted("command:\n  - --max-num-seqs\n  - '8'", ["vllm@0.33.0"])
+    assert found.command.options == {"max_num_seqs": 8}
+
+
+@pytest.mark.parametrize(("config", "options", "needs"), [
+    ('{"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": '
+     '{"cpu_bytes_to_use": 1000, "blocks_per_chunk": 2, "eviction_policy": "arc"}}',
+     {"blocks_per_chunk": 2, "eviction_policy": "arc"}, ["num_cpu_chunks"]),
+    ('{"kv_connector": "OffloadingConnector"}', {}, ["num_cpu_chunks"]),
+])  # fmt: skip
+def test_cpu_offload_asks_for_the_number_of_its_chunks(config: str, options: dict[str, object], needs: list[str],
+                                                       capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    line = f"vllm serve Qwen3-8B --kv-transfer-config '{config}'"
+    command = read_pasted(line, []).command
+    assert (command.options, [*command.needs]) == (options, needs)
+    _, err = lines_of(capsys, "run", "A60/A", "--server", line, code=exits.BAD_INPUT)
+    assert "--set num_cpu_chunks=VALUE" in err
+    lines_of(capsys, "run", "A60/A", "--server", line, "--set", "num_cpu_chunks=64")
+
+
+@pytest.mark.parametrize("config", [
+    '{"kv_connector": "LMCacheConnectorV1"}', '{"kv_connector": null}', "{}",
+    '{"kv_connector": "OffloadingConnector", "kv_connector_extra_config": {"spec_name": "X"}}',
+    '{"kv_connector": "OffloadingConnector", "kv_connector_extra_config": {"other": 1}}',
+])  # fmt: skip
+def test_other_connectors_are_refused(config: str) -> None:
+    with pytest.raises(BadInput, match="not simulated"):
+        read_pasted(f"vllm serve M --kv-transfer-config '{config}'", [])
+
+
+@pytest.mark.parametrize(("config", "options"), [
+    ('{"method": "qwen3_next_mtp", "num_speculative_tokens": 2}', {"speculative_method": "mtp"}),
+    ('{"method": "eagle3", "model": "x", "num_speculative_tokens": 2}', {"speculative_method": "eagle3"}),
+    ('{"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4}', {"speculative_method": "ngram"}),
+])  # fmt: skip
+def test_the_speculative_config_is_read(config: str, options: dict[str, object]) -> None:
+    found = read_pasted(f"vllm serve M --speculative-config '{config}'", []).command
+    assert found.options == {**options, "num_speculative_tokens": 2}
+
+
+@pytest.mark.parametrize("config", [
+    '{"method": "suffix", "num_speculative_tokens": 2}', '{"method": ["mtp"], "num_speculative_tokens": 2}',
+    '{"method": "mtp", "parallel_drafting": true}',
+])  # fmt: skip
+def test_other_drafters_are_refused(config: str) -> None:
+    with pytest.raises(BadInput, match="not simulated"):
+        read_pasted(f"vllm serve M --speculative-config '{config}'", [])
+
+
+@pytest.mark.parametrize("config", ['[]', '{"num_speculative_tokens": 0}', '{"num_speculative_tokens": "2"}', "3"])
+def test_a_broken_speculative_config_is_refused(config: str) -> None:
+    with pytest.raises(BadInput, match="flag '--speculative-config'"):
+        read_pasted(f"vllm serve M --speculative-config '{config}'", [])

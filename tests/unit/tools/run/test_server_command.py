@@ -1,0 +1,196 @@
+"""Reading of pasted server commands with a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.shell_words import command_words
+from cachesim.engines.capabilities import Flag
+from cachesim.engines.shared.command_table import CommandTable, Reading, Style, table_rows
+from cachesim.tools.run.server_command import NotInRelease, ServerCommand, find_program, read_command
+
+FLAGS = (
+    Flag("block", 16, spellings=("--block", "-b")),
+    Flag("caching", True, spellings=("--caching",), off=("--no-caching",)),
+    Flag("policy", "lru", choices=("lru", "lfu"), spellings=("--policy",)),
+    Flag("share", 0.5, spellings=("--share",)),
+)
+ROWS = table_rows(
+    "e",
+    options="1 --block -b $E_BLOCK\n0 --caching --no-caching $E_CACHING\n1 --policy\n1 --share\nj --draft -d\n"
+            "1 --chunk",
+    models="1 --model -m",
+    sizes="1 --memory",
+    limits="1 --queue",
+    not_simulated="1 --replicas =1\nj --connector\n0 --mixed",
+    no_effect="1 --host\n0 --verbose\n+ --names\n? --token\n* --paths\n2 --range\nj --graph-config\n1 --level\n"
+              "0 --old-only <=2\n1 --changed >=2\n0 --changed <=1",
+)  # fmt: skip
+
+
+def read_draft(value: object) -> Reading:
+    """Read a JSON value with a number ``n``."""
+    if not isinstance(value, dict):
+        raise BadInput("expected a JSON object")
+    rest = [key for key in value if key not in ("n", "model")]
+    return Reading({"block": value.get("n", 1)}, [key for key in value if key == "model"], rest)
+
+
+TABLE = CommandTable(
+    starts=(("engine", "serve"), ("-m", "engine.server")),
+    arguments=ROWS,
+    releases=("e@1", "e@2", "e@3"),
+    style=Style(underscores=True),
+    positional=True,
+    images=("vendor/engine",),
+    mark="fork",
+    readers={"--draft": read_draft, "--chunk": lambda text: Reading(needs={"chunks": "unknown"}, limits=(text,))},
+    renamed={"--old-only": "--verbose", "--ancient": ""},
+    variables=("E_",),
+)
+STRICT = CommandTable(starts=TABLE.starts, arguments=TABLE.arguments, style=Style(False, False, False))
+
+
+def read(line: str, release: str = "e@3", table: CommandTable = TABLE) -> ServerCommand:
+    """Return the meaning of a command line."""
+    words = command_words(line)
+    program = find_program(words, table)
+    assert program is not None
+    return read_command(words, program, table, FLAGS, release)
+
+
+@pytest.mark.parametrize("start", [
+    "engine serve", "/usr/bin/engine serve", "C:\\bin\\engine.exe serve", "python3 -m engine.server",
+    "CUDA_VISIBLE_DEVICES=0 python -u -m engine.server", "export A=1\nengine serve", "sudo nohup engine serve",
+    "docker run --rm -it -p 80:80 -v $HOME/x:/x --gpus=all vendor/engine:latest",
+    "sudo docker run -d vendor/engine:1 engine serve", "podman run --entrypoint /bin/engine other/image serve",
+])  # fmt: skip
+def test_a_program_is_found_behind_paths_prefixes_and_containers(start: str) -> None:
+    found = read(f"{start.removesuffix(' serve') if 'entrypoint' in start else start} M --block 8")
+    assert (found.model, found.options) == ("M", {"block": 8})
+
+
+@pytest.mark.parametrize("line", [
+    "other serve", "engine bench", "docker run", "docker run -d", "docker run other M", "", "docker run x " * 600,
+])  # fmt: skip
+def test_other_programs_are_not_found(line: str) -> None:
+    assert find_program(command_words(line), TABLE) is None
+
+
+def test_every_argument_is_an_option_ignored_a_size_or_a_limit() -> None:
+    found = read("engine serve org/M --block=8 --no-caching --policy lfu --share 0.25 --memory 0.9 --queue 5 "
+                 "--host h --verbose --names a b --token --paths x y --range 1 2 --graph-config '{\"a\": 1}' "
+                 "--replicas 1")  # fmt: skip
+    assert found.options == {"block": 8, "caching": False, "policy": "lfu", "share": 0.25}
+    assert (found.model, found.sized, found.limits) == ("org/M", ["--memory"], ["--queue 5"])
+    assert found.ignored == ["--host", "--verbose", "--names", "--token", "--paths", "--range", "--graph-config",
+                             "--replicas"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "block"), [
+    ("engine serve M -b 4", 4), ("engine serve M -b=4", 4), ("engine serve M --blo 4", 4),
+    ("engine serve M --blo=4", 4),
+    ("engine serve M --block 4 --block 5", 5), ("engine serve M --draft.n 3", 3), ("engine serve M -d.n 3", 3),
+    ("engine serve M --draft '{\"n\": 3}'", 3), ("engine serve M --dra.n=3 --draft.model x", 3),
+])  # fmt: skip
+def test_spellings_of_argparse_are_accepted(line: str, block: int) -> None:
+    assert read(line).options == {"block": block}
+
+
+def test_underscores_stand_for_dashes() -> None:
+    assert read("engine serve M --graph_config '{}' --old_only", "e@1").ignored == ["--graph-config", "--old-only"]
+
+
+@pytest.mark.parametrize("line", ["engine serve --block=4", "engine serve --blo 4", "engine serve --no_caching"])
+def test_a_strict_parser_accepts_exact_names_only(line: str) -> None:
+    with pytest.raises(BadInput, match="unknown flag"):
+        read(line, "", STRICT)
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("engine serve M --blocks 4", r"character 16: unknown flag '--blocks' of e@3 \(did you mean '--block'\?\)"),
+    ("engine serve M --c 4", r"'--c' is ambiguous \(--caching, --changed, --chunk, --connector\)"),
+    ("engine serve M --block", "flag '--block': expected a value"),
+    ("engine serve M --host --verbose", "flag '--host': expected a value, found '--verbose'"),
+    ("engine serve M --host -x", "flag '--host': expected a value, found '-x'"),
+    ("engine serve M --block x", "flag '--block': expected a 32-bit integer, found 'x'"),
+    ("engine serve M --block 99999999999", "expected a 32-bit integer"),
+    ("engine serve M --verbose=1", "flag '--verbose' has no value, found '1'"),
+    ("engine serve M other", "character 16: expected a flag, found 'other'"),
+    ("engine serve $M", r"character 14: '\$M' has a shell variable"),
+    ("engine serve M --block $N", "character 24: the value of '--block' is a shell variable"),
+    ("engine serve M --host $H", "is a shell variable"),
+    ("engine serve M --block ${N}", "is a shell variable"),
+    ("engine serve M --names a $B", "is a shell variable"),
+    ("engine serve M --draft '{\"n\": 1'", "character 24: flag '--draft': broken or truncated JSON"),
+    ("engine serve M --draft '[1]'", "flag '--draft': expected a JSON object"),
+    ("engine serve M --graph-config '{'", "character 31: flag '--graph-config': broken"),
+    ("engine serve M --graph-config '" + "[" * 50 + "]" * 50 + "'", "nest"),
+    ("engine serve M --draft.n 1 --draft.n.m 2", "is inside a value that is given, too"),
+    ("engine serve M --draft" + ".a" * 40 + " 2", "at most 32 levels"),
+    ("engine serve M --host.a 1", "flag '--host' has no parts"),
+    ("engine serve M --ancient", r"e@3 has no flag '--ancient' \(other releases had it\)"),
+    ("engine serve M --old-only", r"e@3 has no flag '--old-only' \(3 has --verbose\)"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_one_line_with_its_reason(line: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        read(line)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("line", "named"), [
+    ("--replicas 2", "--replicas 2"), ("--mixed", "--mixed"), ("--connector '{}'", "--connector"),
+    ("--connector.kind x", "--connector"), ("--policy other", "--policy 'other'"),
+    ("--draft '{\"x\": 1}'", "--draft x"),
+    ("--mixed --replicas 3", "--mixed, --replicas 3"),
+])  # fmt: skip
+def test_what_may_change_the_cache_and_is_not_simulated_is_refused(line: str, named: str) -> None:
+    with pytest.raises(BadInput, match=f"not simulated, and may change what is reused: {named}"):
+        read(f"engine serve M {line}")
+
+
+def test_the_argument_of_another_release_is_told_from_an_unknown_one() -> None:
+    with pytest.raises(NotInRelease):
+        read("engine serve M --old-only")
+    with pytest.raises(BadInput) as caught:
+        read("engine serve M --none")
+    assert not isinstance(caught.value, NotInRelease)
+    assert read("engine serve M --old-only", "e@2").ignored == ["--old-only"]
+
+
+def test_the_number_of_values_is_that_of_the_release() -> None:
+    assert read("engine serve M --changed --verbose", "e@1").ignored == ["--changed", "--verbose"]
+    with pytest.raises(NotInRelease, match=r"'--changed': expected a value, found '--verbose' \(1 has it without\)"):
+        read("engine serve M --changed --verbose", "e@3")
+
+
+def test_a_macro_in_braces_is_harmless_where_the_value_is() -> None:
+    assert read("engine serve M --host ${HOST}").ignored == ["--host"]
+
+
+def test_environment_variables_are_read_ignored_or_named() -> None:
+    found = read("E_BLOCK=4 E_CACHING=0 E_OTHER=1 PATH=$PATH engine serve M")
+    assert found.options == {"block": 4, "caching": False}
+    assert (found.unread, found.ignored) == (["E_OTHER"], ["PATH"])
+    assert read("docker run -e E_BLOCK=4 --env=E_OTHER=2 vendor/engine M").options == {"block": 4}
+    with pytest.raises(BadInput, match="E_BLOCK has a shell variable"):
+        read("E_BLOCK=$N engine serve M")
+
+
+def test_an_argument_may_leave_an_option_open() -> None:
+    found = read("engine serve M --chunk 3")
+    assert (found.needs, found.limits) == ({"chunks": "unknown"}, ["--chunk 3"])
+
+
+def test_words_before_the_program_are_kept() -> None:
+    assert read("numactl --interleave=all engine serve M").before == ["numactl", "--interleave=all"]
+
+
+def test_a_level_of_optimisation_has_no_effect() -> None:
+    rows = table_rows("e", no_effect="1 --optimization-level", models="1 --model")
+    table = CommandTable((("e",),), rows, positional=True)
+    words = command_words("e M -O3 -O.level=2")
+    program = find_program(words, table)
+    assert program is not None
+    assert read_command(words, program, table, (), "").ignored == ["-O3", "-O.level"]
