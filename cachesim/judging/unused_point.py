@@ -19,6 +19,7 @@ from cachesim.judging.foreign_reads import content_name
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.restore_point_index import KnownPoint
+from cachesim.judging.token_radix import RadixPlace
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Step
 
@@ -66,12 +67,17 @@ class _Inspector(JudgingObserver):
         """End the run at the request."""
         if number == self.number:
             for key, snapshot in self.ledger.snapshots.items():
-                tokens = self.ledger.radix.tokens(snapshot.place)
+                tokens = self._tokens(key, snapshot.place)
                 shared = common_prefix(tokens, self.prompt)
                 if shared > self.reused:
                     self.unused.append(self._described(key, tokens, shared, snapshot.known))
             raise _Arrived
         super().begins(number, step)
+
+    def _tokens(self, key: Key, place: RadixPlace) -> Tokens:
+        """Return the tokens of a point. A running state may be shorter than in its last report, by a rejected draft."""
+        reported = self.ledger.radix.tokens(place)
+        return reported[: len(self.server.inspection.tokens_of(key[1]))] if key[0] == RUNNING else reported
 
     def _described(self, key: Key, tokens: Tokens, shared: int, known: Sequence[KnownPoint]) -> UnusedPoint:
         most = min(shared, len(self.prompt) - 1)

@@ -19,7 +19,8 @@ START = re.compile(
 TOOLS = re.compile("pip|uv|pre-commit|docker|podman|conda|mamba|brew|dnf|yum|npm|snap|apt")
 """Matches every module with a text that ``START`` matches, however its literals are split between words."""
 SUFFIXES = {"", ".md", ".py", ".sh", ".yaml", ".yml", ".toml", ".html", ".txt"}
-HISTORY = ("CHANGELOG.md", "scenarios/evidence/", "tests/data/", "tests/peers/")
+HISTORY = ("CHANGELOG.md", "scenarios/evidence/", "tests/data/", "tests/peers/",
+           "tests/unit/tools/run/command_lines.toml")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 PACKAGES = {entry for listed in EXTRAS.values() for entry in listed if not entry.startswith(extras.NAME)}
 KNOWN = re.compile(

@@ -37,6 +37,12 @@ def test_every_sentence_names_an_event_of_its_run(engine, runs):
     assert sum(one.compared for _, one in found) > 8 * runs
 
 
+@pytest.mark.parametrize("draw", [5629, 5726], ids=["a hit in host memory", "a draft rejected as the request comes"])
+def test_a_run_that_was_read_wrongly_once_names_its_events(draw):
+    run = draw_run(draw, "")
+    assert run is not None and compare_sentences(run.scenario, run.profile).false == []
+
+
 CASES = {
     "S40.A20>2/B30>2/S.A.C9": ({"parallel": 1, "ctx_size": 256, "batch_size": 64}, "GGGA", "llama_cpp@b11549"),
     "S20.A10>a5/S.A": ({"parallel": 1, "ctx_size": 256, "batch_size": 64}, "GGGA", "llama_cpp@b11549"),
