@@ -21,6 +21,9 @@ Option = int | float | bool | str
 COMMON_FIELDS = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced", "extra"})
 """Fields of a ``Request`` that every engine reads. The engine itself refuses a kind, or a number of completions,
 that it does not support."""
+MARKS = frozenset({"user_starts", "chat", "byte_pos"})
+"""Fields of a ``Request`` that only mark places in the prompt. An engine that does not read them ignores them: its
+server evaluates the same tokens with or without them."""
 SCENARIO_NAMES = {
     "cancel_at": "cancel_after", "chat": "message_delimiters", "children_forced": "answers", "messages": "chat",
     "user_starts": "user marks (|)",
@@ -191,15 +194,20 @@ class Manual:
                 found.setdefault(name, (flag, switches_on))
         return found
 
+    def unread_marks(self, request: Request) -> list[str]:
+        """Return the marks of the request that this server does not read, by their names in scenarios."""
+        return scenario_names(name for name in _changed_fields(request) if name in MARKS - self.takes)
+
     def ignored(self, request: Request) -> list[str]:
-        """Return the fields of the request that this server would ignore, by their names in scenarios."""
-        changed = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
+        """Return the fields of the request that this server would ignore although they could change its cache, by
+        their names in scenarios."""
         endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
         images = [IMAGES] if IMAGES not in self.takes and is_item(max(request.prompt, default=0)) else []
         invalid = [INVALID] if INVALID not in self.takes and min(request.prompt, default=0) < 0 else []
         more = [name for name in request.extra if name not in {known.name for known in self.fields}]
-        return [*scenario_names(name for name in changed if name not in COMMON_FIELDS | self.takes), *endless, *images,
-                *invalid, *more]  # fmt: skip
+        known = COMMON_FIELDS | self.takes | MARKS
+        changed = scenario_names(name for name in _changed_fields(request) if name not in known)
+        return [*changed, *endless, *images, *invalid, *more]
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:
@@ -207,6 +215,11 @@ class Manual:
 
 
 DEFAULTS: Mapping[str, Any] = {row.name: row.default for row in fields(Request) if row.name != "extra"}
+
+
+def _changed_fields(request: Request) -> list[str]:
+    """Return the names of the fields that differ from their defaults."""
+    return [name for name, default in DEFAULTS.items() if getattr(request, name) != default]
 
 
 def plain_name(word: str) -> str:

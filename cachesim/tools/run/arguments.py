@@ -122,11 +122,16 @@ def _path(text: str) -> Path:
 
 
 def _noted(scenario: Scenario) -> Scenario:
-    """Print a note on stderr for a real model's name; return the scenario."""
-    from cachesim.base.console import note
+    """Print a note on stderr for a real model's name, and for marks that the engine does not read; return the
+    scenario."""
+    from cachesim.engines.registry import engine_named
 
     if scenario.model_note:
         note(scenario.model_note)
+    manual = engine_named(scenario.engine).manual
+    unread = dict.fromkeys(name for step in scenario.steps for name in manual.unread_marks(step.request))
+    if unread:
+        note(f"ignored: {', '.join(unread)}, which {scenario.engine} does not read")
     return scenario
 
 
@@ -148,9 +153,19 @@ def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]
     from cachesim.scenarios.corpus import own_profiles
     from cachesim.scenarios.option_checks import check_profile
 
+    _refuse_several_engines([scenario.engine, *(name.partition("@")[0] for name in requested)])
     for name in requested:
         check_profile(name, scenario.engine, known_profiles())
     return tuple(dict.fromkeys(requested)) or own_profiles(scenario, known_profiles())
+
+
+def _refuse_several_engines(engines: Sequence[str]) -> None:
+    """Raise BadInput for rule sets of several engines, which only ``run`` takes. Unknown names are reported later."""
+    from cachesim.engines.registry import ENGINES
+
+    known = list(dict.fromkeys(name for name in engines if name in ENGINES))
+    if len(known) > 1:
+        raise BadInput(f"rule sets of several engines: {', '.join(known)}", hint="cachesim run compares engines")
 
 
 def scenario_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
@@ -164,6 +179,7 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
         note(f"{quoted(line)} is read as requests, not as a file: did you mean {first_of(files)}?")
     profiles = tuple(dict.fromkeys(requested)) or (DEFAULT_PROFILE,)
     engine = profiles[0].partition("@")[0]
+    _refuse_several_engines([name.partition("@")[0] for name in profiles])
     for name in profiles:
         check_profile(name, engine, known_profiles())
     return _noted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine)))
@@ -234,20 +250,27 @@ def read_case(text: str, model: str | None, profiles: list[str], settings: list[
 def read_cases(
     texts: Sequence[str], model: str | None, profiles: list[str], settings: list[str]
 ) -> tuple[list[Scenario], list[BadInput]]:
-    """Like ``read_case`` for several arguments, which may be folders, too. Return the scenarios, those of lines last,
-    and the errors of the others."""
+    """Like ``read_case`` for several arguments, which may be folders, too, and for rule sets of several engines: each
+    case once for each engine. Return the scenarios, those of lines last, and the errors of the others."""
     from cachesim.scenarios.corpus import is_file
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of, under_engines
 
     found: list[Scenario] = []
     loaded, bad = load_files([text for text in texts if is_file(text)])
     for scenario in loaded:
         try:
-            found.append(_changed(scenario, model, settings))
+            cases = under_engines(scenario, profiles, known_profiles())
+            engines = [case.engine for case in cases]
+            found += [_changed(case, model, settings_of(case.engine, settings, engines)) for case in cases]
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
+    named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
     for text in texts:
         try:
-            found += [] if is_file(text) else [scenario_of_line(text, model or MODEL, profiles, settings)]
+            found += [] if is_file(text) else [
+                scenario_of_line(text, model or MODEL, names, settings_of(engine, settings, list(named)))
+                for engine, names in named.items()]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong)
     return found, bad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
@@ -36,6 +36,9 @@ from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE|ID|LINE", nargs="+", help=f"folder of scenarios, {CASE}")
@@ -64,7 +67,7 @@ def run(args: Namespace) -> int:
     for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
-                     for profile in chosen_profiles(scenario, args.profiles)]  # fmt: skip
+                     for profile in _profiles_of(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
     if wanted(args):
@@ -89,6 +92,13 @@ def run(args: Namespace) -> int:
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
         write_pictures(args, pictured, Shown(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected)])
+
+
+def _profiles_of(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
+    """Return the requested rule sets of the scenario's engine, by default its own. Raise BadInput."""
+    from cachesim.tools.run.engine_cases import profiles_by_engine
+
+    return chosen_profiles(scenario, profiles_by_engine(requested).get(scenario.engine, []))
 
 
 def _only_paths(files: list[str]) -> None:
@@ -144,7 +154,12 @@ def report(
         return
     from itertools import groupby
 
+    from cachesim.tools.run.engines_table import engines_report
     from cachesim.tools.run.run_table import closing_line, run_report
+
+    compared = engines_report(runs)
+    if compared is not None:
+        show(compared)
 
     cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
     show(*(run_report(*case, verbose=verbose, legend=legend and not i) for i, case in enumerate(cases)),

@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.base import Request
-from cachesim.engines.capabilities import COMMON_FIELDS, DEFAULTS, IMAGES, INVALID
+from cachesim.engines.capabilities import COMMON_FIELDS, DEFAULTS, IMAGES, INVALID, MARKS, scenario_names
 from cachesim.engines.chat_template import ChatMessage
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
@@ -35,8 +35,9 @@ def test_the_tables_name_fields_of_a_request():
 @pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
 def test_a_field_that_is_not_in_the_table_is_refused_by_name(engine, name):
     kit, request = ENGINES[engine], Request((1, 2), **{name: SET[name]})
-    if name in kit.manual.takes:
+    if name in kit.manual.takes | MARKS:
         assert kit.manual.ignored(request) == []
+        assert kit.manual.unread_marks(request) == ([] if name in kit.manual.takes else scenario_names([name]))
         kit.check_request(request)
         return
     with pytest.raises(BadInput, match="request field not supported by this engine: "):
@@ -54,7 +55,7 @@ def test_the_field_of_messages_and_the_field_of_marks_have_different_names():
     ("mlx_lm@0.32.2", "A20/A20{n_cache_reuse=4}", "n_cache_reuse"), ("mlx_lm@0.32.2", "A20@0", "id_slot"),
     ("mlx_lm@0.32.2", "A20{n_keep=4}", "n_keep"), ("mlx_lm@0.32.2", "A20/A20!", "cache_prompt"),
     ("ik_llama@main", "A20{n_cache_reuse=4}", "n_cache_reuse"), ("ik_llama@main", "A20{seed=True}", "seed"),
-    ("ik_llama@main", "|A20", "user marks (|)"), ("llama_cpp@b10587", "A20{seed=True}", "seed"),
+    ("llama_cpp@b10587", "A20{seed=True}", "seed"),
 ])  # fmt: skip
 def test_a_line_is_refused_with_the_request_and_the_name_as_it_is_written(capsys, profile, line, name):
     assert main(["run", line, "-p", profile, "--model", "A"]) == exits.BAD_INPUT

@@ -1,0 +1,124 @@
+"""Tests of one conversation under rule sets of several engines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of, under_engines
+
+FIVE = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
+CHAT = "S60.|U60>a30/S.|U.a.|V20>b30/S.|X20"
+FILE = "llama-24143-entry-removed-dense"
+
+
+def called(capsys, *words):
+    """Return exit code, stdout and stderr of a command."""
+    code = main([*words])
+    return code, *capsys.readouterr()
+
+
+def each(profiles):
+    return [word for name in profiles for word in ("-p", name)]
+
+
+def test_a_chat_runs_under_five_engines_and_each_says_which_marks_it_ignores(capsys):
+    code, out, err = called(capsys, "run", CHAT, *each(FIVE), "--model", "AAAA", "--json")
+    assert code == exits.HOLDS
+    runs = json.loads(out)["runs"]
+    assert [run["profile"] for run in runs] == FIVE
+    assert {tuple(request["prompt"] for request in run["requests"]) for run in runs} == {(120, 170, 80)}
+    assert all(run["broken"] == [] and sum(one["prompt"] - one["computed"] for one in run["requests"]) for run in runs)
+    assert err == "".join(f"cachesim: ignored: user marks (|), which {engine} does not read\n"
+                          for engine in ("vllm", "sglang", "mlx_lm", "ik_llama"))  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "mlx_lm", "ik_llama"])
+def test_marks_change_nothing_where_they_are_not_read(capsys, engine):
+    found = []
+    for line in (CHAT, CHAT.replace("|", "")):
+        _, out, _ = called(capsys, "run", line, "-p", engine, "--model", "AAAA", "--json")
+        [run] = json.loads(out)["runs"]
+        found.append([(one["computed"], one["kept"], one["loaded"], one["verdict"]) for one in run["requests"]])
+    assert found[0] == found[1]
+
+
+def test_a_table_has_a_row_per_request_and_the_best_engine_first(capsys):
+    _, out, _ = called(capsys, "run", "A60/A.B4", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA")
+    assert [line.split() for line in out.splitlines()[:5]] == [
+        ["reused", "of", "124", "prompt", "tokens,", "by", "request"],
+        ["#", "request", "prompt", "llama_cpp", "vllm"],
+        ["0", "A", "60", "0", "0"], ["1", "A.B", "64", "60", "48"], ["all", "124", "60", "48"],
+    ]  # fmt: skip
+
+
+def test_a_wrong_answer_stands_in_its_cell(capsys):
+    wrong = "llama-one-token-checkpoint-hybrid"
+    code, out, _ = called(capsys, "run", wrong, "-p", "llama_cpp@b11549", "-p", "mlx_lm")
+    assert code == exits.BROKEN
+    head, *rows = out.splitlines()[1:6]
+    assert head.split() == ["#", "request", "prompt", "mlx_lm", "llama_cpp"]
+    assert rows[2].split() == ["2", "B[:18].C", "30", "0", "1", "WRONG"]
+
+
+def test_the_table_is_absent_for_one_engine(capsys):
+    _, out, _ = called(capsys, "run", "A20/A", "-p", "llama_cpp@b11549", "-p", "llama_cpp@b10587", "--model", "A")
+    assert "reused of" not in out
+
+
+def test_a_file_runs_under_another_engine_with_its_defaults(capsys):
+    code, out, err = called(capsys, "run", FILE, "-p", "vllm", "-p", "llama_cpp", "--json")
+    runs = json.loads(out)["runs"]
+    assert code == exits.HOLDS and [run["scenario"] for run in runs] == [FILE, FILE]
+    assert [one["prompt"] for one in runs[0]["requests"]] == [one["prompt"] for one in runs[1]["requests"]]
+    assert err == f"cachesim: {FILE}: its options are those of llama_cpp; vllm runs with its own defaults\n"
+
+
+def test_what_could_change_the_cache_is_refused_and_the_other_engine_runs(capsys):
+    code, out, err = called(capsys, "run", "A60/A!", "-p", "mlx_lm", "-p", "llama_cpp", "--model", "A")
+    assert code == exits.BAD_INPUT
+    assert "request 1: request field not supported by this engine: cache_prompt" in err
+    assert "1 run: 1 OK, 0 wrong, 0 undecided; 1 not run" in out
+
+
+def test_an_option_goes_to_the_engines_that_have_it():
+    engines = ["vllm", "llama_cpp"]
+    given = ["block_size=32", "-np=2", "nonsense=1"]
+    assert settings_of("vllm", given, engines) == ["block_size=32", "nonsense=1"]
+    assert settings_of("llama_cpp", given, engines) == ["-np=2", "nonsense=1"]
+
+
+@pytest.mark.parametrize("words", [
+    ["why", "A60/A", "1", "-p", "vllm", "-p", "llama_cpp"], ["diff", "A60/A", "-p", "vllm", "-p", "sglang"],
+    ["why", FILE, "1", "-p", "vllm"],
+])  # fmt: skip
+def test_commands_for_one_engine_name_the_command_for_several(capsys, words):
+    code, out, err = called(capsys, *words)
+    assert (code, out) == (exits.BAD_INPUT, "")
+    assert err.count("\n") == 1 and "rule sets of several engines: " in err and "cachesim run compares engines" in err
+
+
+def test_rule_sets_are_grouped_once_each():
+    names = ["b@1", "a@1", "b@2", "b@1"]
+    assert profiles_by_engine(names) == {"b": ["b@1", "b@2"], "a": ["a@1"]}
+
+
+def test_every_file_of_the_corpus_is_translated_or_refused_in_a_line():
+    files = sorted(corpus_files().items())[::25]
+    for name, file in files:
+        scenario = load(file)
+        others = [ENGINES[engine].newest for engine in ("vllm", "llama_cpp") if engine != scenario.engine]
+        try:
+            cases = under_engines(scenario, others, set(others))
+        except BadInput as bad:
+            assert "cannot run it" in str(bad) and "\n" not in str(bad), name
+            continue
+        sent = [step.request.prompt for step in scenario.steps]
+        assert all([step.request.prompt for step in case.steps] == sent for case in cases), name
