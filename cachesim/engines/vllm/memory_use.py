@@ -11,13 +11,11 @@ from typing import Iterator
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.agent_settings import context_needed
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.size_formulas import F16
+from cachesim.engines.vllm.flags import BYTES
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
-BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
-"""Type of the rows -> bytes of a number."""
 BLOCK_SIZES = (16, 32, 64)  # for agents
 FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer layers than this times the smallest
 
@@ -69,4 +67,4 @@ def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
 
 
 AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",))
-FORMS = MemoryForms(use, (row_type(BYTES),), {"num_gpu_blocks": (1, 2)}, AGENTS)
+FORMS = MemoryForms(use, (), {"num_gpu_blocks": (1, 2)}, AGENTS)
