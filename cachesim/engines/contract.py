@@ -147,6 +147,8 @@ class Engine:
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
     log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
+    # line on what the server derives from its options when it starts, "" = nothing
+    derived: Callable[[RuleSet, Mapping[str, Option]], str] = lambda rules, given: ""
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property
