@@ -104,7 +104,7 @@ class Options:
     tensor_parallel_size: int = flag(1, "--tensor-parallel-size", "-tp", least=1, affects="VL-SIZE-ATTENTION-BLOCK",
                                      help="Devices that share the heads and states of a layer.")
     mamba_cache_dtype: str = flag(AUTO, "--mamba-cache-dtype", choices=(AUTO, "float16", "bfloat16", "float32"),
-                                  affects="VL-SIZE-ATTENTION-BLOCK", help="Type of states.")
+                                  affects="VL-SIZE-ATTENTION-BLOCK", help="Type of the states of recurrent layers.")
     mamba_ssm_cache_dtype: str = flag(
         AUTO, "--mamba-ssm-cache-dtype", choices=(AUTO, "float16", "bfloat16", "float32"),
         governs="VL-SIZE-ATTENTION-BLOCK",
