@@ -27,7 +27,7 @@ from cachesim.model.spec import parse
 
 
 def _real(letters: str, sizes: tuple[LayerSize, ...], repository: str, head: int, context: int, window: int = 0,
-          **more: bool | tuple[LayerSize, ...]) -> RealModel:
+          **more: bool | str | tuple[LayerSize, ...]) -> RealModel:
     """Return a model with the layers of these letters; ``sizes`` has a layer of each kind."""
     of = {size.kind: size for size in sizes}
     return RealModel(tuple(of[letter] for letter in letters), f"config.json of {repository}", window, context,
@@ -117,9 +117,9 @@ def sized_name(word: str) -> str:
     parts = parts[1:] if parts[:1] == [_LEADING] else parts
     sizes = {part for part in parts if _SIZE.fullmatch(part)}
     prefixes = (_PLAIN.get("".join(parts[:n])) for n in range(len(parts), 0, -1) if _ends_name(parts, n))
-    for name in (*prefixes, find(word)):
+    for name in filter(None, (*prefixes, find(word))):
         if name in _SIZES and sizes <= {*name_parts(_SIZES[name].source)}:
-            return str(name)
+            return name
     return ""
 
 

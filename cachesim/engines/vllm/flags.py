@@ -95,7 +95,7 @@ class Options:
     store_threshold: int = flag(0, least=0, affects="VL-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
     offload_prompt_only: bool = flag(True, governs="VL-OFF-OFFER", help="Chunks of answers are not stored.")
     real_model: str = flag("", affects="VL-SIZE-ATTENTION-BLOCK VL-SIZE-PAGE-BLOCK",
-                           help="Real model whose sizes determine the blocks; none = as block_size and kv_groups state.")
+                           help="Real model whose sizes determine the blocks; none = as the other options say.")
     attention_block_size: int = flag(
         0, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
         help="Tokens of a block as the server's log states them; 0 = derived from the real model, or block_size.")

@@ -15,7 +15,7 @@ from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCach
 from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks
 from cachesim.engines.vllm.rules.blocks import Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
-from cachesim.engines.vllm.rules.schedule import Drafter
+from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
 from cachesim.model import Spec
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
@@ -72,16 +72,13 @@ def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, endless: int = 0) 
 
 def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
-    speculation = rules.speculation(Drafter(
-        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
-        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
-    ))  # fmt: skip
+    speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
     blocks = layer_blocks(rules, opts)
     max_model_len = opts.max_model_len or longest(opts, spec, min(blocks.full, blocks.window))
-    endless = 0 if opts.enable_prefix_caching else max_model_len
     ranks = opts.decode_context_parallel_size
-    stated = stated_groups(opts.kv_groups or made_groups(blocks, spec, ahead > 0, endless), spec)
+    made = made_groups(blocks, spec, ahead > 0, 0 if opts.enable_prefix_caching else max_model_len)
+    stated = stated_groups(opts.kv_groups or made, spec)
     groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
               for group in stated]  # fmt: skip
     step = rules.scheduler_block([group.block_size for group in groups])
@@ -112,6 +109,15 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
             opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and ahead <= 1),
         need_mamba_block_aligned_split=bool(states),
     )  # fmt: skip
+
+
+def _speculation(rules: Any, opts: Options) -> Speculation:
+    """Return the tokens that a drafter adds to chunks and hashes."""
+    found: Speculation = rules.speculation(Drafter(
+        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
+        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
+    ))  # fmt: skip
+    return found
 
 
 def _states_at_ends(rules: Any, opts: Options) -> bool:

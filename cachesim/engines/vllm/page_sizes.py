@@ -46,7 +46,8 @@ def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
     if layer.groups % ranks:
         channels += 2 * (ranks - layer.groups) * layer.width            # each device has a group
     if channels % ranks or layer.matrix % ranks:
-        raise BadInput(f"tensor_parallel_size {ranks} does not divide the states of {quoted(opts.real_model)}")
+        name = opts.real_model or model.source
+        raise BadInput(f"tensor_parallel_size {ranks} does not divide the states of {quoted(name)}")
     inputs = layer.inputs + (opts.num_speculative_tokens if layer.matrix else 0)
     return channels // ranks * inputs * conv + layer.matrix // ranks * matrix
 
@@ -80,9 +81,15 @@ def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
     if not opts.real_model:
         block = opts.attention_block_size or opts.block_size
         return LayerBlocks(block, block, opts.mamba_block_size or block)
-    model = real_model(opts.real_model)
+    return model_blocks(rules, opts, real_model(opts.real_model))
+
+
+def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
+    """Return the tokens of a block of a real model, by kind of layer. Raise BadInput."""
     block = attention_block(rules, opts, model)
-    rows = [row_bytes(layers[0], opts) if layers else 0 for layers in (model.full, model.windows)]
+    if not (model.full and model.windows):
+        return LayerBlocks(block, block, block)
+    rows = [row_bytes(layers[0], opts) for layers in (model.full, model.windows)]
     full, window = (rules.page_block(block, row, max(rows)) for row in rows)
     return LayerBlocks(full, window, block)
 

@@ -46,7 +46,7 @@ def attention_block(pages: Pages) -> int:
 def page_block(block: int, token: int, largest: int) -> int:
     """Tokens of a block in layers with smaller rows than others: as many as fill the page of the ``largest`` rows, or
     the same number if they do not fill it evenly. ``token``, ``largest``: bytes of a token."""
-    return block * (largest // token) if token and largest % token == 0 else block
+    return block * (largest // token) if largest % token == 0 else block
 
 
 @rule("VL-HASH-UNIT", Role.MEMORY, utils("hash_block_tokens", spec="V-HASH-1"))
