@@ -6,10 +6,13 @@ from typing import Mapping, Sequence
 
 LOGS, BODIES = "tests/unit/tools/server_logs", "tests/unit/tools/request_bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
-    "run": ("run llama-24143-entry-removed-dense llama-lesson-hybrid", "run ik-checkpoint-n-tokens-uninitialised",
+    "run": ("run A4/A -p vllm --model qwen3.5",
+            "run llama-24143-entry-removed-dense llama-lesson-hybrid",
+            "run ik-checkpoint-n-tokens-uninitialised",
     "run llama-one-token-checkpoint-hybrid", "run S40.A30/S.B30",
             "run S200.A30/S.B30/X9000 -p b8152 -p b10587 -c 512", "run S30.A8/S.B8 -p mlx_lm@d78bf58e -p mlx_lm@m1072"),
-    "why": ("why S40.A30/S.B30 1", "why llama-24143-entry-removed-dense 3", "why llama-one-token-checkpoint-hybrid 2",
+    "why": ("why A40/A 1 -p vllm --model qwen3.5", "why S40.A30/S.B30 1",
+            "why llama-24143-entry-removed-dense 3", "why llama-one-token-checkpoint-hybrid 2",
             "why llama-25213-batch-cut-at-messages-dense 1 -p llama_cpp@b9518",
             "why S40.A30/S.B30 1 -p mlx_lm@d78bf58e"),
     "advise": ("advise llama-24143-entry-removed-hybrid", "advise llama-21831-reasoning-removed-hybrid",
