@@ -186,6 +186,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
 
 # vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.
 vllm-tests: $(PEERS_VLLM)/.made $(VLLM_TESTS)

@@ -118,6 +118,14 @@ class Context(NamedTuple):
     parts: Callable[[Mapping[str, Any]], int]
 
 
+class SizesOption(NamedTuple):
+    """The option ``name`` for the real model whose sizes the server derives its blocks from; ``unsized``: note for a
+    model with states whose sizes are not known."""
+
+    name: str
+    unsized: str
+
+
 class Load(NamedTuple):
     """Demand of a scenario on a server: ``longest`` request (prompt and answer) [tokens], ``total`` length of all
     conversations at their longest [tokens], number of ``conversations``."""
@@ -165,6 +173,7 @@ class Manual:
     headline: tuple[str, ...] = ()                                 # options in every report
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits
+    sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
     context: Context | None = None  # option for the context size, None = none
     open_words: Mapping[str, str] = field(default_factory=dict)    # text for the value of an option left to the server
     # given all options of a server: option changes to try when too many tokens are evaluated, cheapest first, each with

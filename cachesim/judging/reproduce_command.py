@@ -13,7 +13,7 @@ from rich.text import Text
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.registry import engine_of
+from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.rule_files import profile_argument
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.canonical_text import spell
@@ -27,21 +27,25 @@ Data = dict[str, Any]
 
 def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
     """Return the flags of a server. ``default``: the flags that every report names, as far as they have the default of
-    this version; ``set``: all other flags. Raise BadInput for an unknown profile."""
-    manual = engine_of(profile).manual
+    this version; ``set``: all other flags; ``derived``: lines on what the server derives from them. Raise BadInput for
+    an unknown profile."""
+    engine = engine_of(profile)
+    manual = engine.manual
     own, now = in_force({}, profile), in_force(given, profile)
     return {
         "default": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                     if flag.name in manual.headline and now[flag.name] == own[flag.name]],
         "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
+        "derived": [*filter(None, (engine.derived(rules_of(profile), given),))],
     }  # fmt: skip
 
 
 def flags_line(data: Data) -> list[Text]:
-    """Return ``flags: -b 2048 -ub 512; set: -c 4096`` as a list of a line, without empty parts; [] without flags."""
+    """Return ``flags: -b 2048 -ub 512; set: -c 4096`` as a list of a line, without empty parts, and the derived lines;
+    [] without flags."""
     parts = [f"{name}: {' '.join(data[key])}" for name, key in (("flags", "default"), ("set", "set")) if data[key]]
-    return [Text("; ".join(parts), "dim")] if parts else []
+    return [*([Text("; ".join(parts), "dim")] if parts else []), *map(Text, data["derived"])]
 
 
 def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:

@@ -41,8 +41,9 @@ def from_line(
         raise BadInput(f"not a file, a scenario id or a line of requests: {quoted(line)}",
                        hint=neighbour(Path(line)) or f"as a line, {wrong.cause}") from None  # fmt: skip
     named = model_named(model, engine)
+    options = with_words(named.server(server or {}), words)
     return Scenario(
         id="try", title="from the one-line notation", source=("cachesim",), why="", engine=engine, model=named.model,
-        model_note=named.note, profiles=profiles, server=with_words(server or {}, words), words=words,
+        model_note=named.note, profiles=profiles, server=options, words=words,
         steps=make_steps(steps, words, server),
     )

@@ -168,7 +168,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     schema = top.integer("schema", SCHEMA, low=1)
     if schema != SCHEMA:
         raise top.fault(f"schema is {schema}, this cachesim reads {SCHEMA}", "schema")
-    server = with_words(read_options(top.table("server"), engine), words)
+    server = with_words(named.server(read_options(top.table("server"), engine)), words)
     tables = top.tables("request")
     asked_steps = read_steps(tables, words, engine)
     reasons = [table.text("why", "") for table in tables]

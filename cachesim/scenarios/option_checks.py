@@ -10,6 +10,7 @@ from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, ENGINES, PROFILE_HINT, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import KnownModel, find, known_names
+from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
 from cachesim.model.spec import LETTERS, parse
@@ -191,10 +192,16 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
 
 
 class Named(NamedTuple):
-    """A model as an engine accepts it, and a note for the user ("" if there is nothing to explain)."""
+    """A model as an engine accepts it, a note for the user ("" if there is nothing to explain), and the options that
+    the name of a real model sets."""
 
     model: str
     note: str = ""
+    options: Mapping[str, Option] = {}
+
+    def server(self, given: Mapping[str, Option]) -> dict[str, Option]:
+        """Return the options of a server with this model; those given take precedence."""
+        return {**self.options, **given}
 
 
 def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
@@ -210,7 +217,13 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
         return Named(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
     check_model(model, engine)
-    return Named(model, f"{name} is {model}: {real.real}")
+    note = f"{name} is {model}: {real.real}"
+    if manual.sizes is None:
+        return Named(model, note)
+    if sized := sized_name(text):
+        return Named(model, note, {manual.sizes.name: sized})
+    has_states = any(layer.recurrence for layer in parse(real.layers).layers)
+    return Named(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
 
 
 def check_has(text: str, engine: str) -> None:

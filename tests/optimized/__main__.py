@@ -58,7 +58,7 @@ PLAIN = (
     "", "--help", "profiles list", "scenarios", "lesson", *(f"lesson {n}" for n in range(1, 8)),
     "run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2", "run S40.A60/nonsense", "run nothing-like-this",
     "run S400.A60/S.B70/S.A --model GGGA --json -v", "advise S40.A60/B80/S.C50/S.A --model GGGA -np 1",
-    "memory qwen3-next --gib 16 -np 4 -kvu",
+    "memory qwen3-next --memory 16GiB -np 4 -kvu",
     "advise --for agents --model qwen3 --memory 8 --clients 2 tests/workloads/data/chat.jsonl --json",
     "shrink S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA --tries 40",
     "repair S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA",

@@ -6,10 +6,13 @@ from typing import Mapping, Sequence
 
 LOGS, BODIES = "tests/unit/tools/server_logs", "tests/unit/tools/request_bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
-    "run": ("run llama-24143-entry-removed-dense llama-lesson-hybrid", "run ik-checkpoint-n-tokens-uninitialised",
+    "run": ("run A4/A -p vllm --model qwen3.5",
+            "run llama-24143-entry-removed-dense llama-lesson-hybrid",
+            "run ik-checkpoint-n-tokens-uninitialised",
     "run llama-one-token-checkpoint-hybrid", "run S40.A30/S.B30",
             "run S200.A30/S.B30/X9000 -p b8152 -p b10587 -c 512", "run S30.A8/S.B8 -p mlx_lm@d78bf58e -p mlx_lm@m1072"),
-    "why": ("why S40.A30/S.B30 1", "why llama-24143-entry-removed-dense 3", "why llama-one-token-checkpoint-hybrid 2",
+    "why": ("why A40/A 1 -p vllm --model qwen3.5", "why S40.A30/S.B30 1",
+            "why llama-24143-entry-removed-dense 3", "why llama-one-token-checkpoint-hybrid 2",
             "why llama-25213-batch-cut-at-messages-dense 1 -p llama_cpp@b9518",
             "why S40.A30/S.B30 1 -p mlx_lm@d78bf58e"),
     "advise": ("advise llama-24143-entry-removed-hybrid", "advise llama-21831-reasoning-removed-hybrid",
@@ -19,8 +22,9 @@ SAMPLES: Mapping[str, Sequence[str]] = {
         "advise --for agents --model qwen3-next --memory 4 --weights 1.5 --clients 2 tests/workloads/data/chat.jsonl",
         "advise --for agents --model qwen3 --memory 8 tests/unit/tools/request_bodies/agent.jsonl",
     ),
-    "memory": ("memory qwen3-next", "memory qwen3-next --gib 8 -c 65536 -np 2 -kvu -ctk q8_0 --cache-ram -1",
-               "memory llama-3 -c 8192 --gib 20", "memory gpt-oss -p vllm --gib 20", "memory qwen3 -p mlx_lm --gib 20"),
+    "memory": ("memory qwen3-next", "memory qwen3-next --memory 8GiB -c 65536 -np 2 -kvu -ctk q8_0 --cache-ram -1",
+               "memory llama-3 -c 8192 --memory 20GiB", "memory gpt-oss -p vllm --memory 20GiB",
+               "memory qwen3 -p mlx_lm --memory 20GiB"),
     "diff": ("diff S100.A40/S.B40 -p b9518 -p b10587",
     "diff llama-24143-entry-removed-dense -p b9518 -p llama_cpp@pr24143-on-b9518"),
     "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p b10587 --provenance",),

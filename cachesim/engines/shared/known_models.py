@@ -50,6 +50,9 @@ MODELS: Mapping[str, KnownModel] = {
     "gemma-3": KnownModel(
         "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in the model (1b), real window 512",
         "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",)),
+    "gemma-4": KnownModel(
+        "W1024 W1024 W1024 W1024 W1024 A", "1 of 10 repetitions (31B, 60 layers), real window 1024",
+        _CONFIG.format("gemma4"), also=("gemma4",)),
     "command-a": _repeated("W4096 W4096 W4096 A", 10, "cohere2", "cohere2", also=("cohere2", "command-r7b")),
     "olmo-3": _repeated("W4096 W4096 W4096 A", 8, "7B", "olmo3", also=("olmo3",)),
     "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
@@ -64,6 +67,16 @@ MODELS: Mapping[str, KnownModel] = {
     "nemotron-h": KnownModel(
         "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
         "config.json of nvidia/Nemotron-H-8B-Base-8K"),
+    "nemotron-nano": KnownModel(
+        "SSSSSSSA", "7 Mamba-2 to 1 attention, nearly as in 9B-v2 (27 and 4)",
+        "config.json of nvidia/NVIDIA-Nemotron-Nano-9B-v2", also=("nvidia-nemotron-nano",)),
+    "nemotron-3-nano": KnownModel(
+        "SSSAS", "4 Mamba-2 to 1 attention, nearly as in 30B-A3B (23 and 6, the first attention behind 3)",
+        "config.json of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+        also=("nvidia-nemotron-3-nano", "nemotron-3.5-lightning", "nvidia-nemotron-3.5-lightning")),
+    "nemotron-3-super": KnownModel(
+        "SSSSAS", "5 Mamba-2 to 1 attention, as in 120B-A12B (40 and 8)",
+        "config.json of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", also=("nvidia-nemotron-3-super",)),
     "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
@@ -82,6 +95,11 @@ _PARTS = re.compile(r"[^-_. :]+")
 def plain(name: str) -> str:
     """Return a name without separators and in lower case."""
     return _GAPS.sub("", name.casefold())
+
+
+def name_parts(name: str) -> list[str]:
+    """Return the parts of a model's name without its organisation, in lower case: ``Qwen/Qwen3.5-4B`` has three."""
+    return [part for part in _GAPS.split(name.rpartition("/")[2].casefold()) if part]
 
 
 def known_names() -> Iterator[str]:

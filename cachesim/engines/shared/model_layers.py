@@ -29,6 +29,7 @@ class RealModel(NamedTuple):
     mrope: bool = False                     # 2-D positions
     heads: tuple[LayerSize, ...] = ()       # layers of its MTP head
     head: int = HEAD                        # width of an attention head [numbers]
+    state_type: str = ""                    # type of the recurrent matrices that its configuration names, "" = none
 
     def of(self, letters: str) -> list[LayerSize]:
         """Return the layers of these kinds."""
@@ -126,8 +127,14 @@ def _of_config(keys: _Numbers) -> RealModel:
     return RealModel(
         tuple(layers), keys.file, keys.get("sliding_window", 0) if "W" in letters else 0,
         keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
-        (_config_layer(keys, "A", heads, head),) * min(mtp, MOST_LAYERS), head or HEAD,
+        (_config_layer(keys, "A", heads, head),) * min(mtp, MOST_LAYERS), head or HEAD, _state_type(keys),
     )  # fmt: skip
+
+
+def _state_type(keys: _Numbers) -> str:
+    """Return the type of the recurrent matrices: the one that the configuration names, float32 for Nemotron-H."""
+    default = "float32" if keys.keys.get("model_type") == "nemotron_h" else ""
+    return str(keys.keys.get("mamba_ssm_dtype", keys.keys.get("mamba_ssm_cache_dtype", default)))
 
 
 def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize:
@@ -146,7 +153,12 @@ def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize
     if latent := keys.get("kv_lora_rank", 0):
         return attention(1, latent + keys.get("qk_rope_head_dim"), 0, kind)
     rows = attention(kv_heads, head, keys.get("v_head_dim", head), kind)
-    return rows._replace(conv=state.conv, matrix=state.matrix)
+    return _beside(rows, state)
+
+
+def _beside(rows: LayerSize, state: LayerSize) -> LayerSize:
+    """Return a layer with these rows and this state."""
+    return state._replace(kind=rows.kind, key=rows.key, value=rows.value, kv_heads=rows.kv_heads)
 
 
 def _config_mamba(keys: _Numbers) -> LayerSize:
@@ -267,4 +279,4 @@ def _gguf_layer(keys: _Numbers, kind: str, i: int) -> LayerSize:
     key = keys.get(f"attention.key_length{narrow}", 0) or head
     value = 0 if keys.get("attention.key_length_mla", 0) else keys.get(f"attention.value_length{narrow}", head)
     rows = attention(keys.at("attention.head_count_kv", i, all_heads), key, value, kind)
-    return rows._replace(conv=state.conv, matrix=state.matrix)
+    return _beside(rows, state)

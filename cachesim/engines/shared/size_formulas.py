@@ -93,14 +93,17 @@ def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:
 
 
 class LayerSize(NamedTuple):
-    """Numbers that a layer of a real model keeps: of a token's K row and V row, and of a conversation's state (inputs
-    of the convolution, recurrent matrix). ``kind``: its letter in the notation, "" = a layer without memory."""
+    """Numbers that a layer of a real model keeps, and how they are divided among devices."""
 
-    kind: str
-    key: int = 0
-    value: int = 0
-    conv: int = 0
-    matrix: int = 0
+    kind: str               # letter in the notation, "" = a layer without memory
+    key: int = 0            # of a token's K row
+    value: int = 0          # of a token's V row
+    conv: int = 0           # inputs of the convolution
+    matrix: int = 0         # recurrent matrix
+    kv_heads: int = 0       # heads of a row; a device has at least one
+    inputs: int = 0         # tokens whose inputs the convolution keeps
+    groups: int = 0         # groups of Mamba-2, which devices may share
+    width: int = 0          # numbers of a group in an input, twice
 
     @property
     def row(self) -> int:
@@ -115,20 +118,24 @@ class LayerSize(NamedTuple):
 
 def attention(kv_heads: int, key: int, value: int, kind: str = "A") -> LayerSize:
     """Return an attention layer; ``value`` 0 = the V row is part of the K row (MLA)."""
-    return LayerSize(kind, kv_heads * key, kv_heads * value)
+    return LayerSize(kind, kv_heads * key, kv_heads * value, kv_heads=kv_heads)
 
 
 def delta_net(taps: int, key_heads: int, value_heads: int, key: int, value: int) -> LayerSize:
     """Return a gated delta net: the inputs of its convolution and a matrix for each value head."""
-    return LayerSize("G", 0, 0, max(0, taps - 1) * (2 * key_heads * key + value_heads * value),
-                     value_heads * key * value)  # fmt: skip
+    inputs = max(0, taps - 1)
+    return LayerSize("G", conv=inputs * (2 * key_heads * key + value_heads * value),
+                     matrix=value_heads * key * value, inputs=inputs)  # fmt: skip
 
 
 def mamba(taps: int, inner: int, state: int, groups: int) -> LayerSize:
     """Return a Mamba-2 layer."""
-    return LayerSize("S", 0, 0, max(0, taps - 1) * (inner + 2 * groups * state), inner * state)
+    inputs = max(0, taps - 1)
+    return LayerSize("S", conv=inputs * (inner + 2 * groups * state), matrix=inner * state, inputs=inputs,
+                     groups=groups, width=state)  # fmt: skip
 
 
 def short_conv(taps: int, width: int) -> LayerSize:
     """Return a short convolution."""
-    return LayerSize("C", 0, 0, max(0, taps - 1) * width)
+    inputs = max(0, taps - 1)
+    return LayerSize("C", conv=inputs * width, inputs=inputs)

@@ -10,11 +10,15 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.flags import flag, flags_of, options_of
+from cachesim.engines.shared.size_formulas import F16
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
 from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
 
 METHODS = ("", "ngram", "draft_model", *EAGLE)
+AUTO = "auto"
+BYTES = {AUTO: F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+"""Type of the rows -> bytes of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,21 @@ class Options:
                                 help="Order in which unused chunks make room in CPU memory.")
     store_threshold: int = flag(0, least=0, affects="VL-OFF-STORE", help="Offer at which a chunk is stored; 0 = first.")
     offload_prompt_only: bool = flag(True, governs="VL-OFF-OFFER", help="Chunks of answers are not stored.")
+    real_model: str = flag("", affects="VL-SIZE-ATTENTION-BLOCK VL-SIZE-PAGE-BLOCK",
+                           help="Real model whose sizes determine the blocks; none = as the other options say.")
+    attention_block_size: int = flag(
+        0, open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
+        help="Tokens of a block as the server's log states them; 0 = derived from the real model, or block_size.")
+    kv_cache_dtype: str = flag(AUTO, "--kv-cache-dtype", choices=(*BYTES,), affects="VL-SIZE-ATTENTION-BLOCK",
+                               help="Type of the rows; smaller rows make longer blocks in models with states.")
+    tensor_parallel_size: int = flag(1, "--tensor-parallel-size", "-tp", least=1, affects="VL-SIZE-ATTENTION-BLOCK",
+                                     help="Devices that share the heads and states of a layer.")
+    mamba_cache_dtype: str = flag(AUTO, "--mamba-cache-dtype", choices=(AUTO, "float16", "bfloat16", "float32"),
+                                  affects="VL-SIZE-ATTENTION-BLOCK", help="Type of the states of recurrent layers.")
+    mamba_ssm_cache_dtype: str = flag(
+        AUTO, "--mamba-ssm-cache-dtype", choices=(AUTO, "float16", "bfloat16", "float32"),
+        governs="VL-SIZE-ATTENTION-BLOCK",
+        help="Type of recurrent matrices; auto = as the model's configuration states, else as mamba_cache_dtype.")
     kv_groups: str = flag("", help="Groups of layers with their block sizes, such as A/16 W8/16 S/64e; none = made "
                                    "from the model.")
 

@@ -12,9 +12,10 @@ from typing import Any
 from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
+from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks
 from cachesim.engines.vllm.rules.blocks import Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
-from cachesim.engines.vllm.rules.schedule import Drafter
+from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
 from cachesim.model import Spec
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
@@ -56,29 +57,28 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
     return found
 
 
-def made_groups(opts: Options, spec: Spec, eagle: bool, endless: int) -> str:
+def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, endless: int = 0) -> str:
     """Return the groups of a model as ``kv_groups`` states them: of each kind as many as its layers fill, with as many
-    layers in each as the rarest kind has."""
+    layers in each as the rarest kind has. ``endless``: tokens of a block of states that holds a whole request, 0 =
+    states have the blocks of their kind."""
     kinds = layers_by_kind(spec)
     words = list[str]()
     per = min(map(len, kinds.values()))
     for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
-        states = (opts.mamba_block_size or opts.block_size) if opts.enable_prefix_caching else endless
-        block = states if letter == "S" else opts.block_size
+        block = {"S": endless or blocks.state, "W": blocks.window}.get(letter, blocks.full)
         words += [f"{letter}{size or ''}/{block}"] * -(-len(layers) // per)
     return " ".join([words[0] + "e" * eagle, *words[1:]])
 
 
 def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
-    speculation = rules.speculation(Drafter(
-        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
-        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
-    ))  # fmt: skip
+    speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
-    max_model_len = opts.max_model_len or longest(opts, spec)
+    blocks = layer_blocks(rules, opts)
+    max_model_len = opts.max_model_len or longest(opts, spec, min(blocks.full, blocks.window))
     ranks = opts.decode_context_parallel_size
-    stated = stated_groups(opts.kv_groups or made_groups(opts, spec, ahead > 0, max_model_len), spec)
+    made = made_groups(blocks, spec, ahead > 0, 0 if opts.enable_prefix_caching else max_model_len)
+    stated = stated_groups(opts.kv_groups or made, spec)
     groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
               for group in stated]  # fmt: skip
     step = rules.scheduler_block([group.block_size for group in groups])
@@ -109,6 +109,15 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
             opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and ahead <= 1),
         need_mamba_block_aligned_split=bool(states),
     )  # fmt: skip
+
+
+def _speculation(rules: Any, opts: Options) -> Speculation:
+    """Return the tokens that a drafter adds to chunks and hashes."""
+    found: Speculation = rules.speculation(Drafter(
+        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
+        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
+    ))  # fmt: skip
+    return found
 
 
 def _states_at_ends(rules: Any, opts: Options) -> bool:
@@ -144,8 +153,9 @@ def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) ->
             f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
 
 
-def longest(opts: Options, spec: Spec) -> int:
-    """Return the most tokens that fit beside the null block and the states. Raise BadInput if no request fits."""
+def longest(opts: Options, spec: Spec, block: int) -> int:
+    """Return the most tokens that fit beside the null block and the states, in blocks of ``block`` tokens. Raise
+    BadInput if no request fits."""
     kinds = layers_by_kind(spec)
     per = min(map(len, kinds.values()))
     groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}
@@ -153,7 +163,7 @@ def longest(opts: Options, spec: Spec) -> int:
     blocks = (opts.num_gpu_blocks - 1 - states) // max(1, sum(groups.values()))
     if blocks < 1:
         raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
-    return blocks * opts.block_size if groups else 1 << 20
+    return blocks * block if groups else 1 << 20
 
 
 def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[SpecGroup, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
+from cachesim.engines.capabilities import IMAGES, MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
 from cachesim.engines.shared.advice import larger_values, tries_of
 from cachesim.engines.vllm.flags import FLAGS, METHODS
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
@@ -77,5 +77,7 @@ MANUAL = Manual(
         Field("priority", 0, "the smallest is served first, with the priority policy", (0, 1)),
     ),
     tries=tries_of(FLAGS, lambda now, load: larger_values("num_gpu_blocks", now, 1024, 4096)),
+    sizes=SizesOption("real_model", "the sizes of its layers are not known: blocks as --block-size states; "
+                                    "attention_block_size takes the number in the server's log"),
     plenty={"num_gpu_blocks": 2048}, headline=("block_size", "num_gpu_blocks"),
 )  # fmt: skip

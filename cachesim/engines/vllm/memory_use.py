@@ -6,60 +6,84 @@ get_kv_cache_config_from_groups; kv_cache_utils.py get_kv_cache_capacity (0.33.0
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.agent_settings import context_needed
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
+from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.size_formulas import F16
+from cachesim.engines.vllm.flags import Options, options
+from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, row_bytes, state_bytes
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
-BYTES = {"auto": F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
-"""Type of the rows -> bytes of a number."""
 BLOCK_SIZES = (16, 32, 64)  # for agents
 FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer layers than this times the smallest
 
 
-def groups_of(model: RealModel) -> tuple[int, int, int]:
-    """Return the number of groups with full attention and with windows, and the layers of a group. Raise BadInput for
-    a model whose layers keep different amounts."""
-    if model.states:
-        raise BadInput("blocks of models with recurrent layers depend on the kernels that vLLM selects",
-                       hint="its log has their number")  # fmt: skip
-    if len({(one.key, one.value) for one in (*model.full, *model.windows)}) != 1:
-        raise BadInput("blocks of models whose layers have rows of different sizes are not modelled")
-    kinds = [len(layers) for layers in (model.full, model.windows) if layers]
-    size = max(kinds) if max(kinds) < min(kinds) * FEW_MORE else min(kinds)
-    return -(-len(model.full) // size), -(-len(model.windows) // size), size
+class Groups(NamedTuple):
+    """Number of groups with full attention, with windows and with states, and the layers of a group."""
+
+    full: int
+    window: int
+    state: int
+    layers: int
+
+
+def groups_of(model: RealModel) -> Groups:
+    """Return the groups of a model. Raise BadInput for a model whose layers of a kind keep different amounts."""
+    kinds = (model.full, model.windows, model.states)
+    if any(len({layer._replace(kind="") for layer in layers}) > 1 for layers in kinds):
+        raise BadInput("blocks of models whose layers of a kind have different sizes are not modelled")
+    counts = [len(layers) for layers in kinds]
+    present = [count for count in counts if count]
+    size = max(present) if max(present) < min(present) * FEW_MORE else min(present)
+    full, window, state = (-(-count // size) for count in counts)
+    return Groups(full, window, state, size)
 
 
 def use(ask: Ask) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
-    options = ask.options
-    full_groups, window_groups, layers = groups_of(model)
-    size = options["block_size"]
-    width = BYTES[options["kv_cache_dtype"]]
-    full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))
-    block = (full + window) // len([*model.full, *model.windows]) * layers * size
-    blocks = ask.room // block if ask.room else options["num_gpu_blocks"]
-    most = options["max_model_len"] or context_of(ask)
-    windows = Admission("swa", model.window, in_flight=options["max_num_batched_tokens"], most=most, block=size)
-    cap = ask.rules.admission_cap(windows) if window_groups else 0
-    request = full_groups * -(-most // size) + window_groups * cap
-    pool = {"blocks": blocks, "tokens": int(blocks / request * most)}
-    chunk = block * full_groups * options["blocks_per_chunk"]           # a place has room for a chunk of any group
-    chunks = MemoryPart("chunks", chunk, options["num_cpu_chunks"], "chunks", host=True)
+    opts = options(ask.options)
+    groups = groups_of(model)
+    sizes = model_blocks(ask.rules, opts, model)
+    full = [row_bytes(layer, opts) for layer in model.full]
+    window = [row_bytes(layer, opts) for layer in model.windows]
+    states = [state_bytes(layer, model, opts) for layer in model.states]
+    rows = max(max(full, default=0) * sizes.full, max(window, default=0) * sizes.window)
+    block = max(rows, max(states, default=0)) * groups.layers
+    blocks = ask.room // block if ask.room else opts.num_gpu_blocks
+    most = opts.max_model_len or context_of(ask)
+    pool = {"blocks": blocks, "tokens": int(blocks / _request_blocks(ask, opts, groups, sizes, most) * most)}
+    chunk = block * groups.full * opts.blocks_per_chunk                 # a place has room for a chunk of any group
+    chunks = MemoryPart("chunks", chunk, opts.num_cpu_chunks, "chunks", host=True)
     pool_part = MemoryPart("blocks", block, blocks, "blocks")
     parts = (pool_part, chunks) if chunks.number else (pool_part,)
-    return MemoryUse(full, window, state=0, checkpoint=0, parts=parts, pool=pool, takes_all=True)
+    return MemoryUse(sum(full), sum(window), state=sum(states), checkpoint=0, parts=parts, pool=pool, takes_all=True)
+
+
+def _request_blocks(ask: Ask, opts: Options, groups: Groups, sizes: LayerBlocks, most: int) -> int:
+    """Return the blocks that a request of ``most`` tokens holds."""
+    windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
+    cap = ask.rules.admission_cap(windows) if groups.window else 0
+    inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
+    states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
+    return int(groups.full * -(-most // sizes.full) + groups.window * cap + groups.state * states)
+
+
+def _refuse_unequal(model: RealModel) -> None:
+    """Raise BadInput for a model whose blocks are not those that ``block_size`` states."""
+    if model.states:
+        raise BadInput("settings for blocks of models with recurrent layers are not compared")
+    if len({(one.key, one.value) for one in (*model.full, *model.windows)}) > 1:
+        raise BadInput("settings for models whose layers have rows of different sizes are not compared")
 
 
 def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
     """Yield sizes of blocks and, for windows, distances between published blocks, with as many blocks as fit. A request
-    is at most as long as the pool."""
+    is at most as long as the pool. Raise BadInput for a model whose blocks have other sizes."""
+    _refuse_unequal(ask.model)
     for size in BLOCK_SIZES:
         pool = use(ask._replace(options={**ask.options, "block_size": size})).pool
         longest = min(context_needed(ask), pool["tokens"] // size * size)
@@ -69,4 +93,4 @@ def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
 
 
 AGENTS = AgentForms(("vllm", "serve"), agent_settings, unit=min(BLOCK_SIZES), filled=("num_gpu_blocks",))
-FORMS = MemoryForms(use, (row_type(BYTES),), {"num_gpu_blocks": (1, 2)}, AGENTS)
+FORMS = MemoryForms(use, (), {"num_gpu_blocks": (1, 2)}, AGENTS)

@@ -20,6 +20,8 @@ class Rules(RuleSet):
 
     states_align: Plain = schedule.states_at_ends
     speculation: Plain = schedule.speculation
+    attention_block: Plain = blocks.attention_block
+    page_block: Plain = blocks.page_block
     scheduler_block: Plain = schedule.scheduler_block
     chunk_block: Plain = schedule.chunk_block
     hash_block_size: Plain = schedule.hash_block_size

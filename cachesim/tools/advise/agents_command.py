@@ -20,9 +20,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``--for agents``."""
     parser.add_argument("--for", dest="purpose", choices=("agents",), help="settings of a server for agents (needs "
                         "--model and --memory)")  # fmt: skip
-    parser.add_argument("--memory", metavar="GIB", type=memory_size,
+    parser.add_argument("--memory", metavar="SIZE", type=memory_size,
                         help="memory for weights and caches, such as 32GiB")  # fmt: skip
-    parser.add_argument("--weights", metavar="GIB", type=memory_size, help="memory of weights and compute "
+    parser.add_argument("--weights", metavar="SIZE", type=memory_size, help="memory of weights and compute "
                         "buffers (default: size of the GGUF; else not counted)")  # fmt: skip
     parser.add_argument("--clients", metavar="N", type=_clients, default=1,
                         help="agents that send requests at the same time (default 1)")  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Collection, Iterator
 
@@ -24,7 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
     add_server(parser)
-    parser.add_argument("--memory", "--gib", metavar="GIB", type=memory_size, default=0,
+    parser.add_argument("--gib", dest="memory", type=memory_size, default=0, help=SUPPRESS)      # older spelling
+    parser.add_argument("--memory", metavar="SIZE", type=memory_size, default=0,
                         help="memory for the caches, such as 32GiB, without weights and compute buffers; exit code 1 "
                         "if they do not fit")  # fmt: skip
     parser.add_argument("--tokens", metavar="N", type=_tokens, default=0, help="length of a conversation [tokens] for "

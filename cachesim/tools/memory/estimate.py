@@ -54,6 +54,7 @@ def estimate(
     sizes = {flag.name for flag in forms.flags}
     server = {name: value for name, value in given.items() if name not in sizes}
     defaults = {flag.name: flag.default for flag in forms.flags}
+    _check_room(engine, forms, given, room)
     ask = Ask(model, {**defaults, **in_force(server, profile), **given}, rules, room, tokens, draft)
     found = MemoryEstimate(engine, rules, given, forms.use(ask))
     if room and not _exceeds(found.use, room):
@@ -63,6 +64,16 @@ def estimate(
     lower = search.each(found.use)
     alone = not room or any(one.fits for one in lower)
     return found._replace(lower=lower, together=() if alone else search.together(found.use))
+
+
+def _check_room(engine: Engine, forms: MemoryForms, given: Mapping[str, Option], room: int) -> None:
+    """Raise BadInput for a server that fills the memory it gets, if neither that memory nor a size is given."""
+    filled = forms.agents.filled if forms.agents else ()
+    if filled and not room and not given.keys() & {*filled}:
+        flags = [next((word for word in flag.spellings if word.startswith("--")), flag.name)
+                 for flag in engine.manual.flags if flag.name in filled]  # fmt: skip
+        raise BadInput(f"{engine.name} fills the memory that it gets: its size is not given",
+                       hint=f"--memory 32GiB, or {' or '.join(flags)} N")  # fmt: skip
 
 
 def _exceeds(use: MemoryUse, room: int) -> bool:

@@ -214,7 +214,7 @@ def _simulate(
     steps = [words.add(_token_request(record, adapters)) for record in records[:fitting]]
     engine = profile.partition("@")[0]
     named = model_named(model, engine)
-    options = {**_context(engine, records[: len(steps)]), **server}
+    options = {**_context(engine, records[: len(steps)]), **named.server(server)}
     made = make_steps(steps, words.words, options)
     scenario = Scenario(
         id=head["id"], title=head["title"], source=("cachesim",), why=head["why"], engine=engine, model=named.model,

@@ -278,8 +278,7 @@ def read_cases(
 
 def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:
     """Return a scenario with this model (None = its own) and these options. Raise BadInput."""
-    scenario = with_settings(scenario, settings)
-    return with_model(scenario, model) if model else scenario
+    return with_settings(with_model(scenario, model) if model else scenario, settings)
 
 
 def with_model(scenario: Scenario, model: str) -> Scenario:
@@ -287,12 +286,15 @@ def with_model(scenario: Scenario, model: str) -> Scenario:
     Raise BadInput."""
     from dataclasses import replace
 
-    from cachesim.scenarios.option_checks import model_named
+    from cachesim.scenarios.option_checks import manual_of, model_named
 
     named = model_named(model, scenario.engine)
     if named.note:
         note(named.note)
-    return replace(scenario, model=named.model, model_note=named.note, expect={}, lives=())
+    sizes = manual_of(scenario.engine).sizes
+    others = {name: value for name, value in scenario.server.items() if sizes is None or name != sizes.name}
+    return replace(scenario, model=named.model, model_note=named.note, server={**others, **named.options}, expect={},
+                   lives=())  # fmt: skip
 
 
 def add_arithmetic(

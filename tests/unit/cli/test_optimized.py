@@ -17,7 +17,7 @@ SMOKE = {
     "run": [SEED, "S40.A60/S.B5", "-p", "llama_cpp@b10587"],
     "why": [SEED, "3", "-p", "llama_cpp@b10587"],
     "advise": [SEED, "-p", "llama_cpp@b10587"],
-    "memory": ["qwen3-next", "--gib", "16"],
+    "memory": ["qwen3-next", "--memory", "16GiB"],
     "diff": [SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],

@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.known_models import MODELS, find, known_names, plain
+from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.model.spec import parse
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -60,7 +61,7 @@ def test_the_proportion_is_that_of_all_real_layers(name, kinds):
 @pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
 def test_every_engine_starts_with_every_one_of_them(engine):
     for name in ENGINES[engine].manual.known:
-        model, note = model_named(name, engine)
+        model, note, _ = model_named(name, engine)
         assert name in note and model in note
         ENGINES[engine].start(ENGINES[engine].line[-1], model, {}, "none")
 
@@ -109,3 +110,26 @@ def test_the_list_has_them_with_their_sources(capsys):
     assert known["qwen3-next"]["layers"] == "GGGA" and "qwen3_next" in known["qwen3-next"]["source"]
     main(["options", "llama_cpp"])
     assert "W4096 W4096 W4096 A" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("text", "name"), [
+    ("Qwen/Qwen3.5-4B", "qwen3.5-4b"), ("qwen3.5", "qwen3.5"), ("Qwen/Qwen3.5-9B-Instruct", "qwen3.5"),
+    ("Qwen/Qwen3.5-122B-A10B-FP8", "qwen3.5-122b-a10b"), ("Qwen3.5-8B", ""), ("Qwen3-32B", ""), ("qwen3-vl-8b", ""),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8", "nemotron-3-nano"), ("mixtral-8x7b", ""), ("llama-3.3-70b", ""),
+    ("ibm-granite/granite-4.0-h-350m", "granite-4.0-h-350m"), ("gpt-oss-20b", "gpt-oss-20b"), ("gpt-oss-9b", ""),
+    ("google/gemma-4-31B-it", "gemma-4-31b"), ("gemma-4-12b", ""), ("mamba2-2.7b", "mamba-2"), ("GGGA", ""),
+])  # fmt: skip
+def test_the_sizes_of_a_name_are_those_of_this_very_model(text, name):
+    assert sized_name(text) == name
+
+
+def test_the_name_of_a_real_model_sets_the_option_for_its_sizes():
+    for text in ("qwen3.5-27b", "Qwen/Qwen3.5-27B-Instruct"):
+        assert model_named(text, "vllm").options == {"real_model": "qwen3.5-27b"}
+    assert from_line("A40/A", model="qwen3.5-27b", profiles=("vllm@0.33.0",)).server == {"real_model": "qwen3.5-27b"}
+    assert model_named("qwen3.5-27b", "llama_cpp").options == {} == model_named("GGGA", "vllm").options
+
+
+def test_a_hybrid_whose_sizes_are_not_known_is_named_in_the_note():
+    assert "the sizes of its layers are not known" in model_named("jamba", "vllm").note
+    assert "not known" not in model_named("qwen3-32b", "vllm").note + model_named("qwen3.5-4b", "vllm").note

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.vllm.core.block_pool import BACK, FRONT
 from cachesim.engines.vllm.rules.lookup import window_blocks
-from cachesim.engines.vllm.rules.sources import coordinator, groups, interface, manager, pool, scheduler, utils
+from cachesim.engines.vllm.rules.sources import (
+    coordinator,
+    groups,
+    interface,
+    manager,
+    planning,
+    platform,
+    pool,
+    scheduler,
+    utils,
+)
 
 DENSE = -1                   # `None` of the real option: every block is kept
+KERNEL_BLOCK = 16            # smallest block of the attention kernels
+
+
+class Pages(NamedTuple):
+    """Pages of a model with states: bytes of a ``token`` in a layer of attention and of a layer's ``state``, tokens of
+    a ``block`` as given, and the ``grid`` [tokens] of states that are stored inside a chunk, 0 = none are."""
+
+    token: int
+    state: int
+    block: int
+    grid: int = 0
+
+
+@rule("VL-SIZE-ATTENTION-BLOCK", Role.SETUP, platform("_align_hybrid_block_size"))
+def attention_block(pages: Pages) -> int:
+    """Tokens of a block whose page holds a state, a multiple of the given block, of the grid and of the kernels'."""
+    unit = lcm(max(KERNEL_BLOCK, pages.block), pages.grid or 1)
+    needed = unit * -(-pages.state // (unit * pages.token))
+    return max(pages.block, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
+
+
+@rule("VL-SIZE-PAGE-BLOCK", Role.SETUP, planning("unify_kv_cache_spec_page_size"))
+def page_block(block: int, token: int, largest: int) -> int:
+    """Tokens of a block in layers with smaller rows than others: as many as fill the page of the ``largest`` rows, or
+    the same number if they do not fill it evenly. ``token``, ``largest``: bytes of a token."""
+    return block * (largest // token) if largest % token == 0 else block
 
 
 @rule("VL-HASH-UNIT", Role.MEMORY, utils("hash_block_tokens", spec="V-HASH-1"))

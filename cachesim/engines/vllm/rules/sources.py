@@ -23,6 +23,7 @@ CORE = "vllm/v1/core"
 pool, utils, manager, scheduler = (file(f"{CORE}/{name}.py") for name in (
     "block_pool", "kv_cache_utils", "kv_cache_manager", "sched/scheduler"))
 coordinator, groups = file(f"{CORE}/kv_cache_coordinator.py"), file(f"{CORE}/single_type_kv_cache_manager.py")
+planning, platform = file(f"{CORE}/kv_cache_planning.py"), file("vllm/platforms/interface.py")
 interface, config = file("vllm/v1/kv_cache_interface.py"), file("vllm/config/vllm.py")
 kernels = file("vllm/model_executor/layers/mamba/checkpoint.py")
 runner = file("vllm/v1/worker/gpu/model_states/mamba_hybrid.py")

@@ -19,14 +19,14 @@ def ask(model, room, **options):
 
 def test_a_block_has_the_rows_of_all_layers_of_a_group():
     assert dict(use(ask("llama-3", 20 * GIB)).pool) == {"blocks": 10240, "tokens": 163840}
-    assert groups_of(real_model("gpt-oss-20b")) == (1, 1, 12)
+    assert groups_of(real_model("gpt-oss-20b")) == (1, 1, 0, 12)
     assert use(ask("gpt-oss-20b", 20 * GIB)).parts[0].each == 12 * 2048 * 16
 
 
 def test_groups_have_the_layers_of_the_rarest_kind_unless_the_kinds_are_nearly_as_large():
-    assert groups_of(real_model("gemma-3")) == (1, 6, 4)
+    assert groups_of(real_model("gemma-3")) == (1, 6, 0, 4)
     nearly = real_model("gpt-oss-20b")
-    assert groups_of(nearly._replace(layers=(*nearly.layers, nearly.layers[1]))) == (1, 1, 13)
+    assert groups_of(nearly._replace(layers=(*nearly.layers, nearly.layers[1]))) == (1, 1, 0, 13)
 
 
 def test_windows_hold_at_most_a_window_and_a_step():
@@ -40,7 +40,40 @@ def test_chunks_of_cpu_memory_lie_in_the_host():
     assert (chunks.number, chunks.each, chunks.host) == (1000, 2 * use(ask("llama-3", 20 * GIB)).parts[0].each, True)
 
 
-def test_other_layouts_are_refused():
+def test_a_block_of_a_hybrid_holds_a_state_of_each_layer_of_a_group():
+    """Pages of 544 tokens of 2,048 bytes in 6 layers. A request of 262,144 tokens takes 482 blocks of attention, and
+    two in each of three groups of states."""
+    assert groups_of(real_model("qwen3.5-0.8b")) == (1, 0, 3, 6)
+    found = use(ask("qwen3.5-0.8b", 10775 * 6 * 544 * 2048))
+    assert found.parts[0].each == 6 * 544 * 2048
+    assert dict(found.pool) == {"blocks": 10775, "tokens": int(10775 / 488 * 262144)}
+
+
+def test_devices_and_types_divide_the_pages():
+    one = use(ask("qwen3.5-27b", 20 * GIB)).parts[0].each
+    assert use(ask("qwen3.5-27b", 20 * GIB, tensor_parallel_size=2)).parts[0].each * 2 == one
+    assert use(ask("qwen3.5-27b", 20 * GIB, kv_cache_dtype="fp8")).parts[0].each < 2 * one
+
+
+def test_a_pool_of_states_alone_has_pages_of_a_state():
+    found = use(ask("mamba-2", 20 * GIB, max_model_len=10000))
+    assert found.parts[0].each == found.state
+
+
+def test_rows_of_full_attention_and_of_windows_may_differ():
+    """Pages of 16 tokens of windows or 32 of full attention, in the 5 layers of a group."""
+    found = use(ask("gemma-4-26b-a4b", 20 * GIB))
+    assert found.parts[0].each == 5 * 16 * 2 * 8 * 256 * 2
+
+
+def test_layers_of_a_kind_with_different_sizes_are_refused():
+    model = real_model("llama-3")
+    other = model.layers[0]._replace(key=1)
+    with pytest.raises(BadInput, match="layers of a kind have different sizes"):
+        groups_of(model._replace(layers=(*model.layers, other)))
+
+
+def test_settings_for_agents_are_not_compared_where_blocks_have_other_sizes():
     for model in ("qwen3-next", "gemma-4-26b-a4b"):
-        with pytest.raises(BadInput):
-            use(ask(model, GIB))
+        with pytest.raises(BadInput, match="are not compared"):
+            next(FORMS.agents.settings(ask(model, GIB), 1))

@@ -55,55 +55,69 @@ def test_without_a_limit_half_of_a_flag_is_shown_with_its_saving(capsys):
 
 
 def test_the_value_to_lower_to_is_the_largest_that_fits(capsys):
-    found = one(capsys, "qwen3-next -np 4 -kvu --gib 16", exits.BROKEN)
+    found = one(capsys, "qwen3-next -np 4 -kvu --memory 16GiB", exits.BROKEN)
     first = found["lower"][0]
     assert (first["flag"], first["before"], first["fits"], found["together"]) == ("--ctx-checkpoints", 32, True, [])
-    line = "qwen3-next -np 4 -kvu --gib 16 --ctx-checkpoints"
+    line = "qwen3-next -np 4 -kvu --memory 16GiB --ctx-checkpoints"
     assert one(capsys, f"{line} {first['after']}")["total"] == first["total"] <= 16 * GIB
     assert one(capsys, f"{line} {first['after'] + 1}", exits.BROKEN)["fits"] is False
 
 
 def test_flags_are_combined_if_none_alone_is_enough(capsys):
-    found = one(capsys, "qwen3.5-27b -p ik_llama -c 65536 --gib 8", exits.BROKEN)
+    found = one(capsys, "qwen3.5-27b -p ik_llama -c 65536 --memory 8GiB", exits.BROKEN)
     assert not any(change["fits"] for change in found["lower"])
     values = " ".join(f"{change['flag']} {change['after']}" for change in found["together"])
-    again = one(capsys, f"qwen3.5-27b -p ik_llama -c 65536 --gib 8 {values}")
+    again = one(capsys, f"qwen3.5-27b -p ik_llama -c 65536 --memory 8GiB {values}")
     assert again["fits"] and again["total"] == found["together"][-1]["total"]
 
 
 def test_an_unlimited_prompt_cache_never_fits_and_is_lowered_first(capsys):
-    found = one(capsys, "qwen3-next -c 4096 --cache-ram -1 --gib 100", exits.BROKEN)
+    found = one(capsys, "qwen3-next -c 4096 --cache-ram -1 --memory 100GiB", exits.BROKEN)
     assert (found["fits"], found["unlimited"], found["lower"][0]["flag"]) == (False, "--cache-ram", "--cache-ram")
     assert found["lower"][0]["fits"] and one(capsys, "qwen3-next -c 4096 --cache-ram -1")["lower"][0]["after"] == 8192
 
 
 def test_the_largest_context_that_fits_is_the_last_that_does(capsys):
-    most = one(capsys, "llama-3 -c 4096 --gib 20")["largest_context"]
-    assert one(capsys, f"llama-3 -c {most} --gib 20")["fits"]
-    assert not one(capsys, f"llama-3 -c {most + 256} --gib 20", exits.BROKEN)["fits"]
+    most = one(capsys, "llama-3 -c 4096 --memory 20GiB")["largest_context"]
+    assert one(capsys, f"llama-3 -c {most} --memory 20GiB")["fits"]
+    assert not one(capsys, f"llama-3 -c {most + 256} --memory 20GiB", exits.BROKEN)["fits"]
 
 
 def test_pools_fill_the_room(capsys):
-    blocks, slots = told(capsys, "llama-3 -p vllm -p sglang --gib 20 --kv-cache-dtype fp8_e4m3")
+    blocks, slots = told(capsys, "llama-3 -p vllm -p sglang --memory 20GiB --kv-cache-dtype fp8_e4m3")
     assert blocks["pool"] == [{"name": "blocks", "number": 20480}, {"name": "tokens", "number": 327680}]
     assert slots["pool"] == [{"name": "slots of rows", "number": 327680}] and slots["fits"]
 
 
 def test_a_conversation_has_a_length_where_no_flag_limits_it(capsys):
-    found = one(capsys, "qwen3 -p mlx_lm --tokens 1000 --prompt-cache-size 3 --decode-concurrency 1 --gib 2")
+    found = one(capsys, "qwen3 -p mlx_lm --tokens 1000 --prompt-cache-size 3 --decode-concurrency 1 --memory 2GiB")
     assert found["total"] == 4 * 1024 * 36 * 4096 and found["pool"] == [{"name": "conversations", "number": 14}]
+
+
+def test_a_number_of_blocks_is_enough_for_a_server_that_fills_its_memory(capsys):
+    assert one(capsys, "llama-3 -p vllm --num-gpu-blocks-override 100")["total"] == 100 * 2097152
+    assert one(capsys, "llama-3 -p sglang --max-total-tokens 1000")["total"] == 1000 * 131072
+
+
+@pytest.mark.parametrize("model", ["gemma-4-31b", "qwen3.5", "Qwen/Qwen3.5-4B", "nemotron-3-nano"])
+@pytest.mark.parametrize("engine", ["llama_cpp", "vllm", "sglang"])
+def test_run_and_memory_know_the_same_models(capsys, model, engine):
+    assert one(capsys, f"{model} -p {engine} --tokens 4096 --memory 4000GiB")["fits"]
+    assert main(["run", "A4", "-p", engine, "--model", model]) == exits.HOLDS
 
 
 @pytest.mark.parametrize(("line", "message"), [
     ("nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
-    ("qwen3-next --gib 0", "expected a size such as 32GiB"),
+    ("qwen3-next --memory 0GiB", "expected a size such as 32GiB"),
     ("qwen3-next --memory nan", "expected a size such as 32GiB"),
     ("qwen3-next --tokens 0", "must be 1 to"), ("qwen3-next -ctk q3", "unknown cache_type_k 'q3'"),
     ("qwen3-next -ctk", "server flag '-ctk' has no value"), ("mamba-2", "unknown context"),
-    ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-next -p vllm", "recurrent layers"),
-    ("gemma-4-26b-a4b -p vllm", "rows of different sizes"), ("deepseek-v4", "not simulated: its memory has"),
+    ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-32b", "unknown sizes"),
+    ("qwen3-next -p vllm", "fills the memory that it gets: its size is not given (--memory 32GiB, or --num-gpu"),
+    ("llama-3 -p sglang", "its size is not given (--memory 32GiB, or --max-total-tokens"),
+    ("deepseek-v4", "not simulated: its memory has"),
     ("qwen3-next -p sglang --mamba-full-memory-ratio x", "expected a number"),
-    ("qwen3-next --gib 8 -p sglang --mamba-full-memory-ratio 0", "must be above 0"),
+    ("qwen3-next --memory 8GiB -p sglang --mamba-full-memory-ratio 0", "must be above 0"),
     ("qwen3 -np 65", "must be -1 or 1 to 64"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(capsys, line, message):
@@ -112,8 +126,10 @@ def test_bad_input_is_one_line(capsys, line, message):
     assert message in error and error.count("\n") == 1
 
 
-@pytest.mark.parametrize("line", ["qwen3-next --gib 16 -np 4 -kvu", "gpt-oss -p sglang --gib 20", "qwen3-next",
-                                  "qwen3.5-27b --gib 12 --cache-ram -1", "qwen3 -p mlx_lm --gib 9"])  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "qwen3-next --memory 16GiB -np 4 -kvu", "gpt-oss -p sglang --memory 20GiB", "qwen3-next",
+    "qwen3.5-27b --memory 12GiB --cache-ram -1", "qwen3 -p mlx_lm --memory 9GiB",
+])  # fmt: skip
 def test_the_report_has_80_columns_and_begins_with_the_answer(capsys, line):
     main(["memory", *line.split()])
     lines = capsys.readouterr().out.splitlines()

@@ -84,7 +84,7 @@ def test_rows_of_a_width_that_no_block_divides_are_not_made_smaller(capsys, tmp_
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 84, "hidden_size": 64,
                                 "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}))  # fmt: skip
-    for room, code in ((), exits.HOLDS), (("--gib", "0.001"), exits.BROKEN):
+    for room, code in ((), exits.HOLDS), (("--memory", "0.001GiB"), exits.BROKEN):
         assert main(["memory", str(file), "-p", profile, *room, "--json"]) == code
         [found] = json.loads(capsys.readouterr().out)["memory"]
         flags = {change["flag"] for change in found["lower"]}

@@ -145,4 +145,5 @@ def test_flags_stand_once_unless_they_differ():
     one = run_data(run(judgement()))
     other = {**one, "profile": "llama_cpp@b2", "holds": False}
     assert as_text(run_report(one, other)).count("flags: ") == 1
-    assert as_text(run_report(one, {**other, "flags": {"default": ["-b 1"], "set": []}})).count("flags: ") == 2
+    flags = {"default": ["-b 1"], "set": [], "derived": []}
+    assert as_text(run_report(one, {**other, "flags": flags})).count("flags: ") == 2

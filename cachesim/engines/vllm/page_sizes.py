@@ -1,0 +1,108 @@
+"""Pages of a real model, and the blocks that follow from them.
+
+A block of attention and the state of a recurrent layer take pages of one size from the pool. The server raises the
+block until its page holds a state. Source: vLLM vllm/platforms/interface.py _align_hybrid_block_size,
+vllm/v1/core/kv_cache_planning.py unify_kv_cache_spec_page_size, vllm/model_executor/layers/mamba/mamba_utils.py
+(0.33.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import real_model
+from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
+from cachesim.engines.vllm.flags import AUTO, BYTES, Options
+from cachesim.engines.vllm.rules.blocks import Pages
+from cachesim.engines.vllm.rules.schedule import EVERY
+
+STATE_BYTES = {"bfloat16": F16, "float16": F16, "float32": F32}
+"""Type of a state -> bytes of a number."""
+
+
+class LayerBlocks(NamedTuple):
+    """Tokens of a block by kind of layer."""
+
+    full: int
+    window: int
+    state: int
+
+
+def row_bytes(layer: LayerSize, opts: Options) -> int:
+    """Return the bytes of a token's K row and V row on a device, which has at least one head."""
+    heads = max(1, layer.kv_heads)
+    kept = max(1, heads // opts.tensor_parallel_size)
+    return (layer.key + layer.value) // heads * kept * BYTES[opts.kv_cache_dtype]
+
+
+def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
+    """Return the bytes of a layer's state on a device. Raise BadInput if the devices cannot share it."""
+    ranks = opts.tensor_parallel_size
+    conv = _width(opts.mamba_cache_dtype, AUTO)
+    matrix = _width(opts.mamba_ssm_cache_dtype, model.state_type or opts.mamba_cache_dtype)
+    channels = layer.conv // layer.inputs if layer.inputs else 0
+    if layer.groups % ranks:
+        channels += 2 * (ranks - layer.groups) * layer.width            # each device has a group
+    if channels % ranks or layer.matrix % ranks:
+        name = opts.real_model or model.source
+        raise BadInput(f"tensor_parallel_size {ranks} does not divide the states of {quoted(name)}")
+    inputs = layer.inputs + (opts.num_speculative_tokens if layer.matrix else 0)
+    return channels // ranks * inputs * conv + layer.matrix // ranks * matrix
+
+
+def _width(given: str, default: str) -> int:
+    """Return the bytes of a number of a state; ``auto`` is the model's own type. Raise BadInput."""
+    name = default if given == AUTO else given
+    if name != AUTO and name not in STATE_BYTES:
+        raise BadInput(f"unknown type of states {quoted(name)}", hint=", ".join(STATE_BYTES))
+    return STATE_BYTES.get(name, F16)
+
+
+def attention_block(rules: Any, opts: Options, model: RealModel) -> int:
+    """Return the tokens of a block of attention. Raise BadInput for a mode under which they are not known."""
+    if opts.attention_block_size or not (model.states and model.full):
+        return opts.attention_block_size or opts.block_size
+    if opts.mamba_cache_mode == EVERY and opts.enable_prefix_caching:
+        raise BadInput("blocks of real models under mamba_cache_mode all are not known",
+                       hint="attention_block_size, which the server's log states")  # fmt: skip
+    return int(rules.attention_block(Pages(
+        token=row_bytes(model.full[0], opts),
+        state=max(state_bytes(layer, model, opts) for layer in model.states),
+        block=opts.block_size,
+        grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
+    )))  # fmt: skip
+
+
+def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
+    """Return the tokens of a block by kind of layer: of the real model that the options name, or as the options state
+    them. Raise BadInput."""
+    if not opts.real_model:
+        block = opts.attention_block_size or opts.block_size
+        return LayerBlocks(block, block, opts.mamba_block_size or block)
+    return model_blocks(rules, opts, real_model(opts.real_model))
+
+
+def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
+    """Return the tokens of a block of a real model, by kind of layer. Raise BadInput."""
+    block = attention_block(rules, opts, model)
+    if not (model.full and model.windows):
+        return LayerBlocks(block, block, block)
+    rows = [row_bytes(layers[0], opts) for layers in (model.full, model.windows)]
+    full, window = (rules.page_block(block, row, max(rows)) for row in rows)
+    return LayerBlocks(full, window, block)
+
+
+def derived_blocks(rules: Any, opts: Options) -> str:
+    """Return a line about the blocks of the real model that the options name, "" without one. Raise BadInput."""
+    if not opts.real_model or opts.kv_groups:
+        return ""
+    model = real_model(opts.real_model)
+    blocks = layer_blocks(rules, opts)
+    if model.states and model.full:
+        return (f"{opts.real_model}: blocks of {blocks.full} tokens: "
+                f"a common prefix below {blocks.full} is not reused")  # fmt: skip
+    if model.full and model.windows and blocks.full != blocks.window:
+        return f"{opts.real_model}: blocks of {blocks.full} tokens, in window layers {blocks.window}"
+    return ""
