@@ -92,6 +92,7 @@ TABLE: Mapping[str, WheelFlag] = {
     "-m --model": WheelFlag("model.path", _text),
     "-md --model-draft --spec-draft-model": WheelFlag("speculative.draft.mparams.path", _text),
     "--mmproj": WheelFlag("mmproj.path", _text),
+    "-mm": WheelFlag("mmproj.path", _text),
     "--lora": WheelFlag("lora_adapters", _adapters),
     "--lora-scaled": WheelFlag("lora_adapters", _scaled_adapters),
     "--lora-init-without-apply": WheelFlag("lora_init_without_apply", value=True),
