@@ -45,7 +45,7 @@ class EvaluatedRequest(NamedTuple):
     counts: bool = True
 
 
-class Bound(NamedTuple):
+class EvaluationBound(NamedTuple):
     """Prompt tokens that each request must evaluate, and all of them together: ``total`` is at least the sum of
     ``each``, and more if requests were sent together."""
 
@@ -70,7 +70,7 @@ class EvaluatedPrefixes:
         return max((common_prefix(one, tokens) for one in self._lists[max(0, at - 1) : at + 1]), default=0)
 
 
-def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
+def lower_bound(requests: Iterable[EvaluatedRequest]) -> EvaluationBound:
     """Return the bound of requests in the order in which they were sent."""
     every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
     for numbers in at_once(one.together for one in every):
@@ -82,7 +82,7 @@ def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
         for one in group:
             for tokens in one.after:
                 seen.add(tokens)
-    return Bound(tuple(each), total)
+    return EvaluationBound(tuple(each), total)
 
 
 def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int:

@@ -67,7 +67,7 @@ def _replay_under(
     """Replay a trace under a supposition."""
     files = any(step.file or step.acts for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
-        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
+        run = TraceReplay(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
         for number, step in enumerate(trace.steps):
             later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
             run.following = chain.from_iterable(step.events for step in later)
@@ -82,7 +82,7 @@ def _replay_under(
     return out
 
 
-class Replaying:
+class TraceReplay:
     """Simulated server that runs a trace step by step. ``folder`` is for saved slots."""
 
     def __init__(

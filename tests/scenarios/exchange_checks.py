@@ -15,7 +15,7 @@ from cachesim.judging.deciding_rule import DecidingRule, FailureKind, deciding_r
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.rule_exchange import is_compatible
 from cachesim.judging.unused_point import unused_points
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario, Step
 
 MOST = 200_000           # decisions of a run with an exchanged rule
@@ -97,7 +97,7 @@ class _Arrived(Exception):
     """Ends a run when a request arrives."""
 
 
-class _Memory(Silent):
+class _Memory(SilentObserver):
     """Reads the memory of a server when a request arrives: the objects, each with the usable lengths."""
 
     def __init__(self, number: int, prompt: Tokens) -> None:

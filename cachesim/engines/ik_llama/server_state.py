@@ -23,8 +23,8 @@ from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
-from cachesim.engines.ik_llama.rules.common_prefix import Between
-from cachesim.engines.ik_llama.rules.micro_batch import Graph
+from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages
+from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -55,7 +55,7 @@ class Core(SlotCore):
             raise NotInBuild("the server does not start with drafts and several slots", hint="parallel = 1")
         self.settings = settings(opts, kind, rules)
         pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
-        self.pieces = Between(pieces) if self.settings.projector else pieces
+        self.pieces = TextsBetweenImages(pieces) if self.settings.projector else pieces
         self.memory = self._cache(model, opts.swa_compress, None)
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
@@ -108,7 +108,7 @@ class Core(SlotCore):
             self.decide(decision, None)
         return low
 
-    def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
+    def _reuses(self, last: ComputeGraph | None, now: ComputeGraph, first: int) -> bool:
         """True if the graph of the last micro-batch is used again; log the decision if that matters. The
         micro-batch then overwrites the states of the slots of the last one."""
         decision = self.rules.graph(last, now, first)

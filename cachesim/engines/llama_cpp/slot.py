@@ -12,7 +12,7 @@ from enum import Enum
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
-from cachesim.engines.llama_cpp.rules.adapters import Noted
+from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
 from cachesim.engines.shared.slot_base import SlotBase
 
@@ -96,12 +96,12 @@ class Slot(SlotBase):
         self.draft, self.replay, self.spec_ckpt = [], False, None
 
     @property
-    def noted(self) -> Noted:
+    def noted(self) -> SavedAdapters:
         """What the slot's rows were computed under."""
-        return Noted(self.adapters, self.active)
+        return SavedAdapters(self.adapters, self.active)
 
     @noted.setter
-    def noted(self, noted: Noted) -> None:
+    def noted(self, noted: SavedAdapters) -> None:
         self.adapters = noted.scales
         self.active = self.active if noted.active is None else noted.active
 

@@ -14,7 +14,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import Died
-from cachesim.engines.mlx_lm.rules.keys import Key
+from cachesim.engines.mlx_lm.rules.keys import ConversationKey
 
 
 @dataclass(slots=True, eq=False)
@@ -24,8 +24,8 @@ class Task:
     id: int
     request: Request
     answer: Answer
-    role: str                       # role of the last message; "" = a plain text
-    key: Key = field(default_factory=lambda: Key(()))       # under which the conversation is stored
+    role: str  # role of the last message; "" = a plain text
+    key: ConversationKey = field(default_factory=lambda: ConversationKey(()))  # under which the conversation is stored
     old_key: Tokens | None = None   # the entry that its caches came from, in versions that move entries
     position: int | None = None     # of the requested checkpoint; None = none
 

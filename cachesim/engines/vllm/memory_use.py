@@ -11,7 +11,15 @@ from typing import Iterator
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.agent_settings import context_needed
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of, row_type
+from cachesim.engines.shared.memory_use import (
+    AgentForms,
+    MemoryForms,
+    MemoryPart,
+    MemoryQuestion,
+    MemoryUse,
+    context_of,
+    row_type,
+)
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
@@ -35,7 +43,7 @@ def groups_of(model: RealModel) -> tuple[int, int, int]:
     return -(-len(model.full) // size), -(-len(model.windows) // size), size
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
     options = ask.options
@@ -57,7 +65,7 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(full, window, state=0, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
-def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Option]]:
     """Yield sizes of blocks and, for windows, distances between published blocks, with as many blocks as fit. A request
     is at most as long as the pool."""
     for size in BLOCK_SIZES:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
 from cachesim.events import Log
 
@@ -208,5 +208,5 @@ class PrefixPoints(RestorePointTracker):
         node.start = after.end if after is not None else 0
         tokens = tuple(token for unit in reversed(units) for token in unit)
         origin = None if after is None else ("block", -1, after.number)
-        point = Point(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
+        point = RestorePoint(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
         self.hold(point, "stored", anew=True)

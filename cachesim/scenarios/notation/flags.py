@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.capabilities import Field
 from cachesim.engines.registry import ENGINES
-from cachesim.scenarios.notation.tree import PLAIN, TASKS, Asked
+from cachesim.scenarios.notation.tree import PLAIN, TASKS, LineRequest
 from cachesim.scenarios.notation.value_checks import integer, integers, items, one_of, truth
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -94,7 +94,7 @@ def check_after(flags: Mapping[str, Any]) -> None:
         raise BadInput("after counts from the previous request, so it needs together = true")
 
 
-def given(step: Asked, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
+def given(step: LineRequest, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
     """Yield name and value of the flags that differ from their defaults, in the order of ``names``."""
     for name in names:
         if getattr(step, name) != getattr(PLAIN, name):

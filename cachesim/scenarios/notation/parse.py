@@ -8,7 +8,17 @@ from typing import Any, Callable, Iterator, NamedTuple, ParamSpec, TypeVar
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
 from cachesim.scenarios.notation.normalise import check_answer, check_lengths
-from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
+from cachesim.scenarios.notation.tree import (
+    ACTIONS,
+    ROLES,
+    Action,
+    LineRequest,
+    Piece,
+    Pieces,
+    ScenarioLine,
+    Value,
+    joins,
+)
 from cachesim.scenarios.notation.value_checks import file_name, integer, literal, share
 from cachesim.scenarios.notation.word_lengths import LENGTH, canonical, check_word, read_length, span
 
@@ -16,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Misread(BadInput):
+class NotationError(BadInput):
     """Syntax error in a part of a line. ``parse`` turns it into a BadInput with column and step."""
 
     def __init__(self, cause: str, hint: str, part: LinePart) -> None:
@@ -60,9 +70,9 @@ class LinePart(NamedTuple):
         """Return a group of a match in the text, an empty part if the group did not match."""
         return self._replace(text=match[number] or "", at=self.at + max(match.start(number), 0))
 
-    def fault(self, cause: str, hint: str = "") -> Misread:
+    def fault(self, cause: str, hint: str = "") -> NotationError:
         """Return the error for this part."""
-        return Misread(cause, hint, self)
+        return NotationError(cause, hint, self)
 
     def placed(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return ``check(*args, **kwargs)``; add the place of this part to a BadInput that it raises."""
@@ -99,7 +109,7 @@ def parse(text: str, setting: Setting = lambda name, value: (name, literal(value
     try:
         for part in steps_of(text):
             reader.read(part.stripped())
-    except Misread as wrong:
+    except NotationError as wrong:
         raise wrong.located() from None
     return ScenarioLine(reader.words, tuple(reader.steps))
 
@@ -129,7 +139,7 @@ class _Reader:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.words: dict[str, int] = {}
-        self.steps: list[Asked | Action] = []
+        self.steps: list[LineRequest | Action] = []
         self.saved: list[str] = []
 
     def read(self, part: LinePart) -> None:
@@ -137,7 +147,7 @@ class _Reader:
         action = _ACTION.fullmatch(part.text)
         self.steps.append(self._action(part.group(action, 1)) if action else self._request(part))
 
-    def _request(self, part: LinePart) -> Asked | Action:
+    def _request(self, part: LinePart) -> LineRequest | Action:
         match = _REQUEST.match(part.text)
         if match is None or match.end() < len(part.text):
             end = match.end() if match else 0
@@ -203,12 +213,12 @@ class _Reader:
         return word.placed(self.setting, name.text, value.text)
 
 
-def _asked(part: LinePart, match: re.Match[str], parsed: list[ParsedPiece]) -> Asked:
+def _asked(part: LinePart, match: re.Match[str], parsed: list[ParsedPiece]) -> LineRequest:
     """Return the request of words and signs, without braces. Adds its pieces to ``parsed``."""
     prompt, answer = part.group(match, 1), part.group(match, 2).partition(">")[2]
     sampled = _COUNT.fullmatch(answer.text)
     chat = _chat(prompt, parsed)
-    return Asked(
+    return LineRequest(
         prompt=() if chat else _text(prompt, parsed), chat=chat,
         answer=_text(answer, parsed, answer=True) if match[2] and not sampled else None,
         n_predict=int(sampled[0]) if sampled else None,

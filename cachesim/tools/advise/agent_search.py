@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryUse
+from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import ModelSizes, real_model, sizes_of
 from cachesim.scenarios.option_checks import in_force
@@ -155,7 +155,7 @@ class AgentSearch:
         """Return the settings that fit, with these types of rows; add the others to ``excluded``."""
         sizes = {flag.name: flag.default for flag in self.forms.flags}
         options = {**sizes, **in_force({}, self.profile), **smaller}
-        ask = Ask(self.model, options, rules_of(self.profile), self.room, self.load.longest)
+        ask = MemoryQuestion(self.model, options, rules_of(self.profile), self.room, self.load.longest)
         out: dict[str, FittedSetting] = {}
         for found in self.agents.settings(ask, self.clients):
             use = self.forms.use(ask._replace(options={**options, **found}))

@@ -16,14 +16,14 @@ from cachesim.tools.conformance import report
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, histories, line_history
 from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun
+from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import (
     COMPARING,
     DIFFERS,
     PROPERTIES,
     SERVED,
     VERSUS_COLD,
-    Check,
+    PropertyCheck,
     reply_to,
 )
 from cachesim.tools.conformance.protocol import RequestKey
@@ -99,7 +99,7 @@ def _floor(result: Result, line: str, played: HistoryRun) -> Result:
         return replace(result, state="ok", checked=1, decisive=1, reused=1)
     if cached is not None:
         got = f"0 of {len(played.asks[-1].prompt)} tokens cached"
-        missed = Check(result.name, False, last, "at least 1 token cached", got)
+        missed = PropertyCheck(result.name, False, last, "at least 1 token cached", got)
         return replace(result, state="missed", checked=1, decisive=1, finding=make_finding(line, missed, played))
     if played.gap or warm is None or warm.refused:
         return replace(result, why=played.gap or "its last request got no answer")
@@ -181,7 +181,7 @@ class HistoryPlan:
         return report.chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: ColdRuns,
+def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdRuns,
                 play_floor: Player | None = None) -> Report:  # fmt: skip
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
@@ -310,7 +310,9 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     return result
 
 
-def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Result:
+def _passed(
+    name: str, abilities: SubjectAbilities, tallies: Mapping[str, PropertyTally], search: HistorySearch
+) -> Result:
     """Return the result of a property that never failed."""
     tally = tallies.get(name, PropertyTally())
     ability = ABILITY.get(name, "")

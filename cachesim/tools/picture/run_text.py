@@ -11,12 +11,12 @@ from cachesim.base.escaping import attribute, markup
 from cachesim.events import Decided
 from cachesim.judging.verdict_text import answer_text, sentence, titles_text
 from cachesim.tools.picture.event_sentences import has_effect
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.legend import WORDS, origin_text
 from cachesim.tools.picture.position_scale import PROMPT, inner
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
 from cachesim.tools.picture.svg import prefix
-from cachesim.tools.picture.timeline import Around, region
+from cachesim.tools.picture.timeline import DrawingFrame, region
 
 
 class RunText(NamedTuple):
@@ -24,16 +24,16 @@ class RunText(NamedTuple):
     the page is about, None = all."""
 
     scene: Scene
-    told: Told | None
+    told: CaptionedWalk | None
     number: int
     name: str = ""
     focus: int | None = None
 
-    def around(self) -> Around:
+    def around(self) -> DrawingFrame:
         """Return the heading above the drawing, and what stands beside and below it."""
         each = "".join(map(self._details, self.scene.rows))
         why = f'<div class="why"{region("why", self.number, self.scene)}>{each}</div>'
-        return Around(self._above(), f'{why}<div class="tables">{self._requests()}{self._rules()}</div>')
+        return DrawingFrame(self._above(), f'{why}<div class="tables">{self._requests()}{self._rules()}</div>')
 
     def verdict(self, alone: bool) -> str:
         """Return the sentence of a run, the answer first, then the cost. ``alone``: without its rule set."""

@@ -24,7 +24,7 @@ from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
@@ -236,7 +236,7 @@ def _batches(done: Data) -> Iterator[int]:
 
 
 def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
-    if not isinstance(step.asked, Asked):
+    if not isinstance(step.asked, LineRequest):
         return
     at = 0
     for piece in step.asked.prompt:

@@ -32,7 +32,7 @@ def common_suffix(a: str, b: str, most: int) -> int:
     return common_prefix(a[len(a) - most :][::-1], b[len(b) - most :][::-1])
 
 
-class Evidence(NamedTuple):
+class DifferenceTexts(NamedTuple):
     """Texts at a difference: the equal text before it, then the text that follows in each request."""
 
     same: str
@@ -40,9 +40,9 @@ class Evidence(NamedTuple):
     after: str
 
 
-def evidence(a: str, b: str, at: int, behind: int = AFTER) -> Evidence:
+def evidence(a: str, b: str, at: int, behind: int = AFTER) -> DifferenceTexts:
     """Return the surroundings of character ``at`` of two texts that are equal before it."""
-    return Evidence(a[max(0, at - BEFORE) : at], a[at : at + behind], b[at : at + behind])
+    return DifferenceTexts(a[max(0, at - BEFORE) : at], a[at : at + behind], b[at : at + behind])
 
 
 RENDERED = frozenset({"chat_template_kwargs", "reasoning_effort", "enable_thinking", "thinking", "reasoning",

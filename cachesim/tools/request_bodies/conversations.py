@@ -25,7 +25,7 @@ _SUMMARY = re.compile(r"summar|compact(ed|ion)|continued from a previous|convers
 _SPACE = re.compile(r"\s+")
 
 
-class Link(NamedTuple):
+class ConversationLink(NamedTuple):
     """Relations of a request to earlier requests."""
 
     best: int                # earlier request with the longest common prefix, -1 = none
@@ -64,12 +64,12 @@ class ConversationLinker:
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts, self.shared = texts, shared_prefixes(texts)
         self.bodies: list[Body] = []
-        self.links: list[Link] = []
+        self.links: list[ConversationLink] = []
         self.by_message: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.by_system: dict[str, int] = {}
         self.count = 0
 
-    def add(self, body: Body) -> Link:
+    def add(self, body: Body) -> ConversationLink:
         """Add the next request and return its relations."""
         number = len(self.links)
         best, common = self.shared[number]
@@ -80,7 +80,7 @@ class ConversationLinker:
             conversation = self.links[before].conversation
         self.bodies.append(body)
         self.by_system[system_text(body)] = number
-        self.links.append(Link(best, common, before, conversation))
+        self.links.append(ConversationLink(best, common, before, conversation))
         messages = list(conversation_messages(body))
         for key in {*map(spoken_key, messages), *map(message_key, messages)}:
             self.by_message[key].append(number)

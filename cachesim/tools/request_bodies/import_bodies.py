@@ -32,7 +32,7 @@ from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
 from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
 from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
-from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
 ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user message",
          "assistant": "an answer", "tool": "a tool result", "function": "a tool result"}  # fmt: skip
@@ -145,7 +145,7 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
         raise BadInput("some prompts are token lists, others are text", hint="import them separately")
     if any(tokens):
         return TokenPrompts()
-    return read_tokenizer(Path(file)) if file else Estimate()
+    return read_tokenizer(Path(file)) if file else EstimatingTokenizer()
 
 
 def _data(

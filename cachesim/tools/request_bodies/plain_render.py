@@ -66,7 +66,7 @@ class BodyPlace(NamedTuple):
     message: int
 
 
-class Rendered(NamedTuple):
+class RenderedPrompt(NamedTuple):
     """Rendered prompt."""
 
     text: str
@@ -92,7 +92,7 @@ class Rendered(NamedTuple):
         return BodyPlace(part.path, character, part.kind, self.messages[number])
 
 
-def render_plain(body: Body) -> Rendered:
+def render_plain(body: Body) -> RenderedPrompt:
     """Return the prompt of a body in the plain rendering."""
     starts: list[int] = []
     parts: list[BodyText] = []
@@ -108,7 +108,7 @@ def render_plain(body: Body) -> Rendered:
         size += len(part.text)
     text = "".join(part.text for part in parts)
     tail = 0 if body.raw or not parts else len(parts[-1].text)
-    return Rendered(text, size - tail, starts, parts, numbers, begins)
+    return RenderedPrompt(text, size - tail, starts, parts, numbers, begins)
 
 
 def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:

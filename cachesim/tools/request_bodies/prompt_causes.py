@@ -9,7 +9,7 @@ from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
 from cachesim.tools.request_bodies.moved_text import find_moved_lines
-from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered
+from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
 TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
@@ -95,7 +95,7 @@ class PromptCause(NamedTuple):
     detail: str = ""
 
 
-def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, at: int) -> PromptCause:
+def cause_of_bodies(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: RenderedPrompt, at: int) -> PromptCause:
     """Return the cause for which two bodies differ at character ``at`` of their plain renderings."""
     if at >= old_prompt.history:
         return PromptCause(SAME if old_prompt.text == new_prompt.text else EXTENDS)
@@ -115,7 +115,7 @@ def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered
     return _of_messages(a, b, old_prompt, new_prompt, at)
 
 
-def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, at: int) -> PromptCause:
+def _of_messages(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: RenderedPrompt, at: int) -> PromptCause:
     """Return the cause of a difference in the messages."""
     number = min(old_prompt.place(at).message, new_prompt.place(at).message)
     old, new = a.messages, b.messages

@@ -10,10 +10,10 @@ from cachesim.engines.point_kinds import is_copy
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord
 from cachesim.tools.search.property_failure import PropertyFailure, masked
@@ -69,7 +69,7 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
     if the requests sent at the same time need more than the context."""
     for step in run.steps:
         answer = step.answer
-        if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != Kind.CROWDED):
+        if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != FaultKind.CROWDED):
             numbers = {**_error_numbers(answer), "status": answer.status}
             yield PropertyFailure("answered", step.number, _kind(answer), numbers, answer.deciding,
                           causes=_causes(run, run.steps.index(step)))
@@ -79,7 +79,7 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
 def seq_rm_atomic(run: CheckedRun) -> Iterator[PropertyFailure]:
     """A refused removal changes nothing; an executed removal leaves nothing of its range."""
     for step, numbers in run.torn[:1]:
-        yield PropertyFailure("seq-rm-atomic", step, Kind.TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, FaultKind.TORN, numbers)
 
 
 def memory_sound(run: CheckedRun) -> Iterator[PropertyFailure]:
@@ -97,7 +97,7 @@ def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", step.number, Kind.MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", step.number, FaultKind.MISCOUNTED, numbers, answer.deciding)
             return
 
 
@@ -105,7 +105,7 @@ def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
     """The limits that flags set are not exceeded at the end of a request."""
     for step in run.steps:
         for one in step.over[:1]:
-            yield PropertyFailure("limits", step.number, Kind.EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", step.number, FaultKind.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -169,7 +169,7 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.ledger.balanced:
-            yield PropertyFailure("balances", i, Kind.UNBALANCED, {"account": str(one.ledger)},
+            yield PropertyFailure("balances", i, FaultKind.UNBALANCED, {"account": str(one.ledger)},
                                   one.answer.deciding)  # fmt: skip
             return
 
@@ -180,7 +180,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.ledger.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield PropertyFailure("no-lost-conversation", i, Kind.CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, FaultKind.CONSUMED, numbers, charge.rule)
                 return
 
 
@@ -192,7 +192,7 @@ def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
             if is_copy(charge.kind) and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
                 rule = charge.rule or one.answer.deciding
-                yield PropertyFailure("nothing-needless", i, Kind.WASTED, numbers, rule)
+                yield PropertyFailure("nothing-needless", i, FaultKind.WASTED, numbers, rule)
                 return
 
 
@@ -204,7 +204,7 @@ LEDGER_PROPERTIES: Mapping[str, LedgerCheck] = {
 """Properties that need the recompute ledger."""
 
 
-class _Counts(Silent):
+class _Counts(SilentObserver):
     """Observer that counts reused tokens by request. ``plain``: every request was answered normally."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield PropertyFailure("monotone", first, Kind.LESS, numbers, name)
+            yield PropertyFailure("monotone", first, FaultKind.LESS, numbers, name)
             return
 
 

@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
+from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, ParsedLine
 from cachesim.tools.server_logs.line_prefixes import message, plain
 from cachesim.tools.server_logs.logical_lines import LineCounter, LogicalLine, logical_lines
 from cachesim.tools.server_logs.recognise import (
@@ -45,10 +45,10 @@ def _of_readings(found: Sequence[RecognisedLine]) -> dict[str, Any] | None:
     return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]} if found else None
 
 
-Reader = Callable[[LogGrammar, str], Read | None]
+Reader = Callable[[LogGrammar, str], ParsedLine | None]
 
 
-def _read_whole(grammar: LogGrammar, text: str) -> Read | None:
+def _read_whole(grammar: LogGrammar, text: str) -> ParsedLine | None:
     """Return a whole message: the text, the text as an entry of a list, or the text from known words on."""
     whole = grammar.read(text) or grammar.read(f"- {text}")
     if whole is not None:
@@ -57,7 +57,7 @@ def _read_whole(grammar: LogGrammar, text: str) -> Read | None:
     return next((read for at in starts if (read := grammar.read(text[at:])) is not None), None)
 
 
-def _read_part(grammar: LogGrammar, text: str) -> Read | None:
+def _read_part(grammar: LogGrammar, text: str) -> ParsedLine | None:
     """Return the message of which the text is a part."""
     return grammar.part(text) or grammar.part(f"- {text}")
 
@@ -83,7 +83,7 @@ def explain_beginning(text: str) -> dict[str, Any] | None:
     logged = message(text)
     for name, grammar in grammars().items():
         for line in grammar.begun(logged.text) or grammar.begun(f"- {logged.text}"):
-            read = Read(line, logged.slot, logged.task, {})
+            read = ParsedLine(line, logged.slot, logged.task, {})
             found.append(RecognisedLine(name, read, grammar.meanings[line.ev], line.template))
     if len({reading.read.line.ev for reading in found}) > 1:
         return None
@@ -180,7 +180,7 @@ def _explained(recognised: RecognisedLine) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdict(grammar: LogGrammar, read: Read) -> str:
+def _verdict(grammar: LogGrammar, read: ParsedLine) -> str:
     """Return the verdict on the numbers of a line, "" if there is none."""
     verdict = grammar.verdicts.get(read.line.ev)
     return verdict(read.numbers) if verdict is not None else ""

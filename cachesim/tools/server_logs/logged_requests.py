@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence
 
-from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.tied_requests import WHOLE, TiedRequest
@@ -75,7 +75,7 @@ class LoggedRequest:
         return bool(value == exact if found is None else found.meets(ProvenRange(value, value)))
 
 
-def logged_request(derived: Derived) -> LoggedRequest:
+def logged_request(derived: DerivedNumbers) -> LoggedRequest:
     """Return the view on a request's lines and numbers."""
     tied, numbers = derived.request, derived.numbers
     exact = {name: number.low for name, number in numbers.items() if number.exact}
@@ -131,7 +131,7 @@ def _lines(tied: TiedRequest) -> tuple[int, int]:
     return min(line.number for line in tied.lines), end
 
 
-def _is_cancelled(derived: Derived) -> bool:
+def _is_cancelled(derived: DerivedNumbers) -> bool:
     """True if the client hung up, and the slot then held less than the prompt, or maybe less."""
     end, length = derived.numbers.get("end"), derived.numbers.get("n_tokens")
     if end is None or end.high is None or derived.request.of("prompt_time", "eval_time", "ctx_shift"):

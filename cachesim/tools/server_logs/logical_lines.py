@@ -11,7 +11,7 @@ from collections import deque
 from itertools import islice, product
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
-from cachesim.engines.shared.log_grammar import LogGrammar, Read
+from cachesim.engines.shared.log_grammar import LogGrammar, ParsedLine
 from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, plain_message, prefix_end
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
@@ -47,7 +47,7 @@ class LogicalLine(NamedTuple):
     number: int              # line in the file, from 1; of a wrapped message: its first line
     text: str                # the line without colours and control characters
     logged: LogMessage
-    read: Read | None
+    read: ParsedLine | None
     run: int = 0
 
 
@@ -69,7 +69,7 @@ class _Piece(NamedTuple):
     number: int
     text: str
     logged: LogMessage
-    read: Read | None
+    read: ParsedLine | None
     fresh: bool
     width: int = 0           # length of its line in the file
 
@@ -126,7 +126,7 @@ def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[Logical
 
 def _messages(
     grammar: LogGrammar, line: str, minutes: int | None,
-) -> Iterator[tuple[str, bool, LogMessage, Read | None]]:
+) -> Iterator[tuple[str, bool, LogMessage, ParsedLine | None]]:
     """Yield the messages of a line as ``_split`` does, and their recognised lines. A message without a prefix is split
     off where the text before it is a message, too."""
     if line.lstrip().startswith("{"):
@@ -149,7 +149,7 @@ def _messages(
         yield text, is_exact, logged, read
 
 
-def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, Read | None]:
+def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, ParsedLine | None]:
     """Return the message of a plain text, and its recognised line."""
     logged = plain_message(text)
     return logged, read_message(grammar, logged)

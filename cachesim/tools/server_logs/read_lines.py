@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, NamedTuple
 
-from cachesim.engines.shared.log_grammar import Read
+from cachesim.engines.shared.log_grammar import ParsedLine
 from cachesim.tools.server_logs.line_prefixes import plain
 
 LONGEST = 200                # characters of a message that are kept
@@ -22,7 +22,7 @@ class ReadLine(NamedTuple):
     task of the heading above it, None if there is none."""
 
     number: int
-    read: Read
+    read: ParsedLine
     text: str
     head: str = ""
     heading: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ def head_of(raw: str, text: str) -> str:
     return plain(raw[:at])[:_HEAD] if at > 0 else ""
 
 
-class Sieve:
+class LineSieve:
     """Texts of three characters that every line of a log contains: a search for a longer word would have left them."""
 
     def __init__(self) -> None:

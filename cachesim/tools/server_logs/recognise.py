@@ -11,7 +11,7 @@ from typing import Iterable, Mapping, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
+from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, ParsedLine
 from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain
 
 HEAD = 400                   # lines that are read to identify the engine
@@ -39,7 +39,7 @@ class RecognisedLine(NamedTuple):
     """Recognised line, with the meaning that an engine gives it."""
 
     engine: str
-    read: Read
+    read: ParsedLine
     meaning: Meaning
     text: str
 
@@ -50,7 +50,7 @@ def grammars() -> Mapping[str, LogGrammar]:
     return {name: grammar for name, grammar in found.items() if grammar.lines}
 
 
-def read_message(grammar: LogGrammar, logged: LogMessage) -> Read | None:
+def read_message(grammar: LogGrammar, logged: LogMessage) -> ParsedLine | None:
     """Return the recognised line of a message, with the fields after its bar; None if the grammar does not know it."""
     slot = logged.slot if logged.slot is not None and logged.slot >= 0 else None
     task = logged.task if logged.task is not None and logged.task >= 0 else None

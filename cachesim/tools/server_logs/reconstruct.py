@@ -30,7 +30,7 @@ from cachesim.tools.server_logs.printed_numbers import (
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction, SentRequest
+from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction, SentRequest
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
@@ -222,14 +222,14 @@ class ScenarioBuilder(CandidateServer):
         own = events_by_task(self.events)[-1:]
         return {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
 
-    def _uncached(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+    def _uncached(self, logged: LoggedRequest, choices: Sequence[PromptChoice]) -> list[PromptChoice]:
         """Return these choices for a request that may have set ``cache_prompt`` to false: it reused nothing although it
         has a common prefix with its slot, and the server names no other reason."""
         takes = "cache_prompt" in ENGINES[self.blank.engine].manual.takes
         fits = takes and logged.cache_n == 0 and not logged.full
         return [choice._replace(cached=False, why=UNCACHED) for choice in choices if fits and choice.lcp]
 
-    def _resumed_later(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+    def _resumed_later(self, logged: LoggedRequest, choices: Sequence[PromptChoice]) -> list[PromptChoice]:
         """Return these choices with a user message where a later request of the slot resumes, before the end of what it
         shares: a server creates a checkpoint where the last user message begins."""
         takes = "user_starts" in ENGINES[self.blank.engine].manual.takes and not logged.created
@@ -251,7 +251,7 @@ class ScenarioBuilder(CandidateServer):
             after = self.next_of.get(id(after))
         return 0
 
-    def _user_messages(self, logged: LoggedRequest, choice: Choice, is_alone: bool) -> Iterator[tuple[int, ...]]:
+    def _user_messages(self, logged: LoggedRequest, choice: PromptChoice, is_alone: bool) -> Iterator[tuple[int, ...]]:
         """Yield tokens at which user messages may begin: checkpoints of the log that the simulated server does not
         create for the request sent last, except a micro-batch before the end; then also those of the request before.
         A request that was not alone shares its batches, which end at other tokens near the end of its prompt."""
@@ -366,7 +366,12 @@ class ScenarioBuilder(CandidateServer):
         return text
 
     def _try(
-        self, logged: LoggedRequest, choice: Choice, word: str, playing: _RequestGroup | None, begin: Server | None
+        self,
+        logged: LoggedRequest,
+        choice: PromptChoice,
+        word: str,
+        playing: _RequestGroup | None,
+        begin: Server | None,
     ) -> SentRequest | None:
         """Send a request with a choice to a server in the state ``begin``, and leave the server in the state after
         it. ``word``: name of its new text. None if the simulator refuses the request."""

@@ -17,7 +17,7 @@ NEW_CONVERSATION = "a new conversation"
 """Assumption about a request that reused nothing, if the log does not show what it has in common with earlier ones."""
 
 
-class Choice(NamedTuple):
+class PromptChoice(NamedTuple):
     """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
     log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt. ``cached``:
     False if the request sets ``cache_prompt`` to false."""
@@ -35,7 +35,7 @@ class SentRequest(NamedTuple):
 
     text: str                  # its notation
     sent: RunningPrompt
-    choice: Choice             # beginning of its prompt
+    choice: PromptChoice             # beginning of its prompt
     word: str                  # word for the new part of its prompt
     new: int                   # tokens of the new part
     content: SlotText          # its answer

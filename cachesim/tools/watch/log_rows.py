@@ -16,7 +16,7 @@ from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, SlotPrompts
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.derivations import Derived, numbers_of
+from cachesim.tools.server_logs.derivations import DerivedNumbers, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
@@ -44,7 +44,7 @@ class _Run:
     number: int
     reader: SessionReader
     prompts: SlotPrompts = field(default_factory=SlotPrompts)
-    derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
+    derived: list[DerivedNumbers] = field(default_factory=list)                     # requests with rows, in the excerpt
     is_cut: bool = False                                                     # earlier lines were forgotten
     has_named: bool = False                                                  # a row names its slot
     last: int = 0                                                            # number of its last line

@@ -123,7 +123,7 @@ REPORTS = [
 
 FUZZ = [
     Fault("a request without room is not answered", "tools/search/properties.py",
-          "(answer.status == 500 and step.verdict.kind != Kind.CROWDED)", "answer.status == 500"),
+          "(answer.status == 500 and step.verdict.kind != FaultKind.CROWDED)", "answer.status == 500"),
     Fault("only loading makes a wrong object", "tools/search/properties.py",
           "STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)",
           "STORING = (Role.LOAD, )"),

@@ -6,14 +6,14 @@ from tests.meta.floors.fault import Fault
 
 BUILDS = [
     Fault("a change has a wrong date", "engines/llama_cpp/profiles/landed.py",
-          '"#16440": Landed(6711,', '"#16440": Landed(6712,'),
+          '"#16440": Commit(6711,', '"#16440": Commit(6712,'),
     Fault("a default has the date of another", "engines/llama_cpp/profiles/older_builds.py",
           '"defaults.ctx_size": "#16653"', '"defaults.ctx_size": "#16391"'),
     Fault("a variant between two tables is lost", "engines/llama_cpp/profiles/between.py",
-          '    Dated("ckpt_restore", old_use.resume_re3, "#19924"),\n', ""),
+          '    DatedChange("ckpt_restore", old_use.resume_re3, "#19924"),\n', ""),
     Fault("a build takes the nearest table as a whole", "engines/composition.py",
-          "return Composed(rules.described(read, self._ended(now)), base, changes, notes)",
-          "return Composed(base, base, (), notes)"),
+          "return ComposedRules(rules.described(read, self._ended(now)), base, changes, notes)",
+          "return ComposedRules(base, base, (), notes)"),
     Fault("what is unknown about a build is not said", "engines/composition.py",
           "notes = tuple(filter(None, (self._note(path, point) for path in self.spans)))",
           "notes: tuple[str, ...] = ()"),

@@ -11,7 +11,7 @@ from cachesim.base.errors import OverLimit
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
 from cachesim.judging import judged_run
-from cachesim.judging.judged_run import Mismatch, compare_expected, run_judged
+from cachesim.judging.judged_run import ExpectationMismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect
@@ -98,8 +98,10 @@ def test_expectations_of_every_kind():
     assert compare_expected(right, run.requests, run.broken) == []
     wrong = replace(right, slots=((1,), (0,)), status=((200,), (400,)), entries=((0,), (2, 3)), died=(1,))
     assert compare_expected(wrong, run.requests, run.broken) == [
-        Mismatch(0, "slots", 1, 0), Mismatch(1, "status", 400, 200), Mismatch(1, "entries", [2, 3], 1),
-        Mismatch(-1, "died", [1], []),
+        ExpectationMismatch(0, "slots", 1, 0),
+        ExpectationMismatch(1, "status", 400, 200),
+        ExpectationMismatch(1, "entries", [2, 3], 1),
+        ExpectationMismatch(-1, "died", [1], []),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
 from cachesim.events import Decided, Launch, Release
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, NEED, PICK, SAID, SELECT, Story, charges
@@ -51,7 +51,7 @@ def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_is_not_char
 def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
     story.point("checkpoint", 4)
-    decisions = [(NEED, Need(0, searched)), *([(PICK, None)] if searched else [])]
+    decisions = [(NEED, CheckpointNeed(0, searched)), *([(PICK, None)] if searched else [])]
     ledger = story.settle((*SAID[:4], 7), 0, *decisions)
     assert charges(ledger) == [(4, "not chosen", rule, -1, "checkpoint")]
 
@@ -60,7 +60,7 @@ def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_pas
 def test_a_slot_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
     story.point("slot", 4)
-    ledger = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, Need(0, searched)))
+    ledger = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, CheckpointNeed(0, searched)))
     assert charges(ledger) == [(4, "not chosen", rule, -1, "slot")]
 
 
@@ -93,7 +93,7 @@ def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_i
     story = Story()
     story.point("checkpoint", 4)
     story.ledger.begin(1)
-    story.decide(NEED, Need(0, True))
+    story.decide(NEED, CheckpointNeed(0, True))
     story.decide(PICK, None)
     story.lose("checkpoint", cause, ERASE)
     assert charges(story.ledger.settle(1, 0, (*SAID[:4], 7), 0, False)) == [

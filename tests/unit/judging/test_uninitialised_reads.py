@@ -21,7 +21,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.load import load
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.tools.run.run_jobs import exit_code
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
@@ -121,7 +121,7 @@ def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(
 
 
 def test_a_further_observer_sees_the_first_value_only():
-    class Begun(Silent):
+    class Begun(SilentObserver):
         def __init__(self):
             self.steps = []
 

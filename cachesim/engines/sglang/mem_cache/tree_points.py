@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
@@ -95,11 +95,11 @@ class TreePoints(RestorePointTracker):
         tokens = node.text[node.start : end] if is_new else ()
         start = node.start if is_new else end
         after = key_of(node.parent, FULL) if is_new else key
-        point = Point(key, end, tokens, start, after if start else None, *lengths, step=self.page)
+        point = RestorePoint(key, end, tokens, start, after if start else None, *lengths, step=self.page)
         self.hold(point, cause, rule, anew=before is None or before.gone != now.gone)
         if MAMBA in self.parts and node.value[MAMBA] is not None:
             state = (end, end) if usable != UNUSABLE else UNUSABLE
-            self.hold(Point(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)
+            self.hold(RestorePoint(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)
 
 
 def key_of(node: UnifiedTreeNode, part: int) -> Key:

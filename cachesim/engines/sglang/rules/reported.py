@@ -8,13 +8,13 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
-from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.sglang.rules.request import RequestWindow
 from cachesim.engines.shared.rule_set import instead_of
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
 
 
-class Ending(NamedTuple):
+class EndingRequest(NamedTuple):
     """A request that ends: ``n`` computed tokens, tokens of its prompt, those up to the end of its answer, those that
     it has ``published``, and whether --strip-thinking-cache ``strips`` its answer."""
 
@@ -25,7 +25,7 @@ class Ending(NamedTuple):
     strips: bool
 
 
-class Tracking(NamedTuple):
+class TrackedState(NamedTuple):
     """A tracked state, that after ``length`` of the ``n`` tokens that a step evaluates of a request. ``flat``,
     ``chunks``: tokens and whole chunks of the requests before it; ``grid`` of the kernel."""
 
@@ -37,7 +37,7 @@ class Tracking(NamedTuple):
 
 
 @rule("SG-FINISH-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len", spec="section 7"))
-def owned_prompt(ask: Ending) -> int:
+def owned_prompt(ask: EndingRequest) -> int:
     """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
     all further tokens, even of those that it has published since a retraction. Without, it leaves the tokens up to the
     end of its answer, no draft tokens behind it. Return the tokens that it leaves."""
@@ -46,20 +46,20 @@ def owned_prompt(ask: Ending) -> int:
 
 @rule("SG-FINISH-OWN.RUN", Role.MEMORY,
       source(BATCH, "Req.effective_kv_committed_len", MIDDLE, spec="section 7"), until="0.5.23")
-def owned_run(ask: Ending) -> int:
+def owned_run(ask: EndingRequest) -> int:
     """As SG-FINISH-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer,
     too. Return the tokens that it leaves."""
     return min(ask.n, ask.prompt) if ask.strips else ask.n
 
 
 @rule("SG-FINISH-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD, spec="section 7"))
-def owned_all(ask: Ending) -> int:
+def owned_all(ask: EndingRequest) -> int:
     """A request leaves all of its tokens; the release has no --strip-thinking-cache. Return their number."""
     return ask.n
 
 
 @rule("SG-FINISH-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
-def owned_published(ask: Ending) -> int:
+def owned_published(ask: EndingRequest) -> int:
     """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
     more. Return the tokens that it leaves."""
     return max(owned_prompt(ask), ask.published)
@@ -80,14 +80,14 @@ def reserve_rest(rest: int, answer: int) -> int:
 
 
 @rule("SG-STATE-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"))
-def taken_at_own(ask: Tracking) -> int:
+def taken_at_own(ask: TrackedState) -> int:
     """A tracked state is the state after the last of its own request's tokens up to it. Return the number of tokens of
     the request in the step."""
     return ask.length
 
 
 @rule("SG-STATE-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"), until="#37836")
-def taken_on_flat_grid(ask: Tracking) -> int:
+def taken_on_flat_grid(ask: TrackedState) -> int:
     """Mamba-2 kernels keep states at multiples of G tokens of the whole batch, and their index counts whole chunks of
     each request: of a request that starts off the grid, an earlier state is taken. Return the tokens (0 if the state
     belongs to another request)."""
@@ -122,7 +122,7 @@ def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], wind
 
 @rule("SG-WINDOW-FRONTIER.BARE", Role.MEMORY,
       source(WINDOW, "free_out_of_window_slots", spec="S-SWA-6"), until="#29860")
-def frontier_without_page(ask: Window) -> tuple[int, int]:
+def frontier_without_page(ask: RequestWindow) -> tuple[int, int]:
     """With SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN a request gives back whole pages before its window, even if a page is
     larger than the window. Return first and last position."""
     start = max(ask.evicted, ask.protected)

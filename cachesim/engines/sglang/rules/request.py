@@ -10,7 +10,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES, WINDOW, source
 
 
-class Window(NamedTuple):
+class RequestWindow(NamedTuple):
     """Window of a request: the next key has ``pos`` tokens, the first ``evicted`` have no window slots of the request,
     the first ``protected`` belong to the tree; the window before a tracked state begins at ``floor`` (None = no state);
     ``interval``: fewest tokens to give back."""
@@ -24,7 +24,7 @@ class Window(NamedTuple):
     interval: int
 
 
-def _frontier(ask: Window, kept: int) -> tuple[int, int]:
+def _frontier(ask: RequestWindow, kept: int) -> tuple[int, int]:
     """Return first and last position to give back, so that ``kept`` tokens stay."""
     if ask.pos - ask.window < ask.evicted + ask.interval:
         return ask.evicted, ask.evicted
@@ -35,7 +35,7 @@ def _frontier(ask: Window, kept: int) -> tuple[int, int]:
 
 @rule("SG-WINDOW-FRONTIER.WINDOW", Role.MEMORY,
       source("mem_cache/common.py", "free_swa_out_of_window_slots", spec="S-SWA-6"))
-def window_frontier(ask: Window) -> tuple[int, int]:
+def window_frontier(ask: RequestWindow) -> tuple[int, int]:
     """A request gives back window slots, in whole pages, that lie more than max(W, P) tokens before the next position;
     not those of the tree, and not the window before a tracked state. Return first and last position."""
     return _frontier(ask, -(-max(ask.window, ask.page) // ask.page) * ask.page)
@@ -44,7 +44,7 @@ def window_frontier(ask: Window) -> tuple[int, int]:
 @rule("SG-WINDOW-FRONTIER.TOKENS", Role.MEMORY,
       source("mem_cache/common.py", "free_swa_out_of_window_slots", MIDDLE, spec="S-SWA-6"),
       until="0.5.23")
-def unrounded_frontier(ask: Window) -> tuple[int, int]:
+def unrounded_frontier(ask: RequestWindow) -> tuple[int, int]:
     """A request gives back window slots as in SG-WINDOW-FRONTIER.WINDOW, but keeps max(W, P) tokens, not whole pages:
     if P does not divide W, less than a window can be left before the end of an insertion, which no prompt can
     use then."""
@@ -52,7 +52,7 @@ def unrounded_frontier(ask: Window) -> tuple[int, int]:
 
 
 @rule("SG-WINDOW-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-SWA-6"))
-def no_frontier(ask: Window) -> tuple[int, int]:
+def no_frontier(ask: RequestWindow) -> tuple[int, int]:
     """At the end of a chunk a request gives back no window slots."""
     return ask.evicted, ask.evicted
 

@@ -12,7 +12,7 @@ CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
 SHORTEST = "shortest-prefill-first"
 
 
-class Waiting(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A waiting request: tokens of prompt and answer so far, matched tokens, tokens of its whole answer; ``late``: it
     waits for a request with the same beginning; ``place`` in the depth-first order of the tree."""
 
@@ -23,7 +23,7 @@ class Waiting(NamedTuple):
     place: int
 
 
-class Candidate(NamedTuple):
+class AdmissionCandidate(NamedTuple):
     """A request that could start: tokens to evaluate, hit, most further tokens of its answer; ``first`` of the batch;
     ``input`` and ``chunk`` are the rests of the budgets (None = unlimited), ``total`` and ``window`` the free and
     evictable slots without those promised to others (window None = no windows), ``size`` of the window pool;
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
     loads: int = 0
 
 
-ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
+ORDERS: Mapping[str, Callable[[WaitingRequest], Any]] = {
     "lpm": lambda one: float("inf") if one.late else -one.hit,
     "dfs-weight": lambda one: one.place,
     "lof": lambda one: -one.answer,
@@ -65,7 +65,7 @@ def waits_for_twin(common: int, threshold: int) -> bool:
 
 
 @rule("SG-QUEUE-ORDER.POLICY", Role.CONSULT, source(POLICY, "calc_priority", spec="section 9"))
-def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
+def queue_order(policy: str, waiting: Sequence[WaitingRequest]) -> Decision:
     """Sort the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
     longest answer first, shortest prefill first, or in the order of arrival. Return their places."""
     key = ORDERS[policy]
@@ -84,7 +84,7 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
 
 
 @rule("SG-SCHED-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
-def admission(ask: Candidate) -> Decision:
+def admission(ask: AdmissionCandidate) -> Decision:
     """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
     promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
     pages, or waits if another one is cut and the policy is shortest-prefill-first. Return the tokens of its first
@@ -112,7 +112,7 @@ def admission(ask: Candidate) -> Decision:
 
 
 @rule("SG-SCHED-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit", spec="section 9"))
-def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
+def chunk_share(left: int, waiting: Sequence[WaitingRequest], chunk: int, page: int) -> int:
     """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
     request has left, and at least a page for itself. Return the most tokens."""
     shared = 0

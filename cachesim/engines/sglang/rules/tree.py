@@ -10,7 +10,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Un
 from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
 
 
-class Found(NamedTuple):
+class PrefixMatch(NamedTuple):
     """A match of ``n`` tokens: ``hit`` up to the last node that all parts accept, ``full`` with slots of full
     attention."""
 
@@ -42,7 +42,7 @@ def model_window(window: int, draft: int) -> int:
 
 
 @rule("SG-MATCH-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper", spec="S-MATCH-1"))
-def best_hit(found: Found) -> Decision:
+def best_hit(found: PrefixMatch) -> Decision:
     """Reuse the tokens up to the deepest matched node that all parts of the memory accept."""
     return Decision(found.hit, found._asdict())
 
@@ -57,7 +57,7 @@ def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
 
 
 @rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
-def branch_point(found: Found, grid: int) -> int | None:
+def branch_point(found: PrefixMatch, grid: int) -> int | None:
     """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
     hit. Return that length, None if the hit reaches it."""
     aligned = found.full // grid * grid

@@ -21,8 +21,8 @@ from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
 from cachesim.engines.vllm.request import Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
-from cachesim.engines.vllm.rules.lookup import Hit
-from cachesim.engines.vllm.rules.schedule import Padding, Split
+from cachesim.engines.vllm.rules.lookup import CacheHit
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding
 from cachesim.events import Release
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
@@ -142,7 +142,7 @@ class Scheduler:
         tail = 0
         if config.enable_partial_hash_hits:
             tail = vllm_config.last_cache_position(request.num_prompt_tokens, config.hash_block_size)
-        split = self.rules.split(Split(
+        split = self.rules.split(ChunkSplit(
             start, end, prefill=prefill_end, prompt=request.num_prompt_tokens, block=block, most=most,
             last=vllm_config.last_cache_position(request.num_tokens, block), tail=tail, inside=use_internal_checkpoint,
             junction=request.shared_prefix_boundary, exact_junction=config.mamba_shared_prefix_checkpoint,
@@ -226,7 +226,7 @@ class Scheduler:
 
     def _pads_drafts(self, step: StepInProgress, request: Request, start: int) -> bool:
         """True if a request with one token left gets places for drafts."""
-        return bool(self.rules.pad_drafts(Padding(
+        return bool(self.rules.pad_drafts(DraftPadding(
             request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
             warm=start > 0 or step.output.has_cached_reqs,
             room=start + self.num_spec_tokens + 2 <= self.max_model_len,
@@ -272,7 +272,9 @@ class Scheduler:
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
 
-    def _begin_load(self, step: StepInProgress, request: Request, new_computed: Hit, num_external_tokens: int) -> bool:
+    def _begin_load(
+        self, step: StepInProgress, request: Request, new_computed: CacheHit, num_external_tokens: int
+    ) -> bool:
         """Begin to load tokens behind a cached prefix; return True if enough blocks are free."""
         assert self.connector is not None
         new_blocks = self.kv_cache_manager.allocate_slots(

@@ -65,7 +65,7 @@ def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[
     return -(-prompt // block), max(prompt, computed - window) // block
 
 
-class Need(NamedTuple):
+class BlockNeed(NamedTuple):
     """A request holds ``held`` blocks of a group, ``hit`` more were found, of which ``idle`` have no user; it needs
     storage for ``tokens``. ``first``: it holds none yet; ``skipped``: blocks that it does not need."""
 
@@ -81,7 +81,7 @@ class Need(NamedTuple):
 
 
 @rule("VL-ALLOC-BLOCKS", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate", spec="V-ALLOC-1"))
-def blocks_needed(ask: Need) -> int:
+def blocks_needed(ask: BlockNeed) -> int:
     """Free blocks for new tokens, for found blocks without users, and for the copy of a block that a hit ends in."""
     required = -(-ask.tokens // ask.block)
     required = min(required, ask.cap or required)
@@ -90,7 +90,7 @@ def blocks_needed(ask: Need) -> int:
     return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
 
 
-class Publishable(NamedTuple):
+class PublishableBlocks(NamedTuple):
     """``tokens`` of a request are scheduled, in blocks of ``block`` tokens. ``align``: multiple that a hit needs;
     ``drop``: lookups drop a block; ``late``: last tokens that a drafter of several modules evaluates again."""
 
@@ -102,7 +102,7 @@ class Publishable(NamedTuple):
 
 
 @rule("VL-PUB-TOKENS", Role.PUBLISH, coordinator("get_num_cacheable_tokens", spec="V-PUB-1"))
-def publishable(ask: Publishable) -> int:
+def publishable(ask: PublishableBlocks) -> int:
     """Tokens whose blocks can be found from the moment they are scheduled."""
     final = max(0, ask.tokens - ask.late)
     if ask.drop and ask.tokens // ask.align:
@@ -111,7 +111,7 @@ def publishable(ask: Publishable) -> int:
 
 
 @rule("VL-PUB-TOKENS.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens", spec="V-PUB-1"))
-def publishable_one(ask: Publishable) -> int:
+def publishable_one(ask: PublishableBlocks) -> int:
     """A single group publishes every computed block."""
     return max(0, ask.tokens - ask.late)
 
@@ -135,7 +135,7 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
     return [junction]
 
 
-class Mask(NamedTuple):
+class PublicationMask(NamedTuple):
     """Blocks first .. last - 1 of a prompt are complete. ``ends``: lengths at which a request may resume;
     ``interval``: tokens from one kept length to the next, 0 = only these, ``DENSE`` = all."""
 
@@ -164,19 +164,19 @@ class Mask(NamedTuple):
 
 
 @rule("VL-PUB-MASK.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_all(ask: Mask) -> list[bool] | None:
+def keep_all(ask: PublicationMask) -> list[bool] | None:
     """Full and chunked attention: every block. Return None = all, else whether, for each block."""
     return None
 
 
 @rule("VL-PUB-MASK.WINDOW", Role.PLAN, groups("SlidingWindowManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_window(ask: Mask) -> list[bool] | None:
+def keep_window(ask: PublicationMask) -> list[bool] | None:
     """Windows: the blocks that a window needs before each length at which a request may resume."""
     return None if ask.align % ask.block else ask.kept(window_blocks(ask.window, ask.block, ask.drop), int(ask.drop))
 
 
 @rule("VL-PUB-MASK.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_states(ask: Mask) -> list[bool] | None:
+def keep_states(ask: PublicationMask) -> list[bool] | None:
     """States: those at lengths at which a request may resume, and at every interval."""
     return None if ask.interval == DENSE else ask.kept(1, 0)
 

@@ -15,7 +15,7 @@ from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 
-class Find(NamedTuple):
+class GroupQuery(NamedTuple):
     """A prompt with these ``hashes`` is looked up in equal groups, for at most ``most`` tokens. ``get`` returns the
     block of each group that has a hash, None if one has none; ``size``: window or chunk [tokens]."""
 
@@ -42,12 +42,12 @@ class Find(NamedTuple):
         """Return the blocks at places first .. last - 1, up to the first place without blocks."""
         return [*takewhile(bool, map(self.at, range(first, last)))]  # type: ignore[list-item]
 
-    def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
+    def found(self, n: int, places: Sequence[Sequence[int]]) -> GroupMatch:
         """Return n tokens with the blocks at each place."""
-        return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
+        return GroupMatch(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
 
 
-class Found(NamedTuple):
+class GroupMatch(NamedTuple):
     """Tokens, and the blocks of each group that hold them."""
 
     n: int
@@ -66,11 +66,11 @@ class SpecGroup(NamedTuple):
     drop: bool
 
 
-Look = Callable[[SpecGroup, int, bool], Found]
+GroupLookup = Callable[[SpecGroup, int, bool], GroupMatch]
 """Looks equal groups up, for at most so many tokens, with or without the drop."""
 
 
-class Lookup(NamedTuple):
+class PromptQuery(NamedTuple):
     """A prompt is looked up for at most ``most`` tokens in these kinds of groups, full attention first. ``reach``: last
     token that a group with the drop may look at; ``unit``: tokens of a hash if a hit may end inside a block, else
     0."""
@@ -81,7 +81,7 @@ class Lookup(NamedTuple):
     kinds: Sequence[SpecGroup]
 
 
-class Hit(NamedTuple):
+class CacheHit(NamedTuple):
     """Result of a lookup: tokens, blocks of each group, the most that one group has, and what each kind has."""
 
     n: int
@@ -102,7 +102,7 @@ def most_tokens(n: int) -> int:
 
 
 @rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
-def reconcile_all(ask: Lookup, look: Look) -> Hit:
+def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
     it too; two kinds of which one is full attention need a single round."""
     kinds = ask.kinds
@@ -138,7 +138,7 @@ def reconcile_all(ask: Lookup, look: Look) -> Hit:
     for kind in kinds:
         if kind.full:
             tables |= {group: tables[group][: -(-hit // kind.block)] for group in kind.groups}
-    return Hit(hit, tables, longest, lengths)
+    return CacheHit(hit, tables, longest, lengths)
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
@@ -170,15 +170,15 @@ def reach_prompt(most: int, known: int) -> int:
 
 @rule("VL-LOOKUP-ONE-GROUP", Role.LOAD,
       coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
-def look_up_one(ask: Lookup, look: Look) -> Hit:
+def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """A single group has the prefix that it has."""
     kind = ask.kinds[0]
     n, [table] = look(kind, ask.most, kind.drop)
-    return Hit(n, {0: table}, n, {0: n})
+    return CacheHit(n, {0: table}, n, {0: n})
 
 
 @rule("VL-LOOKUP-FULL", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit", spec="V-FULL-1"))
-def find_full(ask: Find) -> Found:
+def find_full(ask: GroupQuery) -> GroupMatch:
     """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
     scale = ask.block // ask.unit
     places = ask.run(0, min(ask.most // ask.block, len(ask.hashes) // scale))
@@ -197,7 +197,7 @@ def find_full(ask: Find) -> Found:
 
 
 @rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
-def find_window(ask: Find) -> Found:
+def find_window(ask: GroupQuery) -> GroupMatch:
     """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
     the alignment. Blocks left of it are not needed."""
     need = window_blocks(ask.size, ask.block, ask.drop)
@@ -231,7 +231,7 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 
 
 @rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))
-def find_chunk(ask: Find) -> Found:
+def find_chunk(ask: GroupQuery) -> GroupMatch:
     """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
     places = [[0] * ask.groups] * first + ask.run(first, ask.most // ask.block)
@@ -239,7 +239,7 @@ def find_chunk(ask: Find) -> Found:
 
 
 @rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
-def find_state(ask: Find) -> Found:
+def find_state(ask: GroupQuery) -> GroupMatch:
     """States: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block
     n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit

@@ -160,7 +160,7 @@ def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
     return Decision(ok, {"needed": max(whole, needed) + watermark, "free": free})
 
 
-class Padding(NamedTuple):
+class DraftPadding(NamedTuple):
     """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
     a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
     fit."""
@@ -173,7 +173,7 @@ class Padding(NamedTuple):
 
 
 @rule("VL-SCHED-PAD", Role.DRAFT, schedule)
-def pad_drafts(ask: Padding) -> bool:
+def pad_drafts(ask: DraftPadding) -> bool:
     """True if a request with one token left gets places for drafts, so that all requests of the step have as many."""
     return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
@@ -184,7 +184,7 @@ def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
 
 
-class Split(NamedTuple):
+class ChunkSplit(NamedTuple):
     """Tokens start .. end - 1 are to be evaluated, those before ``prefill`` when a request starts or restarts.
     ``block``: smallest block of the groups; ``most``: most tokens of a request in a step; ``last``, ``tail``: last
     boundaries of a block and of a part of a block; ``inside``: a state inside the chunk can be kept."""
@@ -203,7 +203,7 @@ class Split(NamedTuple):
 
 
 @rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
-def split_states(ask: Split) -> Decision:
+def split_states(ask: ChunkSplit) -> Decision:
     """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Return their tokens."""
     start = ask.start
     end = ask.end
@@ -225,7 +225,7 @@ def split_states(ask: Split) -> Decision:
 
 
 @rule("VL-SPLIT-CHUNK.BLOCK", Role.PLAN, instead_of(split_states))
-def split_in_block(ask: Split) -> Decision:
+def split_in_block(ask: ChunkSplit) -> Decision:
     """Like `VL-SPLIT-CHUNK`, but a chunk that begins inside a block ends with it, even if a state is kept later."""
     stop = (ask.start // ask.block + 1) * ask.block
     if ask.start % ask.block and ask.start < ask.prefill:
@@ -235,7 +235,7 @@ def split_in_block(ask: Split) -> Decision:
 
 
 @rule("VL-SPLIT-CHUNK.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0", spec="V-SPLIT-1"))
-def split_alone(ask: Split) -> Decision:
+def split_alone(ask: ChunkSplit) -> Decision:
     """Chunks end at blocks and at the last complete one, wherever prompts parted. Return the tokens of the chunk."""
     start = ask.start
     end = ask.end

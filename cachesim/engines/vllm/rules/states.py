@@ -6,31 +6,31 @@ from typing import NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.vllm.rules.blocks import Need
+from cachesim.engines.vllm.rules.blocks import BlockNeed
 from cachesim.engines.vllm.rules.sources import groups, interface, kernels, runner, scheduler
 
 
 @rule("VL-STATE-NEED", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", spec="V-MAM-2"))
-def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
+def states_needed(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: one more, scratch blocks for drafts at the start, a copy after a partial hit, and one
     for a state inside the chunk."""
     return min(states_wanted(ask, scratch), 1 + ask.partial + checkpoint + (0 if begun else scratch)) + ask.idle
 
 
-def states_wanted(ask: Need, scratch: int) -> int:
+def states_wanted(ask: BlockNeed, scratch: int) -> int:
     """Return the blocks between those that a request has and those that its tokens need."""
     new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
     return max(new, 0) + 1 if ask.partial else new
 
 
 @rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
-def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
+def states_needed_fresh(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but with new scratch blocks beside a state inside the chunk."""
     return states_needed(ask, scratch, begun and not checkpoint, checkpoint)
 
 
 @rule("VL-STATE-NEED.SET", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.30.0", spec="V-MAM-2"))
-def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
+def states_needed_set(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Free blocks for states: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
     if new > 0 and not (checkpoint and begun):
@@ -63,7 +63,7 @@ def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> i
     return max(tokens // unit * unit - (unit if drop else 0), 0)
 
 
-class Boundary(NamedTuple):
+class StateBoundary(NamedTuple):
     """A chunk or a prompt ends after ``tokens``. ``unit``: tokens of a hash; ``align``: multiple that a hit needs;
     ``drop``: lookups drop a block; ``lookahead``: tokens after a block that its hash covers."""
 
@@ -75,14 +75,14 @@ class Boundary(NamedTuple):
 
 
 @rule("VL-STATE-INSIDE.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
-def checkpoint(ask: Boundary) -> int:
+def checkpoint(ask: StateBoundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
     return last_boundary(ask.tokens, ask.align, ask.drop, ask.lookahead)
 
 
 @rule("VL-STATE-INSIDE.POSITION.UNIT", Role.PLAN,
       interface("get_mamba_prefill_checkpoint_position", "0.31.0", spec="V-MAM-8"))
-def checkpoint_unit(ask: Boundary) -> int:
+def checkpoint_unit(ask: StateBoundary) -> int:
     """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
     return last_boundary_whole(ask.tokens - 1, ask.unit, ask.drop, ask.lookahead)
 
@@ -219,7 +219,7 @@ def left_behind_alone(columns: int, inside: bool) -> int:
     return 0 if inside else columns
 
 
-class Export(NamedTuple):
+class StateExport(NamedTuple):
     """The state after ``position`` tokens, inside a chunk of tokens start .. end - 1. ``unit``: tokens of a hash;
     ``grid``: multiple of tokens after ``start`` at which kernels can export a state, 0 = never."""
 
@@ -232,7 +232,7 @@ class Export(NamedTuple):
 
 
 @rule("VL-STATE-INSIDE", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid", spec="V-MAM-8"))
-def state_inside(ask: Export) -> bool:
+def state_inside(ask: StateExport) -> bool:
     """True if the kernels can export the state after ``position`` tokens inside a chunk."""
     start = ask.start
     position = ask.position

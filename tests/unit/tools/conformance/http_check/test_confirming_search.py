@@ -17,7 +17,7 @@ from cachesim.tools.conformance.http_check.confirming_search import (
     ServerBudget,
 )
 from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
-from cachesim.tools.conformance.properties import Check
+from cachesim.tools.conformance.properties import PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 from cachesim.tools.conformance.report import Finding, Result
 from cachesim.tools.conformance.report_builder import UNSTEADY
@@ -234,7 +234,7 @@ def test_the_other_errors_that_came_again_are_listed():
     search.play = search.send = Refused(*["second"] * 6)
     for line in ("A9/A.B2{together}", "A7/A.B2{together}"):
         search.look(parse_history(line))
-    search.tallies["answers"].add(parse_history("A3/A.B2"), Check("answers", False, 1, "a reply", "third"))
+    search.tallies["answers"].add(parse_history("A3/A.B2"), PropertyCheck("answers", False, 1, "a reply", "third"))
     result = Result("answers", "faults", "a sentence", "failed", finding=Finding(TOGETHER, 1, "a reply", "first"))
     assert search.with_errors(result).finding.notes == ("also second: A7/A.B2{together}",)
     assert search.with_errors(replace(result, state="undecided")).finding.notes == ()
