@@ -77,7 +77,7 @@ VLLM = Addition(
     '''
 @rule("VL-ALLOC-WATERMARK.TWO", Role.ADMIT, manager("allocate_slots watermark_blocks", "99.0.0", spec="V-ALLOC-3"))
 def reserve_two(share: float, blocks: int, new: bool, others: bool) -> int:
-    """Blocks that stay free when a waiting request starts beside others: at least two."""
+    """Return the blocks that stay free when a waiting request starts beside others: at least two."""
     return max(2, int(share * blocks)) if new and others else 0
 ''',
 )

@@ -16,18 +16,17 @@ from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 
 class GroupQuery(NamedTuple):
-    """A prompt with these ``hashes`` is looked up in equal groups, for at most ``most`` tokens. ``get`` returns the
-    block of each group that has a hash, None if one has none; ``size``: window or chunk [tokens]."""
+    """Lookup of a prompt in equal groups of layers."""
 
-    hashes: Sequence[int]
-    unit: int
-    block: int
-    most: int
-    align: int
-    drop: bool
-    size: int
-    groups: int
-    get: Callable[[int], list[int] | None]
+    hashes: Sequence[int]                   # hashes of the prompt, one per unit
+    unit: int                               # tokens of a hash
+    block: int                              # tokens of a block
+    most: int                               # most tokens to find
+    align: int                              # a hit is a multiple of so many tokens
+    drop: bool                              # the last block found is not used
+    size: int                               # window or chunk [tokens]
+    groups: int                             # number of groups
+    get: Callable[[int], list[int] | None]  # returns the block of each group that has a hash, None if one has none
 
     @property
     def fine(self) -> bool:
@@ -97,14 +96,15 @@ class CacheHit(NamedTuple):
 
 @rule("VL-LOOKUP-MOST", Role.PREFIX, manager("get_computed_blocks", spec="V-LOOK-2"))
 def most_tokens(n: int) -> int:
-    """At least one token of a request is evaluated, whatever is cached."""
+    """Return the most tokens that a lookup may find: at least one token of a request is evaluated, whatever is
+    cached."""
     return n - 1
 
 
 @rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
-    """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
-    it too; two kinds of which one is full attention need a single round."""
+    """Return the prefix that all groups have; the groups shorten it in turn. A group with the drop also checks the
+    block after it. Two kinds, one of them full attention, need a single round."""
     kinds = ask.kinds
     hit = ask.most
     longest = 0
@@ -144,34 +144,37 @@ def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def look_at_all(most: int, known: int) -> int:
-    """Tokens that a group looks at, of which the first ``known`` have hashes: all that are asked for."""
+    """Return the most tokens that a group looks up: all that are asked for, of which only the first ``known`` have
+    hashes."""
     return most
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
 def look_at_known(most: int, known: int) -> int:
-    """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
+    """Return the most tokens that a group looks up: only those with hashes, so that long drafts do not end the
+    process."""
     return min(most, known)
 
 
 @rule("VL-LOOKUP-RECONCILE.REACH", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reach_known(most: int, known: int) -> int:
-    """The block behind a prefix that is dropped may be any one with a hash."""
+    """Return the last token that a dropped block after a prefix may hold: any with a hash."""
     return known
 
 
 @rule("VL-LOOKUP-RECONCILE.REACH.PROMPT", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0", spec="V-LOOK-3"))
 def reach_prompt(most: int, known: int) -> int:
-    """The block behind a prefix that is dropped must end before the last token, too."""
+    """Return the last token that a dropped block after a prefix may hold: it must also end before the prompt's last
+    token."""
     return most
 
 
 @rule("VL-LOOKUP-ONE-GROUP", Role.LOAD,
       coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
 def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
-    """A single group has the prefix that it has."""
+    """Return the prefix that a single group has."""
     kind = ask.kinds[0]
     n, [table] = look(kind, ask.most, kind.drop)
     return CacheHit(n, {0: table}, n, {0: n})
@@ -179,7 +182,8 @@ def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
 
 @rule("VL-LOOKUP-FULL", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit", spec="V-FULL-1"))
 def find_full(ask: GroupQuery) -> GroupMatch:
-    """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
+    """Return the match of full attention: the blocks from the start that are cached without a gap, and a part of the
+    next one."""
     scale = ask.block // ask.unit
     places = ask.run(0, min(ask.most // ask.block, len(ask.hashes) // scale))
     n = len(places) * ask.block
@@ -198,8 +202,8 @@ def find_full(ask: GroupQuery) -> GroupMatch:
 
 @rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
 def find_window(ask: GroupQuery) -> GroupMatch:
-    """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
-    the alignment. Blocks left of it are not needed."""
+    """Return the match of a sliding window: from the right, the first run of cached blocks that covers a window and
+    ends at a multiple of the alignment. Blocks left of it are not needed."""
     need = window_blocks(ask.size, ask.block, ask.drop)
     step = lcm(ask.block, ask.align) // ask.block
     last = ask.most // ask.block
@@ -232,7 +236,8 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 
 @rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))
 def find_chunk(ask: GroupQuery) -> GroupMatch:
-    """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
+    """Return the match of chunked attention: blocks before the chunk of the last token count as present, those in it
+    are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
     places = [[0] * ask.groups] * first + ask.run(first, ask.most // ask.block)
     return ask.found(len(places) * ask.block, places)
@@ -240,7 +245,7 @@ def find_chunk(ask: GroupQuery) -> GroupMatch:
 
 @rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
 def find_state(ask: GroupQuery) -> GroupMatch:
-    """States: the first one from the right that ends at a multiple of the alignment."""
+    """Return the match of states: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block
     n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit
     for i in range(n - 1, -1, -1):
