@@ -30,12 +30,12 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3})")
 
 class ResolvedName(NamedTuple):
     """The rule set that a name denotes, a line that explains it, and a line for each field whose value is unknown
-    there. ``composed``: the rule set was put together for this name."""
+    there. ``is_composed``: the rule set was put together for this name."""
 
     profile: str
     note: str
     unknown: tuple[str, ...] = ()
-    composed: bool = False
+    is_composed: bool = False
 
 
 _known: dict[str, ResolvedName] = {}
@@ -51,7 +51,7 @@ def resolve_name(text: str) -> ResolvedName | None:
         return known
     found = _looked_up(text)
     if found is not None:
-        _known.update({text: found, found.profile: found} if found.composed else {text: found})
+        _known.update({text: found, found.profile: found} if found.is_composed else {text: found})
         pool.begin_with(resolve_name, text)
     return found
 
@@ -170,7 +170,7 @@ def _composed(engine: Engine, name: str, found: ComposedRules, point: Commit, ne
     label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
     rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")
     registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
-    return ResolvedName(full, f"{name} -> {label}", found.notes, composed=True)
+    return ResolvedName(full, f"{name} -> {label}", found.notes, is_composed=True)
 
 
 def _label(engine: Engine, point: Commit) -> str:

@@ -17,13 +17,14 @@ from cachesim.engines.shared.timeline import Commit, DatedChange, Timeline
 
 class FieldSpan(NamedTuple):
     """A value of a field, used from ``first`` on. ``after``: None if ``first`` is the point of the change; otherwise
-    the change landed somewhere behind ``after``, at ``first`` at the latest. ``recorded``: a rule set has the value."""
+    the change landed somewhere after ``after``, at ``first`` at the latest. ``is_recorded``: a rule set has the
+    value."""
 
     first: Commit
     value: Any
     source: str
     after: Commit | None = None
-    recorded: bool = True
+    is_recorded: bool = True
 
 
 class ComposedRules(NamedTuple):
@@ -65,7 +66,7 @@ class MainBranch:
             for first, row in rows:
                 if not first.by(low) and first.by(high):
                     low, value = first, row.value
-                    yield FieldSpan(first, value, row.source, recorded=value == leaves.get(path))
+                    yield FieldSpan(first, value, row.source, is_recorded=value == leaves.get(path))
             if value != leaves.get(path):
                 value = leaves.get(path)
                 points = [] if low != self.when.own[older.name] else self.when.parts(older.source_of(newer, path))
@@ -91,7 +92,7 @@ class MainBranch:
         other = {path: span for path, span in now.items() if span.value != leaves.get(path)}
         spans = sorted(other.items(), key=lambda one: one[1].first)
         changes = tuple(DatedChange(path, span.value, span.source) for path, span in spans)
-        read = {path for path, span in now.items() if not span.recorded}
+        read = {path for path, span in now.items() if not span.is_recorded}
         rules = base.with_leaves({path: span.value for path, span in other.items()})
         return ComposedRules(rules.described(read, self._ended(now)), base, changes, notes)
 

@@ -94,14 +94,14 @@ OTHER_TEXT = wrong("provenance", FaultKind.OTHER_TEXT)
 @dataclass(slots=True)
 class RequestVerdict:
     """The verdicts about a request: its answer, the slot it left behind, and stored objects that differ from a cold
-    run of their tokens (``armed``: a later request would be answered wrongly from them). ``refused``: a cold run ends
-    with an error too, so nothing was compared. ``window``: positions lo .. hi-1 that the slot's window layers still
-    hold; None without such layers, or if nothing was left."""
+    run of their tokens (``armed``: a later request would be answered wrongly from them). ``is_refused``: a cold run
+    ends with an error too, so nothing was compared. ``window``: positions lo .. hi-1 that the slot's window layers
+    still hold; None without such layers, or if nothing was left."""
 
     answer: Verdict
     state: Verdict
     armed: list[tuple[StoredObject, Verdict]] = field(default_factory=list)
-    refused: bool = False
+    is_refused: bool = False
     window: tuple[int, int] | None = None
 
     @property

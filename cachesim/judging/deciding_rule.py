@@ -124,7 +124,7 @@ def failure_of(run: Run, number: int) -> FailureKind | None:
     one = run.requests[number]
     if one.judged.equal_cold is False:
         return FailureKind.FAULT
-    if one.judged.refused:
+    if one.judged.is_refused:
         return FailureKind.REFUSED
     return FailureKind.LOSS if one.judged.equal_cold and any(charge.tokens for charge in one.ledger.charges) else None
 

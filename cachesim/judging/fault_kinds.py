@@ -95,7 +95,7 @@ TOO_LONG = _REFUSED + ": prompt of {tokens:,} tokens exceeds the context of {roo
 
 
 def fault_sentence(kind: FaultKind | None, numbers: Mapping[str, Any]) -> str:
-    """The sentence for a kind with its numbers; "" for none."""
+    """Return the sentence for a kind with its numbers; "" for none."""
     if kind in (FaultKind.REFUSED, FaultKind.COLD_ERROR) and {"tokens", "room"} <= numbers.keys():
         return TOO_LONG.format_map(numbers)
     return "" if kind is None else SENTENCES[kind].format_map(numbers)

@@ -125,7 +125,7 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
         one.judged.answer, one.judged.state = undecided(FaultKind.UNWRITTEN, cases=_differences(outcomes)), CORRECT
-        one.judged.refused = False
+        one.judged.is_refused = False
         out.append(i)
     return out
 
@@ -177,7 +177,7 @@ class Run:
     @property
     def refused(self) -> list[int]:
         """Return the requests that ended with an error in a cold run, too: nothing was compared."""
-        return [i for i, one in enumerate(self.requests) if one.judged.refused]
+        return [i for i, one in enumerate(self.requests) if one.judged.is_refused]
 
     @property
     def broken(self) -> list[int]:

@@ -123,7 +123,7 @@ class AnswerObserver(SilentObserver):
     def failed(self, number: int, answer: Answer, judged: RequestVerdict) -> None:
         """Judge a step that ended with an error: wrong if a cold run answers it, refused otherwise."""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
-        judged.refused = judged.answer.equal_cold is None
+        judged.is_refused = judged.answer.equal_cold is None
 
 
 def _window(slot: StoredObject) -> tuple[int, int] | None:

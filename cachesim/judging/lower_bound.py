@@ -36,12 +36,12 @@ from cachesim.scenarios.schema import at_once
 
 class EvaluatedRequest(NamedTuple):
     """A request: its prompt, and every token list that was (or may have been) evaluated for it, including prompt and
-    answer. ``together``: sent while the previous request was processed. ``counts`` False = it adds nothing to the
+    answer. ``is_parallel``: sent while the previous request was processed. ``counts`` False = it adds nothing to the
     bound, but later requests may reuse its tokens."""
 
     prompt: Tokens
     after: tuple[Tokens, ...]
-    together: bool = False
+    is_parallel: bool = False
     counts: bool = True
 
 
@@ -73,7 +73,7 @@ class EvaluatedPrefixes:
 def lower_bound(requests: Iterable[EvaluatedRequest]) -> EvaluationBound:
     """Return the bound of requests in the order in which they were sent."""
     every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
-    for numbers in at_once(one.together for one in every):
+    for numbers in at_once(one.is_parallel for one in every):
         group = every[numbers.start : numbers.stop]
         total += _of_group(group, seen)
         for i, one in enumerate(group):
@@ -102,7 +102,7 @@ def _least(request: EvaluatedRequest, seen: int) -> int:
 
 
 def evaluated_request(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
-    """A request and what became of it, for ``lower_bound``."""
+    """Return a request and its outcome in the form that ``lower_bound`` reads."""
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]
     after = {prompt + tuple(text) for text in texts} | {one.slot_tokens for one in answers}

@@ -68,7 +68,7 @@ class RequestLedger(NamedTuple):
     wrong: int = 0
 
     @property
-    def balanced(self) -> bool:
+    def is_balanced(self) -> bool:
         """True if the charges add up to the re-evaluated tokens."""
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
@@ -140,7 +140,7 @@ class RecomputeLedger:
             self.starts.setdefault(self._request_behind(event.slot), self.chosen)
         elif isinstance(event, Release):
             for known in self.live:
-                known.rested = known.rested or known.owner == event.slot
+                known.has_rested = known.has_rested or known.owner == event.slot
 
     def restart(self) -> None:
         """Record that the server has ended and lost all its restore points."""
@@ -275,11 +275,11 @@ class _ChargeBuilder(NamedTuple):
         only points that outlived this one."""
 
         def worth(known: KnownPoint) -> tuple[int, ...] | None:
-            if known.born > self.start.clock or (lasting and not known.lasting):
+            if known.born > self.start.clock or (lasting and not known.is_lasting):
                 return None
             if after is not None and not known.outlived(after, self.start.clock):
                 return None
-            return self._existed_at_start(known), known.durable, known.lost_at
+            return self._existed_at_start(known), known.is_durable, known.lost_at
 
         return find_best_point(prompt, best, worth)
 

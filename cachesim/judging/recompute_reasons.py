@@ -98,7 +98,7 @@ def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
     if answer.died:
         return SERVER_DIED.phrase
     if answer.status != 200:
-        return error_name(judgement.judged.refused, answer.status)
+        return error_name(judgement.judged.is_refused, answer.status)
     words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 

@@ -82,8 +82,8 @@ class Trace:
     inexact: frozenset[int]                       # steps whose answer differed from a cold run
     steps: list[TraceStep] = field(default_factory=list)
     out: str = ""                                 # why this build cannot replay the trace, "" if it can
-    sleeps: bool = False                          # the server unloads its model after some idle time
-    logged: bool = True                           # the recording contains the server's log
+    can_sleep: bool = False                          # the server unloads its model after some idle time
+    has_log: bool = True                           # the recording contains the server's log
     classes: Mapping[str, Any] | None = None      # a recording of the server's classes, as read; it has no ``steps``
 
 

@@ -115,7 +115,7 @@ class TraceReplay:
     def step(self, out: ReplayResult, step: TraceStep) -> None:
         """Run a step and compare it with the recording."""
         theirs, tasks = without_cancel(step.events), any("task" in event for event in step.events)
-        if self.trace.sleeps and step.action != "restart":
+        if self.trace.can_sleep and step.action != "restart":
             self.tasks = tasks
             self.server = wake_if_slept(self.server, step, theirs, self._records, lambda: self._started(self.flags))
         self.rounds = step.rounds
@@ -189,7 +189,7 @@ class TraceReplay:
         if self.left_at is not None:
             self._undecided(out, step, f"the memory is not the recorded one since step {self.left_at}")
             return
-        ours = ours if self.trace.logged else []
+        ours = ours if self.trace.has_log else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
         late = self.rules.late

@@ -61,7 +61,7 @@ def test_bits_and_bills(engine, model, blocks):
     run = run_judged(scenario(line, model, block_size=4, num_gpu_blocks=blocks), NEW)
     assert run.verdict.equal_cold, run.verdict
     assert not any(one.judged.armed for one in run.requests)
-    assert all(one.ledger.balanced for one in run.requests)
+    assert all(one.ledger.is_balanced for one in run.requests)
 
 
 def test_a_state_that_was_only_promised_is_read(engine):

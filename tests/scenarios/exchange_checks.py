@@ -44,8 +44,8 @@ def is_better(what: FailureKind, was: Run, now: Run, number: int, whole: Run | N
     old, new = was.requests[number], now.requests[number]
     spoilt = any(a.judged.equal_cold and not b.judged.equal_cold
                  for a, b in list(zip(was.requests, now.requests, strict=True))[: number + 1])  # fmt: skip
-    if what is FailureKind.FAULT and whole is not None and whole.requests[number].judged.refused:
-        return not spoilt and (new.judged.refused or new.judged.equal_cold is True)
+    if what is FailureKind.FAULT and whole is not None and whole.requests[number].judged.is_refused:
+        return not spoilt and (new.judged.is_refused or new.judged.equal_cold is True)
     if spoilt or new.judged.equal_cold is not True:
         return False
     return what is not FailureKind.LOSS or new.answer.cache_n > old.answer.cache_n

@@ -29,7 +29,7 @@ def shift_full_slots(srv: Core) -> None:
     being evaluated continues after the error."""
     for slot in srv.slots:
         task = slot.task
-        if task is None or slot.state is State.LEAVING or not task.begun:
+        if task is None or slot.state is State.LEAVING or not task.has_begun:
             continue
         full = srv.rules.full(len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift)
         if not full.value:

@@ -158,7 +158,7 @@ class Core(SlotCore):
         """True if the client of a slot waits for a whole answer and has disconnected, which stops an evaluation: the
         slot has evaluated ``cancel_at`` tokens."""
         task = slot.task
-        at = None if task is None or task.streams or task.stopped else task.request.cancel_at
+        at = None if task is None or task.streams or task.is_stopped else task.request.cancel_at
         return at is not None and self.memory.pos_max(slot.id) + 1 >= at + len(self.system)
 
     def is_stopped(self) -> bool:
@@ -186,7 +186,7 @@ class Core(SlotCore):
 
     def leave(self, slot: Slot) -> None:
         """Release the slot in the next iteration."""
-        slot.state, slot.at, slot.draft, slot.drafting = State.LEAVING, -1, [], False
+        slot.state, slot.at, slot.draft, slot.is_drafting = State.LEAVING, -1, [], False
 
     def take_id(self) -> int:
         """Return the next task id; every request and every iteration takes an id."""

@@ -246,7 +246,7 @@ def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:
 
 
 def put_scale_back(srv: Core) -> None:
-    """Before the batch is decoded, the scale of a split aLoRA returns to the list that rule LC-ALORA-BACK chooses."""
+    """Return the scale of a split aLoRA to the list that rule LC-ALORA-BACK chooses, before the batch is decoded."""
     if srv.put_back is not None and srv.leader is not None:
         split, scale = srv.put_back
         back = srv.rules.adapters.back(split.id, srv.leader.id)

@@ -64,7 +64,7 @@ class Row:
         return self.task.request
 
     @property
-    def hung_up(self) -> bool:
+    def has_hung_up(self) -> bool:
         """True if the client has disconnected.
 
         ``cancel_at`` counts the tokens that a slot would hold. A slot has not evaluated the last token of an answer; a
@@ -109,12 +109,12 @@ def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
 
 
 def right_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length, padded on the right with token 0."""
+    """Return the rows in equal length, padded on the right with token 0."""
     return [(*row, *[0] * (width - len(row))) for row in rows]
 
 
 def left_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length, padded on the left with token 0."""
+    """Return the rows in equal length, padded on the left with token 0."""
     return [(*[0] * (width - len(row)), *row) for row in rows]
 
 
@@ -126,7 +126,7 @@ class Batch:
     caches: list[Any] = field(default_factory=list)
 
     def extract(self, index: int) -> list[Any]:
-        """Return the caches of a row, as a conversation of its own."""
+        """Return the caches of a row as those of a separate conversation."""
         return [cache.extract(index) for cache in self.caches]
 
     def extend(self, addition: Batch) -> None:

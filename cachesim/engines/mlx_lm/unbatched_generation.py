@@ -55,7 +55,7 @@ class UnbatchedRequest:
 
     def _gone(self) -> bool:
         """True if the client has disconnected. Checked after every returned token."""
-        self.row.stop = self.row.n_gen > 0 and self.row.hung_up
+        self.row.stop = self.row.n_gen > 0 and self.row.has_hung_up
         return self.row.stop
 
 

@@ -46,13 +46,13 @@ Ranges = Mapping[Key, tuple[Any, CheckpointRange, RestorePoint]]
 
 
 class _Reported(NamedTuple):
-    """The last report of a conversation: number of tokens and rows, and its checkpoints by key. ``short``: a
+    """The last report of a conversation: number of tokens and rows, and its checkpoints by key. ``is_short``: a
     checkpoint would have more tokens or usable lengths if the conversation had more tokens and rows."""
 
     n: int
     rows: int
     ranges: Ranges
-    short: bool = False
+    is_short: bool = False
 
 
 UNREPORTED = _Reported(0, 0, {})
@@ -100,7 +100,7 @@ class ConversationPoints(RestorePointTracker):
         was, live = self.slots.get(number) or UNREPORTED, self.log.listens_to(Advanced)
         if not self.log.listens_to(Gained):
             self.unreported[key] = slot
-        if key in self.unreported or (grown and not live and not was.short):
+        if key in self.unreported or (grown and not live and not was.is_short):
             return
         now = self.owner.of_slot(slot)
         n = len(now.tokens)
@@ -109,7 +109,7 @@ class ConversationPoints(RestorePointTracker):
             tokens, after = tuple(now.tokens[start:]), key if start else None
             point = RestorePoint(key, n, tokens, start, after, now.lo, min(now.hi, now.rows, n))
             self.advance(number, point, cause, rule, anew=kept < was.n)
-        ranges, short = was.ranges, was.short
+        ranges, short = was.ranges, was.is_short
         if not grown or short or start < min(was.n, was.rows):
             ranges, short = self._ranges(key, now, was.ranges)
         self.slots[number] = _Reported(n, now.rows, ranges, short)

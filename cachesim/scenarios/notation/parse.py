@@ -95,12 +95,12 @@ _COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
 class ParsedPiece(NamedTuple):
-    """A piece with its place. ``length``: the length written after it, if any; ``answer``: True in an answer."""
+    """A piece with its place. ``length``: the length written after it, if any; ``is_answer``: True in an answer."""
 
     piece: Piece
     length: int | None
     part: LinePart
-    answer: bool
+    is_answer: bool
 
 
 def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> ScenarioLine:
@@ -161,7 +161,7 @@ class _Reader:
             step = step._replace(**flags)
         self._define(parsed)
         for piece in parsed:
-            piece.part.placed(check_answer if piece.answer else span, piece.piece, self.words)
+            piece.part.placed(check_answer if piece.is_answer else span, piece.piece, self.words)
         wrong = places.get("cancel_after") or places.get("answers") or part
         wrong.placed(check_lengths, step, self.words)
         if step.together and not joins(step, self.steps):

@@ -50,12 +50,12 @@ class AgentCost(NamedTuple):
 
 
 class FittedSetting(NamedTuple):
-    """A setting with its memory [bytes]. ``row``: bytes of a row; ``imprecise``: rows are less precise."""
+    """A setting with its memory [bytes]. ``row``: bytes of a row; ``is_imprecise``: rows are less precise."""
 
     options: Setting
     total: int
     row: int
-    imprecise: bool
+    is_imprecise: bool
 
 
 class CostlySetting(NamedTuple):
@@ -67,7 +67,7 @@ class CostlySetting(NamedTuple):
     @property
     def rank(self) -> tuple[Any, ...]:
         """Sort key, the smallest is the best: unanswered requests, cost, memory. Less precise rows must save tokens."""
-        less, units = self.setting.imprecise, self.cost.units
+        less, units = self.setting.is_imprecise, self.cost.units
         return self.cost.unanswered, units + less * FINE // WORTH, less, self.setting.total, str(self.setting.options)
 
 
@@ -111,7 +111,7 @@ class AgentSearch:
                 smaller = self.fitted(self.agents.smaller)
             more, bad = self.judged(self.compared(smaller), KEPT)
             first = min([*best, *more], key=lambda one: one.rank, default=None)
-            if first and first.setting.imprecise:
+            if first and first.setting.is_imprecise:
                 best = sorted([*best, *more], key=lambda one: one.rank)
             wrong += bad
         if not self.first:

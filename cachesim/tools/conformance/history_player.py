@@ -43,7 +43,7 @@ class HistoryRun:
     groups: list[range] = field(default_factory=list)                # request numbers sent together
     limits: Mapping[str, int] = field(default_factory=dict)
     gap: str = ""                                                    # why the run stopped, such as a missing ability
-    drafted: bool = False                                            # the server drafts tokens; cold runs do not
+    has_drafts: bool = False                                            # the server drafts tokens; cold runs do not
 
 
 class SubjectPool:
@@ -85,7 +85,8 @@ class ColdRuns:
         self.twice: dict[CacheRequest, Outcome] = {}
 
     def answer(self, ask: CacheRequest) -> Outcome:
-        """Return the cold reply. The first few requests are sent twice; after two replies differed, all are."""
+        """Return the cold reply. The first few requests are sent twice. After two replies of one request differed,
+        every request is sent twice."""
         ask = self._alone(ask)
         if ask not in self.known:
             self.known[ask] = self._ask(ask)

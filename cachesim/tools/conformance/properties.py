@@ -67,15 +67,15 @@ class PropertyCheck(NamedTuple):
     reused: bool = False                 # the reply reports tokens from the cache
     apart: Difference | None = None      # distance from the cold fingerprint, None if identical
     split: tuple[int, int] | None = None  # reported cached tokens, and the other tokens of the prompt
-    decisive: bool = True                # it could have failed: the answer to another prompt differs
+    is_decisive: bool = True                # it could have failed: the answer to another prompt differs
 
 
 class CompletedSequence(NamedTuple):
-    """A sequence that was complete when a request arrived: ``whole`` True if the answer's tokens are known too."""
+    """A sequence that was complete when a request arrived: ``is_whole`` True if the answer's tokens are known too."""
 
     tokens: Tokens
     prompt: int
-    whole: bool
+    is_whole: bool
     key: RequestKey = NO_KEY
 
 
@@ -155,7 +155,7 @@ def _steady(played: HistoryRun, same: Same, answers: ColdAnswers) -> Iterator[Pr
         if isinstance(one, Reply) and isinstance(two, Reply):
             yield PropertyCheck("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
                                 f"{reply_text(two)} (cold again)", apart=apart(two, one),
-                                decisive=answers.tell(played.asks[number], one))  # fmt: skip
+                                is_decisive=answers.tell(played.asks[number], one))  # fmt: skip
 
 
 def _sequence(played: HistoryRun, number: int, warm: Reply) -> CompletedSequence:
@@ -210,7 +210,7 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
         yield "cancel"
     if any(len(group) > 1 and group[0] <= number for group in played.groups):
         yield "burst"
-    if played.drafted:
+    if played.has_drafts:
         yield "drafts"
 
 
@@ -232,7 +232,7 @@ def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], sa
                 several.append(answer)
         got = f"{len(several)} distinct answers to {len(group)} identical prompts"
         decisive = answers.tell(played.asks[where], group[0][2])
-        yield PropertyCheck("identical", len(several) == 1, where, "1 distinct answer", got, decisive=decisive)
+        yield PropertyCheck("identical", len(several) == 1, where, "1 distinct answer", got, is_decisive=decisive)
 
 
 def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
@@ -266,7 +266,7 @@ def _usable(ask: CacheRequest, sequence: CompletedSequence) -> int:
 def _shared(prompt: Tokens, sequence: CompletedSequence) -> int:
     """Return how many prompt tokens may have been stored; all of them after an answer whose tokens are unknown."""
     shared = common_prefix(prompt, sequence.tokens)
-    return shared if sequence.whole or shared < sequence.prompt else len(prompt)
+    return shared if sequence.is_whole or shared < sequence.prompt else len(prompt)
 
 
 def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterator[PropertyCheck]:

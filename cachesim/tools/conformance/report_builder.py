@@ -84,7 +84,7 @@ def run_floors(search: HistorySearch, space: DrawBounds, play: Player) -> dict[s
         result = Result(name, "reuse", PROPERTIES[name], "undecided")
         if name not in lines:
             found[name] = replace(result, state="unsupported", why="its history does not fit")
-        elif search.budget.low or search.budget.spent:
+        elif search.budget.is_low or search.budget.is_spent:
             undecided[name] = replace(result, why=search.budget.why)
         else:
             found[name] = _floor(result, lines[name], play(parse_history(lines[name])))
@@ -215,14 +215,14 @@ FED_BY = {"noise": "same", "books": "same"}
 def _run_sources(sources: Sequence[HistorySource], search: HistorySearch) -> None:
     """Run the sources that were not run before, until a limit ends the run."""
     for source in sources[search.done :]:
-        if search.budget.low or search.budget.spent:
+        if search.budget.is_low or search.budget.is_spent:
             return
         search.begin(source.section, source.number)
         for history in source.histories():
-            if search.budget.low or search.budget.spent:
+            if search.budget.is_low or search.budget.is_spent:
                 return
             search.count(source.section, history)
-            if search.cut:
+            if search.is_cut_short:
                 return
         search.done += 1
 
@@ -280,7 +280,7 @@ def _sources(plan: HistoryPlan, space: DrawBounds) -> list[HistorySource]:
 def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Iterator[str]:
     if "unseen" not in tallies and "work" not in tallies and search.reported:
         yield UNKNOWN
-    if search.budget.spent:
+    if search.budget.is_spent:
         yield f"note: {search.budget.stopped}; only earlier histories were judged"
 
 
@@ -299,13 +299,13 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     notes = [f"sampling {dict(sampling)}"] if sampling else []
     if any(ask.key.name for ask in played.asks):
         notes.append("keys of the requests: " + ", ".join(str(ask.key) for ask in played.asks))
-    if name in VERSUS_COLD and not search.budget.low:
+    if name in VERSUS_COLD and not search.budget.is_low:
         found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
         notes += filter(None, found)
     finding = make_finding(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)
     if not search.again(history, check):
-        again = f"{search.budget.stopped} before it was run again" if search.budget.spent else "not when run again"
+        again = f"{search.budget.stopped} before it was run again" if search.budget.is_spent else "not when run again"
         return replace(result, state="undecided", why=f"failed, but {again}")
     return result
 

@@ -78,7 +78,7 @@ class PropertyTally:
     def add(self, history: History, check: PropertyCheck) -> None:
         """Count a check of a history, and keep the largest difference of two fingerprints."""
         self.checked += 1
-        self.decisive += check.decisive
+        self.decisive += check.is_decisive
         self.reused += check.reused
         if check.apart is not None and (self.apart is None or check.apart.largest > self.apart.largest):
             self.apart = check.apart
@@ -99,7 +99,7 @@ class HistorySearch:
         self.counts: dict[str, SectionCount] = {}
         self.answers: list[ColdAnswer] = []            # answers to two prompts, different ones if there are any
         self.reported: set[str] = set()              # keys of ``Reply`` that a reply had
-        self.cut = False                             # a limit ended the last history within
+        self.is_cut_short = False                             # a limit ended the last history within
         self.done = 0                                # sources of histories that were run
         self.floors: dict[str, Result] = {}          # results of the floors that were run
 
@@ -114,7 +114,7 @@ class HistorySearch:
         failed = sorted({check.name for check in found if not check.ok})
         count = self.counts.get(section, SectionCount())
         names = tuple(sorted({*count.names, *failed}))
-        decisive = count.decisive + sum(check.decisive for check in found if check.name in COMPARING)
+        decisive = count.decisive + sum(check.is_decisive for check in found if check.name in COMPARING)
         self.counts[section] = SectionCount(count.histories + 1, count.failed + bool(failed), names, decisive)
 
     def look(self, history: History) -> list[PropertyCheck]:
@@ -150,7 +150,7 @@ class HistorySearch:
 
     def smallest(self, name: str) -> tuple[History, PropertyCheck]:
         """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""
-        if name == "answers" and self.budget.low and self._fails(parse_history("A1"), name):
+        if name == "answers" and self.budget.is_low and self._fails(parse_history("A1"), name):
             start = [parse_history("A1")]      # a single time-out is left: do not spend it on a larger history
         else:
             failed = {history.line: history for history, _ in self.tallies[name].failed}
@@ -160,11 +160,11 @@ class HistorySearch:
 
     def again(self, history: History, check: PropertyCheck) -> bool:
         """True if the request fails again in this history. After the last time-out missing replies count."""
-        hangs = self.budget.gone and check.name == "answers" and check.got.endswith(self.budget.silence)
+        hangs = self.budget.is_gone and check.name == "answers" and check.got.endswith(self.budget.silence)
         return hangs or any(one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _fails(self, history: History, name: str) -> bool:
-        if self.budget.spent and history.line not in self.known:
+        if self.budget.is_spent and history.line not in self.known:
             return False                             # no time is left for shrinking
         return any(check.name == name and not check.ok for check in self.look(history))
 

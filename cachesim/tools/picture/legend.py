@@ -102,7 +102,7 @@ WORDS = {
 
 def origin_text(origin: str, scene: Scene) -> str:
     """Return the meaning of an origin. Requests may share one cache."""
-    return "loaded from the shared cache" if origin == "loaded" and scene.pool else WORDS[origin]
+    return "loaded from the shared cache" if origin == "loaded" and scene.has_pool else WORDS[origin]
 
 
 class LegendSign(NamedTuple):
@@ -145,7 +145,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
     box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
     rows = (
-        (any(row.wrong for row, _ in parts), "wrong answer", "bad",
+        (any(row.is_wrong for row, _ in parts), "wrong answer", "bad",
          f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'),
         (reads, "wrong rows or state read", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
         (any(0 <= read.request < row.number for row, read in reads), "request it belongs to", "bad",
@@ -159,9 +159,9 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
         (any(has.checkpoints for has in held), scene.keeps, "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
         (lanes.lives, "entry of the prompt cache", "dim",
          f'<path class="life" d="M12 7V14"/><rect class="full" x="8" {entry}'),
-        (any(life.gone is not None and not life.consumed for life in lanes.lives), "entry removed", "dim",
+        (any(life.gone is not None and not life.is_consumed for life in lanes.lives), "entry removed", "dim",
          f'<rect class="gone box" x="8" {entry}'),
-        (any(life.consumed for life in lanes.lives), "entry removed on load", "dim",
+        (any(life.is_consumed for life in lanes.lives), "entry removed on load", "dim",
          f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
         (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
          "dim", f'<path class="arrow" {arrow}'),

@@ -42,7 +42,7 @@ class RunText(NamedTuple):
         if row is None:
             return _sentence(about, one.answer, one.fine, one.cost)
         about += f"request {row.number} {self._prompt(row)}: "
-        return _sentence(about, answer_text(row.verdict), not row.wrong, _cost(row))
+        return _sentence(about, answer_text(row.verdict), not row.is_wrong, _cost(row))
 
     @property
     def _focus(self) -> StepRow | None:
@@ -56,7 +56,7 @@ class RunText(NamedTuple):
 
     def _details(self, row: StepRow) -> str:
         mark, focus = prefix(self.number), row.number == self.focus
-        kind = ' class="bad"' if row.wrong else ""
+        kind = ' class="bad"' if row.is_wrong else ""
         said = ": ".join(filter(None, (answer_text(row.verdict), row.reason)))
         head = f"request {row.number} {self._prompt(row)}"
         body = f"<summary>{head}</summary><p{kind}>{markup('; '.join(filter(None, (said, *row.read))))}</p>"
@@ -112,16 +112,16 @@ class RunText(NamedTuple):
 
     def _requests(self) -> str:
         """Return the table of all requests with their sums."""
-        heads = ("#", "prompt", "slot" * (not self.scene.pool), "reused", "evaluated", "again", "answer", "how")
+        heads = ("#", "prompt", "slot" * (not self.scene.has_pool), "reused", "evaluated", "again", "answer", "how")
         rows = [self._cells(row) for row in self.scene.rows]
         sums = [sum(numbers) for numbers in zip(*(_counts(row) for row in self.scene.rows), strict=True)]
         total = ["", "total", "", *(f"{n:,}" for n in sums), "", ""] if len(rows) > 1 else []
         return f"<div class='table req'{region('requests', self.number, self.scene)}>{_table(heads, rows, total)}</div>"
 
     def _cells(self, row: StepRow) -> list[str]:
-        kind = ' class="bad"' if row.wrong else ""
+        kind = ' class="bad"' if row.is_wrong else ""
         how = markup("; ".join(filter(None, (row.reason, *row.read))))
-        slot = str(row.slot) if row.slot >= 0 and not self.scene.pool else ""
+        slot = str(row.slot) if row.slot >= 0 and not self.scene.has_pool else ""
         return [str(row.number), self._prompt(row), slot, *(f"{n:,}" if n else "·" for n in _counts(row)),
                 f"<span{kind}>{markup(answer_text(row.verdict))}</span>", how]  # fmt: skip
 

@@ -105,7 +105,7 @@ class CacheContents(NamedTuple):
     lengths: Sequence[int] = ()
     saved: Sequence[int] = ()
     gone: Sequence[int] = ()
-    consumed: bool = False
+    is_consumed: bool = False
 
 
 class ForeignRead(NamedTuple):
@@ -133,7 +133,7 @@ class StepRow(NamedTuple):
     memory: SlotMemory                      # after the step
     entries: CacheContents                  # after the step
     verdict: str                            # as in reports
-    wrong: bool
+    is_wrong: bool
     reason: str                             # adapters of the request, and how the tokens were reused
     rule: str                               # that decided
     read: Sequence[str]                     # descriptions of what a wrong answer read
@@ -154,12 +154,12 @@ class Scene(NamedTuple):
     verdict: str
     rows: Sequence[StepRow]
     causes: Mapping[str, RuleSource] = {}       # sources of the rules that caused losses, by id
-    recorded: bool = False                      # recorded on a real server: the server's memory is unknown
+    is_recorded: bool = False                      # recorded on a real server: the server's memory is unknown
     answer: str = ""                            # verdict about the answers, in words
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
-    pool: bool = False                          # all requests share one cache, without slots
+    has_pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
     blocks: Mapping[int, Cells] = {}            # used blocks of a pool after each step, by its number
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree after each step
@@ -172,7 +172,7 @@ class Scene(NamedTuple):
     @property
     def fine(self) -> bool:
         """True if every answer is correct."""
-        return not any(row.wrong for row in self.rows) and self.verdict in ("OK", "recorded")
+        return not any(row.is_wrong for row in self.rows) and self.verdict in ("OK", "recorded")
 
     @property
     def length(self) -> int:

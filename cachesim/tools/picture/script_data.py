@@ -44,9 +44,9 @@ def _run(drawn: RunDrawing, told: CaptionedWalk, forms: dict[str, int]) -> dict[
         "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
         "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
-        "taken": [row.number for row in drawn.scene.rows if row.entries.consumed],
+        "taken": [row.number for row in drawn.scene.rows if row.entries.is_consumed],
         "in": [row.slot for row in drawn.scene.rows], "words": [_words(row) for row in drawn.scene.rows],
-        "wrong": [row.number for row in drawn.scene.rows if row.wrong],
+        "wrong": [row.number for row in drawn.scene.rows if row.is_wrong],
         "settled": walk.settled(), "reads": [*_reads(walk)],
         "lost": [[k, part.stop - part.start, row.number] for row in drawn.scene.rows for part in row.stretches
                  if part.origin == "again" and (k := walk.lost(row.number, part)) is not None],

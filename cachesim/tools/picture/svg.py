@@ -156,7 +156,7 @@ def _row(
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
     yield from (_stretch(part, scale, y, drawn.scene, alone) for part in row.stretches)
-    if row.wrong and row.stretches:
+    if row.is_wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
     yield from _splits(row, scale, y)
@@ -171,11 +171,11 @@ def _notes(row: StepRow, drawn: RunDrawing, y: float) -> Iterator[str]:
     """Yield the notes beside a row: the verdict with its reason or with what was read instead, and losses by rule."""
     x = drawn.scale.left + drawn.scale.width + 24
     said = ": ".join(filter(None, (answer_text(row.verdict), row.reason)))
-    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
+    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.is_wrong else "dim")
     lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
     lines += [lost_line(part, drawn.scene.causes) for part in row.stretches if part.origin == "again"]
     broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
-    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
+    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.is_wrong and row.read else 0
     for number, line in enumerate(broken[:LINES]):
         more = " ..." if number == LINES - 1 and len(broken) > LINES else ""
         kind = "bad" if number < red else "dim"

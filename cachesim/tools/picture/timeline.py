@@ -77,6 +77,6 @@ def _run(scene: Scene, part: DrawingFrame, run: str, number: int, name: str, dif
 def _first_shown(scenes: Sequence[Scene]) -> int:
     """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
     rows = [row for scene in scenes for row in scene.rows]
-    wrong = [row.number for row in rows if row.wrong]
+    wrong = [row.number for row in rows if row.is_wrong]
     again = [row.number for row in rows if any(part.origin == "again" for part in row.stretches)]
     return next(iter([*wrong, *again, *(row.number for row in rows)]), 0)

@@ -37,8 +37,8 @@ def recorded_scene(trace: Trace, differs: SimulatorDifference | None = None) -> 
             rows.append(_action(step, len(rows), note))
     wrong = len(trace.inexact)
     verdict = f"{wrong} answers differ from a cold run" if wrong else "recorded"
-    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True,
-                 answer=verdict)  # fmt: skip
+    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows,
+                 is_recorded=True, answer=verdict)  # fmt: skip
 
 
 def _row(member: TraceMember, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:

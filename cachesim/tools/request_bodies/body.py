@@ -159,7 +159,7 @@ class BodyMessage(NamedTuple):
         return "".join(part.text for part in self.parts if part.kind not in kinds)
 
     @property
-    def system(self) -> bool:
+    def is_system(self) -> bool:
         """True if the message is an instruction to the model (role system or developer)."""
         return self.role in ("system", "developer")
 
@@ -189,7 +189,7 @@ class Body:
                 if number is not None and number >= 0 and number.is_integer()}  # fmt: skip
 
     @property
-    def raw(self) -> bool:
+    def is_raw(self) -> bool:
         """True if the prompt is text or tokens of the client, without a chat template."""
         return self.chat is None
 

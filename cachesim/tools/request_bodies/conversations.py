@@ -89,7 +89,7 @@ class ConversationLinker:
     def _find_previous(self, body: Body, text: str, best: int, common: int) -> int:
         """Return the previous request of the conversation, -1 = none: the earlier request with the most text in common
         messages."""
-        if body.raw:
+        if body.is_raw:
             return self._previous_by_chunks(text, best, common)
         scores: Counter[int] = Counter()
         other_images: set[int] = set()
@@ -158,19 +158,19 @@ class ConversationLinker:
         step = max(1, len(text) // CHUNKS)
         chunks = [text[at : at + min(CHUNK, step)] for at in range(0, len(text), step)]
         latest = range(len(self.bodies) - 1, max(-1, len(self.bodies) - 1 - KEPT), -1)
-        known = [(sum(chunk in self.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].raw]
+        known = [(sum(chunk in self.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].is_raw]
         found = max(known, default=(0, -1))
         return found[1] if found[0] * 4 >= len(chunks) else -1
 
 
 def conversation_messages(body: Body) -> Iterator[BodyMessage]:
     """Yield the messages of a body except system messages."""
-    return (message for message in body.messages if not message.system)
+    return (message for message in body.messages if not message.is_system)
 
 
 def system_text(body: Body) -> str:
     """Return the text of the system messages."""
-    return "\n".join(core_text(message) for message in body.messages if message.system)
+    return "\n".join(core_text(message) for message in body.messages if message.is_system)
 
 
 def _edited(a: str, b: str) -> bool:

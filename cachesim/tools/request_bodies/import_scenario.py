@@ -143,7 +143,7 @@ class SimulatedImport(NamedTuple):
     left: int                        # requests not simulated because of the limits
     limit: str                       # the limit that the first of them exceeds, with its place and flag; "" = none
     adapters: str = ""               # how adapters are simulated, "" = no request names any
-    assumed: bool = False            # the server's adapters are assumed, and matter
+    is_assumed: bool = False            # the server's adapters are assumed, and matter
 
 
 class _Answers(SilentObserver):
@@ -197,7 +197,7 @@ def simulate_bodies(
             raise NotInBuild(f"{profile} has no adapters")
         options = {option: ",".join(["1"] * number), **server}
         found = _simulate(records, profile, model, options, head, adapters=True)
-        return found._replace(adapters=said, assumed=assumed)
+        return found._replace(adapters=said, is_assumed=assumed)
     except NotInBuild as error:
         apart = [replace(record, base=record.under, best=record.usable) for record in records]
         found = _simulate(apart, profile, model, server, head)
@@ -242,7 +242,7 @@ def _token_request(record: PromptRecord, adapters: bool) -> TokenRequest:
     user = -1
     messages = record.body.messages
     last = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
-    if last >= 0 and not record.body.raw and record.plain.text:
+    if last >= 0 and not record.body.is_raw and record.plain.text:
         user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
     return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user, record.link.before,
                         record.shared, scales_text(record.body.adapters) if adapters else "", record.again)  # fmt: skip

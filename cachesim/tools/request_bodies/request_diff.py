@@ -65,7 +65,7 @@ class PromptRecord:
         return len(self.ids)
 
     @property
-    def harmless(self) -> bool:
+    def is_harmless(self) -> bool:
         """True if no token of the previous request is invalidated."""
         return self.cause.name in prompt_causes.HARMLESS
 
@@ -91,7 +91,7 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         relate(out, record, prompt is not None, tokenizer)
         if len({*keys}) > 1:
             find_usable(out, record, tokenizer, under[len(out) - 1], keys)
-        if record.link.before >= 0 and not record.harmless:
+        if record.link.before >= 0 and not record.is_harmless:
             _find_sent_again(out[record.link.before], record, tokenizer)
     return out
 
@@ -123,7 +123,7 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
     harmless = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
     if templated and harmless and b.common < min(len(a.text), b.history):
         b.cause = _cause_of_template(a, b)
-    if not b.harmless:
+    if not b.is_harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
         if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
             b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)

@@ -51,12 +51,12 @@ class NotInRelease(BadInput):
 
 
 class Program(NamedTuple):
-    """Start of a server in a command line. ``at``: index of the first word after the program; ``marked``: the path or
-    image names the engine; ``variables``: environment variables set for it; ``before``: words before the program, which
-    are not read."""
+    """Start of a server in a command line. ``at``: index of the first word after the program; ``is_marked``: the path
+    or image names the engine; ``variables``: environment variables set for it; ``before``: words before the program,
+    which are not read."""
 
     at: int
-    marked: bool
+    is_marked: bool
     variables: Mapping[str, ShellWord]
     before: tuple[str, ...] = ()
 

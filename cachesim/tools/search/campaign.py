@@ -91,7 +91,7 @@ class Failure:
     kept: Mapping[str, Any] | None = None       # data of the shrunk case from an earlier run of the campaign
 
     @property
-    def shrunk(self) -> bool:
+    def is_shrunk(self) -> bool:
         return self.small is not None or self.kept is not None
 
 

@@ -216,7 +216,7 @@ class CampaignSearch:
         """Shrink the failures until the time is over."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
         todo = [one for one in failures
-                if not one.shrunk and one.finding.kind != FaultKind.DIED
+                if not one.is_shrunk and one.finding.kind != FaultKind.DIED
                 and one.finding.group not in self.known]  # fmt: skip
         with closing(self._spread(partial(shrunk, plan=self.plan), todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):

@@ -103,7 +103,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
         complain(f"{bad}; results so far")
         codes.append(exits.BAD_INPUT)
     search.keep()
-    left = sum(not one.shrunk and group not in search.known for group, one in campaign.failures.items())
+    left = sum(not one.is_shrunk and group not in search.known for group, one in campaign.failures.items())
     if left and not args.no_shrink:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
     data = with_corpus(campaign_data(campaign, plan), search.corpus)

@@ -22,7 +22,7 @@ Check = Callable[[CheckedRun], Iterator[PropertyFailure]]
 
 
 def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """Each answer and the memory after it equal those of a cold run. Only the first failure is reported."""
+    """Yield the first answer that differs from that of a cold run, in itself or in the memory after it."""
     for at, step in enumerate(run.steps):
         if step.answer.died:
             return
@@ -48,7 +48,7 @@ def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def survives(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The server survives every request."""
+    """Yield the first request that the server does not survive."""
     for step in run.steps:
         if step.answer.died:
             yield PropertyFailure("survives", step.number, _kind(step.answer), _error_numbers(step.answer))
@@ -65,8 +65,8 @@ def _error_numbers(answer: Answer) -> dict[str, int | str]:
 
 
 def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """A request that a cold run answers, or for which there is room, does not end in a server error. There is no room
-    if the requests sent at the same time need more than the context."""
+    """Yield the first request that ends in a server error although a cold run answers it or there is room. There is no
+    room if the requests sent at the same time need more than the context."""
     for step in run.steps:
         answer = step.answer
         if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != FaultKind.CROWDED):
@@ -77,20 +77,22 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def seq_rm_atomic(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """A refused removal changes nothing; an executed removal leaves nothing of its range."""
+    """Yield the first removal that was refused and changed something, or was executed and left something of its
+    range."""
     for step, numbers in run.torn[:1]:
         yield PropertyFailure("seq-rm-atomic", step, FaultKind.TORN, numbers)
 
 
 def memory_sound(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The memory's tables are consistent after every step: all counted rows exist, positions have no gaps, and an
-    erased slot is empty."""
+    """Yield the first step after which the memory's tables are inconsistent: counted rows are missing, positions have
+    gaps, or an erased slot is not empty."""
     for step, kind, numbers in run.unsound[:1]:
         yield PropertyFailure("memory-sound", step, kind, numbers)
 
 
 def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """Reused and evaluated tokens add up to the prompt; at most the tokens of a cold run are evaluated."""
+    """Yield the first request whose reused and evaluated tokens do not add up to the prompt, or that evaluates more
+    tokens than a cold run."""
     for step in run.steps:
         answer, n = step.answer, len(step.request.prompt)
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
@@ -102,7 +104,7 @@ def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The limits that flags set are not exceeded at the end of a request."""
+    """Yield the first limit set by a flag that is exceeded at the end of a request."""
     for step in run.steps:
         for one in step.over[:1]:
             yield PropertyFailure("limits", step.number, FaultKind.EXCEEDED, one._asdict(), one.what)
@@ -166,9 +168,9 @@ LedgerCheck = Callable[[Run], Iterator[PropertyFailure]]
 
 
 def balances(run: Run) -> Iterator[PropertyFailure]:
-    """Every re-evaluated token is attributed to a decision."""
+    """Yield the first request with re-evaluated tokens that are not attributed to a decision."""
     for i, one in enumerate(run.requests):
-        if not one.ledger.balanced:
+        if not one.ledger.is_balanced:
             yield PropertyFailure("balances", i, FaultKind.UNBALANCED, {"account": str(one.ledger)},
                                   one.answer.deciding)  # fmt: skip
             return

@@ -85,7 +85,7 @@ class RepairResults:
         return [one for one in self.tried if not one.cures]
 
     @property
-    def crashed(self) -> bool:
+    def has_crashed(self) -> bool:
         """True if the simulator itself failed."""
         return any(finding.name == SIMULATOR for one in self.failing for finding in one.found or ())
 

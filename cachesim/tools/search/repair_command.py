@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(repair_report(with_failures(data)))
-    if found.crashed:
+    if found.has_crashed:
         return exits.CRASH
     return exits.BROKEN if found.failing else exits.HOLDS
 

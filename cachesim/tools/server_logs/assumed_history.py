@@ -40,7 +40,7 @@ def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> Repa
     server. Raise BadInput if the scenario cannot run."""
     known = [request.step >= 0 and request.is_bounded for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
-    if others or found.rejected:
+    if others or found.is_rejected:
         return None
     steps = _changing(found)
     cases = [case for changed in CHANGED if (case := _assumed(found, steps, changed)) is not None]

@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 def cause_statements(derived: DerivedNumbers, grammar: LogGrammar) -> Iterator[Statement]:
     """Yield the causes of a request whose deciding line and numbers are in the excerpt."""
     request, seen = derived.request, set[str]()
-    if request.doubtful or derived.clashes:
+    if request.is_doubtful or derived.clashes:
         return
     for signature in grammar.signatures:
         lines = request.of(*signature.kinds) or [one for kind in signature.kinds for one in request.of_cache(kind)]
@@ -41,7 +41,7 @@ def cause_statements(derived: DerivedNumbers, grammar: LogGrammar) -> Iterator[S
 def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Container[int]) -> Iterator[Statement]:
     """Yield the warnings that the server prints, each with its text. A text that differs in its numbers alone is quoted
     once for each slot; lines that prove another cause (``cited``) are not quoted."""
-    kinds = {kind for signature in grammar.signatures if signature.quoted for kind in signature.kinds}
+    kinds = {kind for signature in grammar.signatures if signature.is_quoted for kind in signature.kinds}
     seen = set[tuple[int | None, str]]()
     for line in lines:
         key = line.slot, _DIGITS.sub("#", line.text)

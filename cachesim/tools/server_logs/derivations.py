@@ -33,7 +33,7 @@ class DerivedNumbers(NamedTuple):
 def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> DerivedNumbers:
     """Return the numbers of a request that follow from its lines."""
     found = FoundNumbers()
-    if request.doubtful:
+    if request.is_doubtful:
         return DerivedNumbers(request, {})
     for gives in grammar.gives:
         for line in _lines(request, gives):
@@ -169,7 +169,7 @@ def _longer(request: TiedRequest, found: FoundNumbers, n_past: int) -> frozenset
     counted = (line.number for line in request.of("progress") if is_within_longer(line, n_past))
     known = next((frozenset({number}) for number in (*checks, *counted)), None)
     whole = found.get("prompt_n")
-    if known is None and whole is not None and whole.exact and whole.low not in (0, 1, n_past):
+    if known is None and whole is not None and whole.is_exact and whole.low not in (0, 1, n_past):
         return whole.lines                                    # else 1 token, or all n_past tokens, would be evaluated
     return known
 

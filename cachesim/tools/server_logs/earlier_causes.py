@@ -62,7 +62,9 @@ class EarlierCauses:
         request, kept = derived.request, derived.numbers.get("cache_n")
         shared, length = derived.numbers.get("lcp"), derived.numbers.get("n_tokens")
         searched = {line.kind for line in request.lines} & (SEARCHES - {"trim_failed"})
-        if request.slot is None or request.doubtful or not searched or kept is None or not kept.exact or shared is None:
+        if request.slot is None or request.is_doubtful or not searched:
+            return
+        if kept is None or not kept.is_exact or shared is None:
             return
         most = min(shared.low, (length.low if length is not None else shared.low) - 1)
         of_slot, here = self.slots[request.slot], self.places[id(derived)]
@@ -100,7 +102,7 @@ class EarlierCauses:
         own = any(number < found.line.number and end == found.end for number, end in made)
         for one in chain[1:] if own else chain:
             prefix = one.numbers.get("lcp")
-            if one.request.doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
+            if one.request.is_doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
                 return False
         if any(one.request.of("full_reprocess") for one in chain[1:-1]):
             return False

@@ -64,13 +64,13 @@ class LineCounter:
 
 
 class _Piece(NamedTuple):
-    """Part of a line that holds a message. ``fresh``: it begins with a prefix of its own."""
+    """Part of a line that holds a message. ``is_fresh``: it begins with a prefix of its own."""
 
     number: int
     text: str
     logged: LogMessage
     read: ParsedLine | None
-    fresh: bool
+    is_fresh: bool
     width: int = 0           # length of its line in the file
 
 
@@ -223,7 +223,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
         return _without_last(first), 0
     for piece in islice(ahead, WRAPPED):
         known = piece.read is not None and (first.read is not None or not first.logged.text)
-        if piece.fresh or known or not piece.text.strip() or not _can_begin(grammar, first):
+        if piece.is_fresh or known or not piece.text.strip() or not _can_begin(grammar, first):
             break
         after.append(piece.text)
         joined = _join(grammar, first, after)
@@ -242,7 +242,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
 
 def _can_begin(grammar: LogGrammar, first: _Piece) -> bool:
     """True if a line can be the beginning of a wrapped message."""
-    return first.read is not None or first.fresh or grammar.begins(first.logged.text)
+    return first.read is not None or first.is_fresh or grammar.begins(first.logged.text)
 
 
 def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | None:
@@ -253,7 +253,7 @@ def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | 
         text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
         logged, read = _read(grammar, text)
         if read is not None:
-            found.append(_Piece(first.number, text, logged, read, first.fresh, first.width))
+            found.append(_Piece(first.number, text, logged, read, first.is_fresh, first.width))
     if not found:
         return None
     sure = dict.items(dict(found[0].read.numbers)) if found[0].read else ()

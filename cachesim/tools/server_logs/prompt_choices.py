@@ -43,7 +43,7 @@ class SlotTexts:
     def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
         contents = self.slots.get(logged.slot, SlotText())
-        if logged.loaded:
+        if logged.is_loaded:
             yield from self._from_stored(logged, n_tokens)
         elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
             yield PromptChoice(contents, min(lcp, n_tokens), "")
@@ -58,7 +58,7 @@ class SlotTexts:
                 yield PromptChoice(contents, min(lcp, n_tokens, contents.size), why)
             if known and contents.size:
                 return
-            is_cut_off = not logged.whole and logged.cache_n is None
+            is_cut_off = not logged.is_whole and logged.cache_n is None
             if is_cut_off and 0 < contents.size < n_tokens:      # the slot has what later lines show of the time before
                 yield PromptChoice(contents, contents.size, f"{contents.size} tokens in common with the slot")
             if not logged.least("cache_n"):
@@ -68,7 +68,8 @@ class SlotTexts:
         yield PromptChoice(SlotText(), 0, "nothing in common with earlier requests")
 
     def _new(self, n_tokens: int) -> Iterator[PromptChoice]:
-        """Yield the beginning of a new conversation. That it shares nothing is known only of the first one."""
+        """Yield the beginning of a new conversation. It certainly shares nothing with other texts only if it is the
+        first one of a server that began empty."""
         is_first = self.began_empty and not self.slots and not self.stored
         if 0 < self.shared.size < n_tokens:
             yield PromptChoice(
@@ -87,9 +88,9 @@ class SlotTexts:
 
     def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield beginnings taken from conversations that left their slots, most recent first."""
-        least = logged.lcp if logged.loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
+        least = logged.lcp if logged.is_loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
         for text in reversed([*self.stored, *self.slots.values()]):
-            if logged.loaded and logged.held not in (None, text.size):
+            if logged.is_loaded and logged.held not in (None, text.size):
                 continue
             for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
                 if least <= lcp <= min(n_tokens, text.size) and lcp:

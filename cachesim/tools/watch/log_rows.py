@@ -189,7 +189,7 @@ class LogRows:
         keys = [said.numbers["cause"] for said in found]
         flags = [flag for one in self._grammar.signatures if one.key in keys for flag in one.flags]
         return {
-            "source": "log", "run": run.number, "slot": request.slot if request.slot_known else None,
+            "source": "log", "run": run.number, "slot": request.slot if request.is_slot_known else None,
             "task": request.task, "lines": list(request.lines), "prompt": numbers.get("n_tokens"),
             "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(request),
             "generated": numbers.get("predicted_n"), "end": _end(request),
@@ -197,7 +197,7 @@ class LogRows:
             "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
                        for key, said in zip(keys, found, strict=True)],
             "flags": list(dict.fromkeys(flags)), "advice": ADVICE.get(change, "") if change != "new" else "",
-            "refused": request.refused,
+            "refused": request.is_refused,
         }  # fmt: skip
 
 
@@ -214,5 +214,5 @@ def _end(request: LoggedRequest) -> str:
     """Return how a request ended, as the log shows it."""
     tied = request.tied
     if tied is not None and tied.is_cancelled:
-        return WHOLE if request.refused else CLIENT_LEFT
+        return WHOLE if request.is_refused else CLIENT_LEFT
     return WHOLE if tied is None or tied.is_over else UNREAD

@@ -181,7 +181,7 @@ def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
         "path": cut(place["path"], NAME), "character": place["character"],
         "byte": first.byte if first is not None and first.is_exact else None,
         "byte_at_least": None if first is None else first.byte,
-        "prompt_byte": None if previous is None else record.bytes, "harmless": record.harmless,
+        "prompt_byte": None if previous is None else record.bytes, "harmless": record.is_harmless,
         "estimated": record.tokens, "estimated_common": record.usable, "advice": cause.advice,
         "parameters": [one["name"] for one in names if one["matters"] != "no"],
     }  # fmt: skip

@@ -65,7 +65,7 @@ def part_bytes(part: BodyText) -> int:
 
 def message_bytes(message: BodyMessage) -> int:
     """Return the memory of a message without its parts: with the texts by which its conversation is found."""
-    texts = getsizeof(core_text(message)) * (2 if message.system else 1) + getsizeof(spoken_text(message))
+    texts = getsizeof(core_text(message)) * (2 if message.is_system else 1) + getsizeof(spoken_text(message))
     own = getsizeof(message) + getsizeof(message.parts) + getsizeof(message.role) + getsizeof(message.path)
     return own + texts + getsizeof(message.fields) + MESSAGE
 

@@ -20,7 +20,7 @@ BUILDS = [
     Fault("a change of unknown date is in force too early", "engines/composition.py",
           "return FieldSpan(high, value, source, after=low)", "return FieldSpan(low, value, source, after=low)"),
     Fault("a rule set put together loses its notes", "engines/build_names.py",
-          'f"{name} -> {label}", found.notes, composed=True)', 'f"{name} -> {label}", composed=True)'),
+          'f"{name} -> {label}", found.notes, is_composed=True)', 'f"{name} -> {label}", is_composed=True)'),
 ]  # fmt: skip
 
 NOTATION = [

@@ -38,7 +38,7 @@ TOGETHER = {"together": True}
 def test_requests_sent_together_stand_in_the_order_of_the_file():
     run = judged("S40.A20>9/S.B20>2", (1, dict(TOGETHER)), parallel=2)
     assert [len(one.answer.tokens) for one in run.requests] == [9, 2]
-    assert run.verdict.equal_cold and all(one.ledger.balanced for one in run.requests)
+    assert run.verdict.equal_cold and all(one.ledger.is_balanced for one in run.requests)
 
 
 def test_tokens_not_evaluated_when_the_slot_was_chosen_are_not_charged():
@@ -73,7 +73,7 @@ def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
     assert run.requests[3].judged.state.equal_cold is True
     charges = run.requests[4].ledger.charges
     assert [(c.tokens, c.event, c.at) for c in charges if c.kind == "checkpoint"] == [(36, "restarted", 2)]
-    assert run.requests[4].ledger.balanced
+    assert run.requests[4].ledger.is_balanced
 
 
 def test_after_a_shift_the_moved_tokens_are_not_charged():

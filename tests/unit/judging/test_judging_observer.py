@@ -147,7 +147,7 @@ def test_the_slot_afterwards_is_what_the_server_lists_and_not_what_the_answer_sa
 def test_tokens_that_a_cancelled_request_did_not_reach_are_not_re_evaluated():
     found = watched("A200>1/B9>1/A>c5{cancel_after=0}", "GGGA", cache_ram=0, parallel=1, batch_size=64).found
     one = found[2]
-    assert one.answer.cancelled and one.ledger.balanced
+    assert one.answer.cancelled and one.ledger.is_balanced
     assert sum(charge.tokens for charge in one.ledger.charges) <= one.answer.prompt_n
 
 

@@ -95,7 +95,7 @@ class Pool:
         self.log.emit(Launch(0, self.requests, 0))
         self.log.emit(Declined(0, BLOCK * kept, CREATE))
         ledger = self.ledger.settle(self.requests, 0, self.asked, BLOCK * kept, False)
-        assert ledger.balanced
+        assert ledger.is_balanced
         self.charged |= {one.event for one in ledger.charges}
         self.ledger.evaluated.append(self.asked)
         self.requests += 1

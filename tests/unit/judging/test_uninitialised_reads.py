@@ -112,7 +112,7 @@ def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(f
     assert judged_run.settle(cases) == ([1] if left is None else [])
     judged = cases[0].requests[1].judged
     assert judged.equal_cold is left
-    assert judged.refused is (left is not None), "what is undecided for this reason is not refused"
+    assert judged.is_refused is (left is not None), "what is undecided for this reason is not refused"
 
 
 def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):

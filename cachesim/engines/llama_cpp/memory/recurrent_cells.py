@@ -18,7 +18,7 @@ from cachesim.model import TokenRun
 
 @dataclass(slots=True)
 class Cell:
-    """Cell. ``src``: row from which its state is read, -1 = a zeroed state."""
+    """Cell of the recurrent memory. ``src``: row from which its state is read, -1 = a zeroed state."""
 
     pos: int = -1
     src: int = -1

@@ -24,7 +24,7 @@ class NodeReport(NamedTuple):
     memory is left."""
 
     live: int
-    gone: bool
+    is_gone: bool
 
 
 class TreePoints(RestorePointTracker):
@@ -81,7 +81,7 @@ class TreePoints(RestorePointTracker):
         if SWA in self.parts:
             before = self.known.get(node.parent.id) if node.parent is not None else None
             live = node.end if node.value[SWA] is None else 0 if before is None else min(before.live, node.start)
-        return NodeReport(live, gone=node.evicted and MAMBA not in self.parts)
+        return NodeReport(live, is_gone=node.evicted and MAMBA not in self.parts)
 
     def _hold(self, node: UnifiedTreeNode, before: NodeReport | None, now: NodeReport, cause: str, rule: str) -> None:
         """Report the prefix of a node and its state. With states, evaluation resumes only after a state."""
@@ -96,7 +96,7 @@ class TreePoints(RestorePointTracker):
         start = node.start if is_new else end
         after = key_of(node.parent, FULL) if is_new else key
         point = RestorePoint(key, end, tokens, start, after if start else None, *lengths, step=self.page)
-        self.hold(point, cause, rule, anew=before is None or before.gone != now.gone)
+        self.hold(point, cause, rule, anew=before is None or before.is_gone != now.is_gone)
         if MAMBA in self.parts and node.value[MAMBA] is not None:
             state = (end, end) if usable != UNUSABLE else UNUSABLE
             self.hold(RestorePoint(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)

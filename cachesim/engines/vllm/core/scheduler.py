@@ -37,7 +37,7 @@ class StepInProgress:
     output: SchedulerOutput
     token_budget: int
     cap: int
-    preempted: bool = False
+    is_preempted: bool = False
     has_prefill: bool = False
     skipped_waiting: list[Request] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Scheduler:
         at = 0
         while 0 <= at < len(self.running) and step.token_budget > 0:
             at = self._schedule_running(step, at)
-        more = not step.preempted
+        more = not step.is_preempted
         while more and self.waiting and step.token_budget > 0 and len(self.running) < self.max_num_running_reqs:
             more = self._schedule_waiting(step)
         self.waiting[:0] = step.skipped_waiting
@@ -156,7 +156,7 @@ class Scheduler:
 
     def _preempt_request_for(self, step: StepInProgress) -> int:
         """Preempt a running request, because too few blocks are free; return its place."""
-        step.preempted = True
+        step.is_preempted = True
         decision = self.rules.preempt(
             self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
             self.kv_cache_manager.block_pool.get_num_free_blocks())

@@ -44,9 +44,9 @@ class ServerBudget(TimeBudget):
         self.http = http
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if the time for the whole run is over or no more requests may be sent."""
-        return self.http.spent or super().spent
+        return self.http.is_spent or super().is_spent
 
     @property
     def requests(self) -> int:
@@ -124,14 +124,14 @@ class ConfirmingSearch(HistorySearch):
         """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
         times, since with some tokens a fault changes the answer little, and up to eight times if it depends on
         timing."""
-        if self.budget.spent and (played := self._recorded(history)) is not None:
+        if self.budget.is_spent and (played := self._recorded(history)) is not None:
             return any(one[:3] == (check.name, False, check.request) for one in self._judged(played))
         plays = RACY[0] if history.has_bursts else faults.PLAYS
         return any(super(ConfirmingSearch, self).again(history, check) for _ in range(plays))
 
     def _replayed(self, history: History) -> HistoryRun:
         """Run a history; after the request limit return its recorded failing run."""
-        recorded = self._recorded(history) if self.budget.spent else None
+        recorded = self._recorded(history) if self.budget.is_spent else None
         return self.send(history) if recorded is None else recorded
 
     def _recorded(self, history: History) -> HistoryRun | None:
@@ -140,8 +140,8 @@ class ConfirmingSearch(HistorySearch):
     def _checks(self, history: History) -> list[PropertyCheck]:
         played = self.play(history)
         self.gap = self.gap or played.gap
-        if self.budget.spent and played.gap:
-            self.cut = True
+        if self.budget.is_spent and played.gap:
+            self.is_cut_short = True
             return []                                # checks of an interrupted history are incomplete
         self.note_replies(played)
         found = list(self._judged(played))
@@ -183,7 +183,7 @@ class ConfirmingSearch(HistorySearch):
         """Return the checks. If the history is answered right without drafts, the drafts are at fault."""
         found = super()._attributed(history)
         wrong = [check for check in found if not check.ok and check.name in VERSUS_COLD]
-        if self.undrafted is None or not wrong or self.budget.spent:
+        if self.undrafted is None or not wrong or self.budget.is_spent:
             return found
         plain = self.undrafted(history)
         if plain.gap or any(not check.ok and check.name in VERSUS_COLD for check in self._judged(plain)):

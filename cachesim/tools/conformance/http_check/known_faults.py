@@ -41,7 +41,7 @@ def measure(stage: ServerRunner, most: int, lines: Sequence[str] = ()) -> float:
     Raise BadInput without a reply."""
     largest = 0.0
     for line in [*(lines or NOISE)] * ROUNDS:
-        if parse_history(line).tokens <= 2 * most and not stage.http.spent:
+        if parse_history(line).tokens <= 2 * most and not stage.http.is_spent:
             largest = max([largest, *(size for size in _sizes(_played(stage, line)) if size <= LEGAL)])
     return largest
 

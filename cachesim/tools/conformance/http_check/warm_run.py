@@ -102,7 +102,7 @@ class ServerRunner:
         self.plays += 1
         self.foreign = False
         drafted = self.server.drafts and serve is complete
-        played, sent = HistoryRun(history, drafted=drafted), SendingOptions(self._vocabulary())
+        played, sent = HistoryRun(history, has_drafts=drafted), SendingOptions(self._vocabulary())
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played

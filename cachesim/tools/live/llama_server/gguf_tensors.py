@@ -137,6 +137,6 @@ def mtp_head(damping: float) -> Iterator[Tensor]:
     """Yield the drafting layer after the trunk: gated attention, and the projection of embedding and hidden state."""
     yield from attention(damping, gated=True, normed=True)
     yield from feed_forward(damping)
-    yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, identity=True)
+    yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, is_identity=True)
     yield Tensor("nextn.enorm.weight", (EMBD,), 0.02, 1.0)
     yield Tensor("nextn.hnorm.weight", (EMBD,), 0.02, 1.0)

@@ -101,7 +101,7 @@ def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, windo
 
 def test_a_wrong_answer_is_marked_and_says_what_it_read():
     rows = seen(WRONG, "ik_llama@1889-base").rows
-    assert rows[1].wrong and rows[1].read and "WRONG" in rows[1].verdict
+    assert rows[1].is_wrong and rows[1].read and "WRONG" in rows[1].verdict
 
 
 def test_foreign_rows_are_marked_and_lead_to_their_request():

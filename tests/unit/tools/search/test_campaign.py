@@ -105,11 +105,11 @@ def test_an_earlier_conversation_has_to_be_shrunk_again():
         PropertyFailure("survives", 1, "R", {"error": "early"}),
     )
     out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
-    assert out.failures[late.group].shrunk
+    assert out.failures[late.group].is_shrunk
     out.take(CampaignBlock([(11, late)], 1, 0))
-    assert out.failures[late.group].shrunk
+    assert out.failures[late.group].is_shrunk
     out.take(CampaignBlock([(4, early)], 1, 0))
-    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
+    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].is_shrunk
 
 
 @pytest.mark.long

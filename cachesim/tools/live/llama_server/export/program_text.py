@@ -199,7 +199,7 @@ def _word(part: WordSlice) -> str:
 
 
 def _ask(request: ScriptRequest) -> str:
-    parts = [_word(part) + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
+    parts = [_word(part) + ("" if part.is_whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
     fields = "".join(f", {name}={python_literal(value)}" for name, value in request.fields.items())
     hang_up = "" if request.hang_up is None else f", hang_up={request.hang_up}"
     return f"{request.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"

@@ -37,7 +37,7 @@ class WordSlice(NamedTuple):
     word: str
     start: int
     stop: int
-    whole: bool
+    is_whole: bool
 
 
 class ScriptRequest(NamedTuple):

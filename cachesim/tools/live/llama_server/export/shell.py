@@ -92,7 +92,7 @@ def _send(request: ScriptRequest) -> str:
 
 
 def _part(piece: WordSlice) -> str:
-    return _path(piece) if piece.whole else f"{_path(piece)}[{piece.start}:{piece.stop}]"
+    return _path(piece) if piece.is_whole else f"{_path(piece)}[{piece.start}:{piece.stop}]"
 
 
 def _path(piece: WordSlice) -> str:

@@ -139,7 +139,7 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
     if ours is None:
         return Verification([], facts.layers, profile, [], notes[0])
     player = Player(ours, vocabulary=facts.vocabulary)
-    amplified = facts.tiny and find_model(facts.layers).arch == "gemma3"
+    amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
     with Recorder(ServerStart(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
         for _ in player.run(recorder.play):
@@ -204,7 +204,7 @@ def _for_model(scenario: Scenario, profile: str, facts: RealModelFacts,
     except BadInput as bad:
         return None, [bad.cause]
     notes = [f"written for the model {scenario.model}, compared on {facts.layers}"] if _other(scenario, facts) else []
-    if not facts.tiny:
+    if not facts.is_tiny:
         notes.append("state sizes differ from the model's: evictions of the prompt cache by size are not compared")
     return ours, [*notes, *([said] if said else [])]
 
@@ -254,7 +254,7 @@ def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
 def _compared(
     ours: Scenario, data: Mapping[str, Any], profile: str, facts: RealModelFacts, notes: list[str]
 ) -> Verification:
-    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.tiny)
+    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.is_tiny)
     return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)))
 
 

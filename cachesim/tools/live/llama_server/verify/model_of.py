@@ -66,7 +66,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
             first = run.first(step)
             members = raw.get("steps", [raw])
             if step.members:
-                race = bool(raw.get("racy")) and not trace.logged
+                race = bool(raw.get("racy")) and not trace.has_log
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
                     ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
@@ -168,7 +168,7 @@ class RealModelFacts(NamedTuple):
 
     layers: str
     vocabulary: Vocabulary
-    tiny: bool
+    is_tiny: bool
 
 
 def from_file(file: Path, layers: str = "") -> RealModelFacts:

@@ -120,9 +120,9 @@ def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed
     play = Played(0.5, 0.5)
     search, failed = searched(play, budget=budget)
     check = next(one for one in search.look(parse_history(ALONE)) if not one.ok)
-    assert failed == ["branch"] and not budget.spent
+    assert failed == ["branch"] and not budget.is_spent
     http.sent = 5
-    assert budget.spent and budget.stopped == "stopped after 5 requests"
+    assert budget.is_spent and budget.stopped == "stopped after 5 requests"
     assert search.again(parse_history(ALONE), check) and play.plays == 2
     assert not searched(Played(), budget=budget)[0].again(parse_history("A9/A.B2"), check)
 
