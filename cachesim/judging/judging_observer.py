@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Mapping
 
-from cachesim.base.keyed_tokens import plain, with_keys
+from cachesim.base.keyed_tokens import plain_tokens, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
@@ -203,7 +203,7 @@ class JudgingObserver(AnswerObserver):
         answer = self.server.inspection.answer_at(slot)
         if answer is not None and n_tokens:
             held = self.server.inspection.live(slot)
-            self.began[answer.request] = held._replace(tokens=with_keys(plain(held.tokens), answer.keys)) \
+            self.began[answer.request] = held._replace(tokens=with_keys(plain_tokens(held.tokens), answer.keys)) \
                 if answer.keys else held
 
     def _request_in(self, slot: int) -> int:

@@ -160,12 +160,12 @@ class TraceReplay:
             self.verdicts_agree += 1
             return
         first, undecided = len(self.server.log.events), out.steps_undecided
-        answer = self._act(step)
+        answer = self._perform_action(step)
         wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
         self.verdicts_agree += out.steps_undecided == undecided
 
-    def _act(self, step: TraceStep) -> dict[str, Any]:
+    def _perform_action(self, step: TraceStep) -> dict[str, Any]:
         if step.action == "lora":
             return self.server.set_adapters(step.scales)
         return self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)

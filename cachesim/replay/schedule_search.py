@@ -159,7 +159,7 @@ class ScheduleAttempt:
     def run(self, to_the_end: bool = False) -> None:
         """Run until everything is answered, or (unless ``to_the_end``) an event differs from the recording."""
         while (self.waiting or self.actions or self.server.working or self._due()) and (to_the_end or not self.apart):
-            if self._before_hang_ups() or self._act():
+            if self._before_hang_ups() or self._apply_choice():
                 continue
             self.server.take_tasks()
             self._compare()
@@ -186,7 +186,7 @@ class ScheduleAttempt:
         self._compare()
         return True
 
-    def _act(self) -> bool:
+    def _apply_choice(self) -> bool:
         """Perform a slot action, or none yet, as ``way`` says. True if an action was performed. An action on a busy
         slot waits."""
         free = [i for i in self.actions if self.server.inspection.answer_at(self.step.members[i].id_slot) is None]

@@ -30,7 +30,7 @@ def _from(low: int) -> Callable[[str, object], int]:
     return lambda name, value: integer(name, value, low)
 
 
-def plain(text: str) -> object:
+def parse_value(text: str) -> object:
     """Return a text as an integer, True or False if it is written so, else unchanged."""
     if text in ("True", "False"):
         return text == "True"
@@ -49,7 +49,7 @@ def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
 
 
 def _read_drafts(text: str) -> object:
-    return [[plain(number) for number in pair.split(":")] for pair in text.split(",")]
+    return [[parse_value(number) for number in pair.split(":")] for pair in text.split(",")]
 
 
 def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
@@ -58,16 +58,16 @@ def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
 
 FLAGS: Mapping[str, RequestFlag] = {
     "task": RequestFlag(lambda name, value: one_of(name, value, TASKS), str),
-    "n_keep": RequestFlag(_from(-1), plain),
-    "n_discard": RequestFlag(_from(0), plain),
-    "n_cache_reuse": RequestFlag(_from(0), plain),
-    "n_cmpl": RequestFlag(_from(0), plain),
-    "cancel_after": RequestFlag(_from(0), plain),
-    "draft_else": RequestFlag(_from(0), plain),
-    "seed": RequestFlag(truth, plain),
+    "n_keep": RequestFlag(_from(-1), parse_value),
+    "n_discard": RequestFlag(_from(0), parse_value),
+    "n_cache_reuse": RequestFlag(_from(0), parse_value),
+    "n_cmpl": RequestFlag(_from(0), parse_value),
+    "cancel_after": RequestFlag(_from(0), parse_value),
+    "draft_else": RequestFlag(_from(0), parse_value),
+    "seed": RequestFlag(truth, parse_value),
     "drafts": RequestFlag(_drafts, _read_drafts, _write_drafts),
-    "together": RequestFlag(truth, plain),
-    "after": RequestFlag(_from(0), plain),
+    "together": RequestFlag(truth, parse_value),
+    "after": RequestFlag(_from(0), parse_value),
 }
 """All flags except those with words as values, in the order in which they are written."""
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Callable, Iterator, NamedTuple, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
+from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, parse_value
 from cachesim.scenarios.notation.normalise import check_answer, check_lengths
 from cachesim.scenarios.notation.tree import (
     ACTIONS,
@@ -194,8 +194,8 @@ class _Reader:
                 raise found[0].fault(f"{do.text} takes no {'option' if key == 'server' else key}")
             if not found and key in takes and key not in ("server", "scales"):
                 raise first.fault(f"{key} is missing")
-        percent = cuts[-1].placed(share, plain(cuts[-1].partition("=")[2].text)) if cuts else 100
-        id_slot = slot.placed(integer, "id_slot", plain(slot.text), 0) if "id_slot" in takes else -1
+        percent = cuts[-1].placed(share, parse_value(cuts[-1].partition("=")[2].text)) if cuts else 100
+        id_slot = slot.placed(integer, "id_slot", parse_value(slot.text), 0) if "id_slot" in takes else -1
         file = self._file(do.text, names) if names and named == "file" else ""
         scales = " ".join(name.text for name in names) if named == "scales" else ""
         return Action(do.text, id_slot, file, tuple(dict(map(self._setting, settings)).items()), percent, scales)
@@ -275,13 +275,13 @@ def _flags(braces: LinePart, parsed: list[ParsedPiece]) -> tuple[dict[str, Any],
         if name.text == "answers":
             fields["answers"] = tuple(_text(text, parsed, answer=True) for text in value.split("/"))
             continue
-        read = FLAGS[name.text].read if name.text in FLAGS else plain
+        read = FLAGS[name.text].read if name.text in FLAGS else parse_value
         checked = word.placed(check_flag, name.text, True if alone else read(value.text))
         if name.text in FLAGS:
             fields[name.text] = checked
         else:
             fields["extra"] = (*fields.get("extra", ()), (name.text, checked))
         if plus:
-            fields["after"] = word.placed(check_flag, "after", plain(after.text))
+            fields["after"] = word.placed(check_flag, "after", parse_value(after.text))
     places.get("after", braces).placed(check_after, fields)
     return fields, places

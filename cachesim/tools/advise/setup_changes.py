@@ -71,7 +71,7 @@ class SetupChange:
         return Setup(replace(scenario, words=line.words, steps=steps), case.profile)
 
 
-def clashes(a: SetupChange, b: SetupChange) -> bool:
+def affect_same_setting(a: SetupChange, b: SetupChange) -> bool:
     """True if two changes affect the same setting."""
     return bool({*a.options} & {*b.options}) or bool(a.profile and b.profile) or a.family == b.family
 

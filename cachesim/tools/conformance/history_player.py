@@ -87,7 +87,7 @@ class ColdRuns:
     def answer(self, ask: CacheRequest) -> Outcome:
         """Return the cold reply. The first few requests are sent twice. After two replies of one request differed,
         every request is sent twice."""
-        ask = self._alone(ask)
+        ask = self._without_cache(ask)
         if ask not in self.known:
             self.known[ask] = self._ask(ask)
             if isinstance(self.known[ask], TimedOut):
@@ -99,9 +99,9 @@ class ColdRuns:
 
     def again(self, ask: CacheRequest) -> Outcome | None:
         """Return the second cold reply to a request, None if it was sent once."""
-        return self.twice.get(self._alone(ask))
+        return self.twice.get(self._without_cache(ask))
 
-    def _alone(self, ask: CacheRequest) -> CacheRequest:
+    def _without_cache(self, ask: CacheRequest) -> CacheRequest:
         return CacheRequest(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling,
                             key=ask.key)  # fmt: skip
 

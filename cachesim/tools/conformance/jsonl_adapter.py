@@ -114,7 +114,7 @@ class ProcessSubject:
         except Empty:
             self._kill()
             self.budget.missed += 1
-            self.dead = self.budget.silence
+            self.dead = self.budget.missed_reply
             raise TimedOut(self.dead) from None
 
     def _talk(self, line: bytes, answer: SimpleQueue[bytes]) -> None:

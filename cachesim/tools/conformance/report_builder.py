@@ -322,7 +322,7 @@ def _passed(
                     "; ".join(notes))  # fmt: skip
     if not result.checked and missing:
         return replace(result, state="unsupported", why=missing)
-    if not result.checked and name in NOT_REPORTED and _lacks(name, search.reported):
+    if not result.checked and name in NOT_REPORTED and _lacks_keys(name, search.reported):
         return replace(result, state="unsupported", why=NOT_REPORTED[name])
     if not result.checked:
         return replace(result, state="undecided", why=search.gap or "no request of this kind was completed")
@@ -334,7 +334,7 @@ def _passed(
     return result
 
 
-def _lacks(name: str, reported: Collection[str]) -> bool:
+def _lacks_keys(name: str, reported: Collection[str]) -> bool:
     """True if replies arrived, and none had the keys that a property needs."""
     return bool(reported) and (not KEYS[name] or not {*KEYS[name]} <= {*reported})
 

@@ -160,7 +160,7 @@ class HistorySearch:
 
     def again(self, history: History, check: PropertyCheck) -> bool:
         """True if the request fails again in this history. After the last time-out missing replies count."""
-        hangs = self.budget.is_gone and check.name == "answers" and check.got.endswith(self.budget.silence)
+        hangs = self.budget.is_gone and check.name == "answers" and check.got.endswith(self.budget.missed_reply)
         return hangs or any(one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _fails(self, history: History, name: str) -> bool:

@@ -67,7 +67,7 @@ class TimeBudget:
         return GRACE if self.killed < TIMEOUTS else GRACE / 100
 
     @property
-    def silence(self) -> str:
+    def missed_reply(self) -> str:
         """Message for a missed reply."""
         return f"no reply within {self.timeout:g} seconds"
 
@@ -95,7 +95,7 @@ class TimeBudget:
                 yield
         except _Late:
             self.missed += 1
-            raise TimedOut(self.silence) from None
+            raise TimedOut(self.missed_reply) from None
 
 
 @contextmanager

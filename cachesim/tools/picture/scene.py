@@ -247,7 +247,7 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
         at += stop - start
 
 
-def _reused(done: Data) -> Iterator[TokenStretch]:
+def _reused_stretches(done: Data) -> Iterator[TokenStretch]:
     at = done["kept"] + done["restored"]
     stay = max(0, at - done["moved"])
     if done["kept"]:
@@ -260,7 +260,7 @@ def _reused(done: Data) -> Iterator[TokenStretch]:
 def _stretches(done: Data, lost: Sequence[Data], end: int, keeps: str, note: str = "") -> Iterator[TokenStretch]:
     """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
     ``keeps``: noun for a restore point; ``note`` is added to each."""
-    yield from _reused(done)
+    yield from _reused_stretches(done)
     at = done["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], done["prompt"])

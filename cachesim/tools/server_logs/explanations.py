@@ -12,7 +12,7 @@ from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, ParsedLine
-from cachesim.tools.server_logs.line_prefixes import message, plain
+from cachesim.tools.server_logs.line_prefixes import message, visible_text
 from cachesim.tools.server_logs.logical_lines import LineCounter, LogicalLine, logical_lines
 from cachesim.tools.server_logs.recognise import (
     HEAD,
@@ -64,7 +64,7 @@ def _read_part(grammar: LogGrammar, text: str) -> ParsedLine | None:
 
 def _without_context(line: str, reader: Reader) -> list[RecognisedLine]:
     """Return the readings of a line by all engines with another reader, those whose signs it has first."""
-    clean, logged = plain(line)[:LONGEST], message(line)
+    clean, logged = visible_text(line)[:LONGEST], message(line)
     found = []
     for name, grammar in grammars().items():
         read = next((read for text in dict.fromkeys((logged.text[:LONGEST], clean))
@@ -93,7 +93,7 @@ def explain_beginning(text: str) -> dict[str, Any] | None:
 def explain_ordinary(line: str) -> dict[str, Any] | None:
     """Return the name of a kind of line that is not about the cache, with the engine that prints it ("" = any server);
     None if the line is unknown."""
-    clean = plain(line)
+    clean = visible_text(line)
     for name, grammar in grammars().items():
         for found in _ordinary(_own(grammar), clean):
             return {"engine": name, "is": found, "text": clean[:400]}

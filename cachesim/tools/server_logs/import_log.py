@@ -18,7 +18,7 @@ from cachesim.engines.shared.unsimulated_models import unsimulated_in
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_prefixes import visible_text
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_facts import case_facts, logged_options
@@ -334,7 +334,8 @@ def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:
         why += f" Not reproduced: the simulation prints other numbers than the log ({lines})."
     stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
     head = {
-        "id": name or f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],
+        "id": name or f"import-{stem.strip('-') or 'log'}"[:80],
+        "title": f"imported from {visible_text(path.name)}"[:120],
         "source": ["cachesim"], "why": why, "engine": engine.name, "model": found.model, "profiles": [found.profile],
     }  # fmt: skip
     return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import comment_line
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_prefixes import visible_text
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 
 # Servers print request bodies at their highest verbosity. Nothing of them enters the reconstruction:
@@ -55,7 +55,7 @@ def quote_as_comments(every: Iterable[QuotedText]) -> str:
 
 def shorten(text: str) -> str:
     """Return the first ``SHOWN`` characters of a text, on a single line and without control characters."""
-    text = plain(" ".join(text[: 8 * SHOWN].split()))
+    text = visible_text(" ".join(text[: 8 * SHOWN].split()))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
 
 

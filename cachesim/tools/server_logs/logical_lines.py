@@ -12,7 +12,14 @@ from itertools import islice, product
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, ParsedLine
-from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, plain_message, prefix_end
+from cachesim.tools.server_logs.line_prefixes import (
+    IDS,
+    LogMessage,
+    message,
+    plain_message,
+    prefix_end,
+    visible_text,
+)
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
 
@@ -133,7 +140,7 @@ def _messages(
         logged = message(line)
         yield line, True, logged, read_message(grammar, logged)
         return
-    for text, is_exact in _split(grammar, plain(line), minutes):
+    for text, is_exact in _split(grammar, visible_text(line), minutes):
         logged, read = _read(grammar, text)
         for _ in range(PIECES):
             is_closed = read is not None and "{}" not in read.line.template and not logged.fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple
 
 from cachesim.engines.shared.log_grammar import ParsedLine
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_prefixes import visible_text
 
 LONGEST = 200                # characters of a message that are kept
 _HEAD = 120                  # characters of a prefix that are kept
@@ -59,7 +59,7 @@ class ReadLine(NamedTuple):
 def head_of(raw: str, text: str) -> str:
     """Return the text of a line before its message, "" if the message is not a part of the line."""
     at = raw.find(text) if text else -1
-    return plain(raw[:at])[:_HEAD] if at > 0 else ""
+    return visible_text(raw[:at])[:_HEAD] if at > 0 else ""
 
 
 class LineSieve:

@@ -25,7 +25,7 @@ BUILDS = [
 
 NOTATION = [
     Fault("a flag that the table has lost", "scenarios/notation/flags.py",
-          '    "seed": RequestFlag(truth, plain),\n', ""),
+          '    "seed": RequestFlag(truth, parse_value),\n', ""),
     Fault("one token more accepted than drafted", "scenarios/notation/flags.py",
           "pair[1] > pair[0]:", "pair[1] > pair[0] + 1:"),
     Fault("the second length of a word counts", "scenarios/notation/parse.py",

@@ -56,7 +56,7 @@ class Cells:
         known = self.extents.span[seq]
         if known is None:
             held = self.held(seq)
-            held = held if self.sets is None else self.sets.known(seq, held)
+            held = held if self.sets is None else self.sets.known_positions(seq, held)
             known = self.extents.span[seq] = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
         return known
 

@@ -223,10 +223,10 @@ class _Maker:
         first, steps = numbered
         action = steps[0].action
         if action is not None:
-            return self._act(first, action)
+            return self._script_action(first, action)
         return tuple(self._ask(number, step) for number, step in enumerate(steps, first))
 
-    def _act(self, number: int, action: Action) -> ScriptAction:
+    def _script_action(self, number: int, action: Action) -> ScriptAction:
         if action.percent < 100:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=self.scenario.file)
         if action.do != "restart":
