@@ -27,14 +27,14 @@ from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import is_file, named, own_profiles
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
-from cachesim.scenarios.runner import Answers, play
+from cachesim.scenarios.runner import AnswerCollector, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
 MODES = registry.MODES
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class RunTranscript:
     """Run of a case under a rule set, without a comparison. ``requests``: pairs in the order of the case; None for a
     step that is not a completion (a slot saved, a restart). ``log``: every event and decision."""
 
@@ -74,16 +74,16 @@ def load(
     return from_line(text, model=model, profiles=(_profile(profile),), server=server)
 
 
-def run(case: Scenario | str, profile: str | None = None, *, mode: str = "provenance") -> Played:
+def run(case: Scenario | str, profile: str | None = None, *, mode: str = "provenance") -> RunTranscript:
     """Run a case under a rule set (default: its own first rule set) without a comparison.
 
     ``mode``: "none" tracks positions only, "provenance" also which tokens every row and state was computed from,
     "exact" computes the toy model's numbers. A case given as text is loaded first. Raise BadInput.
     """
     scenario, name = _chosen(case, profile, mode)
-    answers = Answers()
+    answers = AnswerCollector()
     log = play(scenario, name, mode, answers, registry.rules_of(name))
-    return Played(name, [answers.found.get(number) for number in range(len(scenario.steps))], log)
+    return RunTranscript(name, [answers.found.get(number) for number in range(len(scenario.steps))], log)
 
 
 def judge(

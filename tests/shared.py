@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping
 from cachesim.base import pool
 from cachesim.engines import registry, rule_files
 from cachesim.engines.base import Request
-from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.scenarios.schema import Step
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,9 +46,9 @@ def _loop() -> float:
     return time.process_time() - start
 
 
-def alike(asked: Iterable[Asked | Action], **fields: Any) -> tuple[Asked | Action, ...]:
+def alike(asked: Iterable[LineRequest | Action], **fields: Any) -> tuple[LineRequest | Action, ...]:
     """Return the steps with these fields set in every request."""
-    return tuple(step._replace(**fields) if isinstance(step, Asked) else step for step in asked)
+    return tuple(step._replace(**fields) if isinstance(step, LineRequest) else step for step in asked)
 
 
 def altered(step: Step, action: Action | None = None, request: Mapping[str, Any] | None = None, **fields: Any) -> Step:

@@ -17,7 +17,7 @@ from cachesim.base import limits
 from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.extras import install_command
-from cachesim.base.pool import Done, Unfinished
+from cachesim.base.pool import CompletedItem, KilledItem
 
 SCHEME = "dask://"
 SECONDS = 10            # timeout for the scheduler's answer
@@ -59,10 +59,10 @@ class Cluster:
 
     def each(
         self, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
-    ) -> Iterator[Done[str, str]]:
+    ) -> Iterator[CompletedItem[str, str]]:
         """Yield the result of each payload once, in order of completion. ``function``: "module:name" in cachesim, from
         JSON string to JSON string. The scheduler repeats a job whose worker ends; after too many workers the result is
-        ``Unfinished``. ``left``: remaining seconds, None = unlimited. Raise BadInput if the cluster is lost or a
+        ``KilledItem``. ``left``: remaining seconds, None = unlimited. Raise BadInput if the cluster is lost or a
         worker has another version of cachesim, and every exception of ``function``."""
         todo = enumerate(payloads)
         sent: dict[Any, tuple[int, str]] = {}
@@ -80,7 +80,7 @@ class Cluster:
         try:
             for future in results:
                 number, payload = sent.pop(future)
-                yield Done(number, payload, self._result(future))
+                yield CompletedItem(number, payload, self._result(future))
                 for more in send():
                     results.add(more)
         except (self._dask.TimeoutError, TimeoutError):
@@ -89,14 +89,14 @@ class Cluster:
             with suppress(Exception):
                 self._client.cancel(list(sent), force=True)
 
-    def _result(self, future: Any) -> str | Unfinished:
+    def _result(self, future: Any) -> str | KilledItem:
         if future.status == "finished":
             return str(future.result())
         if future.status != "error":
             raise BadInput(f"the cluster at {self.address} abandoned a job: {future.status}")
         error = future.exception()
         if isinstance(error, self._dask.KilledWorker):
-            return Unfinished(f"{error.allowed_failures + 1} workers ended")
+            return KilledItem(f"{error.allowed_failures + 1} workers ended")
         if isinstance(error, ImportError):
             raise BadInput(f"a worker cannot import the function of its job: {cut(str(error))}",
                            hint="install the same cachesim on every worker") from None  # fmt: skip

@@ -137,7 +137,7 @@ def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, N
     yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
 
 
-class Bar:
+class ProgressBar:
     """Progress bar on stderr, if that is a terminal, for work in stages. A context manager; ``aside`` clears it while
     something else is printed."""
 
@@ -151,7 +151,7 @@ class Bar:
                                    redirect_stderr=False)  # fmt: skip
             self._task = self._shown.add_task("", total=None)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if self._shown is not None:
             self._shown.start()
         return self

@@ -18,7 +18,7 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 _NOTHING = object()
 
 
-class Misfit(Exception):
+class ShapeMismatch(Exception):
     """Mismatch between a value and a shape, with the path from the checked value to the place of the mismatch."""
 
     def __init__(self, cause: str, hint: str = "", value: object = _NOTHING) -> None:
@@ -30,7 +30,7 @@ class Misfit(Exception):
         """Cause of the mismatch, with the value. Formatted on demand, because many a Misfit is dropped."""
         return self._cause if self._value is _NOTHING else f"expected {self._cause}, found {quoted(self._value)}"
 
-    def within(self, step: str) -> Misfit:
+    def within(self, step: str) -> ShapeMismatch:
         """Prepend a step to the path, ``[3]`` or ``.name``, and return this error."""
         self.path = step + self.path
         return self
@@ -40,15 +40,15 @@ def check(value: Any, shape: Shape, file: str = "") -> None:
     """Raise BadInput with file and path unless the value has the shape."""
     try:
         shape(value)
-    except Misfit as misfit:
+    except ShapeMismatch as misfit:
         place = misfit.path.removeprefix(".")
         cause = f"{place}: {misfit.cause}" if place else misfit.cause
         raise BadInput(cause, file=file, hint=misfit.hint) from None
 
 
-def wanted(what: str, value: Any) -> Misfit:
+def wanted(what: str, value: Any) -> ShapeMismatch:
     """Return the error for a value that is not ``what``, a noun with its article."""
-    return Misfit(what, value=value)
+    return ShapeMismatch(what, value=value)
 
 
 def anything(value: Any) -> None:
@@ -91,7 +91,7 @@ def one_of(*shapes: Shape) -> Shape:
         for inner in shapes[:-1]:
             try:
                 return inner(value)
-            except Misfit:
+            except ShapeMismatch:
                 continue
         return shapes[-1](value)
 
@@ -117,7 +117,7 @@ def each(shape: Shape, what: str = "a list") -> Shape:
         for i, entry in enumerate(value):
             try:
                 shape(entry)
-            except Misfit as misfit:
+            except ShapeMismatch as misfit:
                 raise misfit.within(f"[{i}]") from None
 
     return listed
@@ -146,14 +146,14 @@ def record(fields: Mapping[str, Shape], needs: Iterable[str] = (), others: Shape
             raise wanted("an object", value)
         for name in demanded:
             if name not in value:
-                raise Misfit(f"missing key '{name}'")
+                raise ShapeMismatch(f"missing key '{name}'")
         for name, inner in value.items():
             expected = known.get(name, others)
             if expected is None:
-                raise Misfit(f"unknown key {quoted(name)}", nearest(name, known))
+                raise ShapeMismatch(f"unknown key {quoted(name)}", nearest(name, known))
             try:
                 expected(inner)
-            except Misfit as misfit:
+            except ShapeMismatch as misfit:
                 raise misfit.within(f".{cut(name)}") from None
 
     return shape

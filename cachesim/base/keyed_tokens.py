@@ -63,6 +63,6 @@ def with_keys(tokens: Tokens, keys: Keys, start: int = 0) -> Tokens:
     return tuple([int(token) + key * IDS for (a, b), (_, key) in pieces for token in tokens[a:b]])
 
 
-def plain(identities: Iterable[int]) -> Tokens:
+def plain_tokens(identities: Iterable[int]) -> Tokens:
     """Return the token ids in identities."""
     return tuple([identity % IDS for identity in identities])

@@ -16,7 +16,7 @@ EMPTY = frozenset({"", "-", "·"})
 """Cells without a value."""
 
 
-class Fitted:
+class FittedRenderable:
     """Renderable that is built for the width of the console. ``make`` gets the width in columns."""
 
     def __init__(self, make: Callable[[int], RenderableType]) -> None:

@@ -25,17 +25,17 @@ class Limit:
     unit: str                 # unit of ``value``, in the plural
     subject: str              # limited quantity: a noun phrase for help texts and pages/limits.md
     protects: str             # MACHINE or TIME
-    raisable: bool = False    # ``--limit`` raises it; limits that protect TIME always are
+    is_raisable: bool = False    # ``--limit`` raises it; limits that protect TIME always are
     now: int = field(init=False)    # maximum in this process; only ``lift`` changes it
 
     def __post_init__(self) -> None:
         self.now = self.value
-        self.raisable |= self.protects == TIME
+        self.is_raisable |= self.protects == TIME
 
     @property
     def option(self) -> str:
         """Option that raises the limit, "" if it is fixed."""
-        return f"--limit {self.name}=N" if self.raisable else ""
+        return f"--limit {self.name}=N" if self.is_raisable else ""
 
     def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
         """Raise OverLimit if the amount ``found`` [``unit``] exceeds ``now``. ``what``: the word, request or file
@@ -45,7 +45,7 @@ class Limit:
 
     def exceeded(self, what: str, *, file: str = "", line: int | None = None) -> OverLimit:
         """Return the error for ``what``, which exceeds the limit."""
-        hint = f"{self.option} allows more" if self.raisable else ""
+        hint = f"{self.option} allows more" if self.is_raisable else ""
         return OverLimit(f"{what}, at most {self.now:,} {self.unit} are allowed", file=file, line=line, hint=hint)
 
 
@@ -59,15 +59,15 @@ SPINNING = Limit("spinning", 10_000, "rounds", "rounds without progress while a 
 ORDERS = Limit("orders", 600, "orders", "orders tried for requests recorded together", TIME)
 ORDER_WORK = Limit("order-work", 500_000, "tokens", "work budget for these orders", TIME)
 PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
-WORKLOAD_TOKENS = Limit("workload", 48_000_000, "tokens", "all requests of a server", MACHINE, raisable=True)
+WORKLOAD_TOKENS = Limit("workload", 48_000_000, "tokens", "all requests of a server", MACHINE, is_raisable=True)
 WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "length of a word in a scenario", MACHINE)
 LAYERS = Limit("layers", 64, "layers", "layers of a model", MACHINE)
 WINDOW = Limit("window", 2**20, "tokens", "window of a W layer", MACHINE)
 EXACT_ROWS = Limit("exact attention", 2**19, "rows", "rows of a softmax whose sum must stay exact", MACHINE)
 SCENARIO_BYTES = Limit("scenario file", 2**20, "bytes", "size of a TOML file", MACHINE)
 RULE_LINE = Limit("rule file line", 10_000, "characters", "length of a line of a rule file", MACHINE)
-TRACE_BYTES = Limit("bytes", 2**26, "bytes", "size of a JSON file", MACHINE, raisable=True)
-JSON_VALUES = Limit("values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, raisable=True)
+TRACE_BYTES = Limit("bytes", 2**26, "bytes", "size of a JSON file", MACHINE, is_raisable=True)
+JSON_VALUES = Limit("values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, is_raisable=True)
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "size of a saved slot", MACHINE)
 WATCHED_BYTES = Limit("watched", 2**28, "bytes", "bodies, prompts and queues that `watch` holds", MACHINE)
 WATCHED_VALUES = Limit("watched values", 2**18, "values", "brackets, commas, colons in a body before `watch`", MACHINE)
@@ -75,14 +75,14 @@ LOG_REQUESTS = Limit("log-requests", 10_000, "requests", "requests in a log", TI
 LOG_STATEMENTS = Limit("log statements", 50_000, "statements", "statements about a log", MACHINE)
 REBUILT = Limit("rebuilt", 400, "requests", "requests of a log that is simulated", TIME)
 SOUGHT = Limit("sought", 270_000, "work units", "log reconstruction; a token costs 1", TIME)
-BODY_BYTES = Limit("body-bytes", 2**27, "bytes", "size of all files of an import", MACHINE, raisable=True)
+BODY_BYTES = Limit("body-bytes", 2**27, "bytes", "size of all files of an import", MACHINE, is_raisable=True)
 BODIES = Limit("bodies", 5_000, "requests", "requests in an import of request bodies", TIME)
 RENDERED = Limit("rendered prompts", 2**27, "characters", "total length of the rendered prompts of an import", MACHINE)
 PARSER_TIME = Limit("parser-time", 8, "CPU seconds", "parsing a template, tokenizer or GGUF; 4 more per MiB of prompts",
                     TIME)  # fmt: skip
-PARSER_MEMORY = Limit("parser-memory", 500, "MiB", "address space while parsing these", MACHINE, raisable=True)
+PARSER_MEMORY = Limit("parser-memory", 500, "MiB", "address space while parsing these", MACHINE, is_raisable=True)
 PARSER_OUTPUT = Limit("parser-output", 2**24, "bytes", "result of parsing these; 8 more per byte of prompts", MACHINE,
-                      raisable=True)  # fmt: skip
+                      is_raisable=True)  # fmt: skip
 REPLY_BYTES = Limit("reply", 2**24, "bytes", "size of a server's reply", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "nesting of tables, lists and objects in a file", MACHINE)
 

@@ -2,7 +2,7 @@
 
 A share is an item of work: one argument of the pool's function. Each worker has its own pipe and a single share at a
 time, so a dying worker loses only that share. Another process repeats the share once; if that process dies too, the
-result is ``Unfinished``. A worker ends when its parent ends, for whatever reason. It ignores Ctrl-C: the parent handles
+result is ``KilledItem``. A worker ends when its parent ends, for whatever reason. It ignores Ctrl-C: the parent handles
 it and ends the workers.
 
 `concurrent.futures.ProcessPoolExecutor` does not suffice: a dying worker breaks the pool without naming the share, all
@@ -42,18 +42,18 @@ def begin_with(function: Callable[..., object], *args: Any) -> None:
     _init_calls.append((function, args))
 
 
-class Unfinished(NamedTuple):
+class KilledItem(NamedTuple):
     """Result of an item of work whose processes all died. ``how``: end of the last process, "killed by SIGKILL"."""
 
     how: str
 
 
-class Done(NamedTuple, Generic[S, R]):
+class CompletedItem(NamedTuple, Generic[S, R]):
     """An item of work (``share``) with its result. ``number``: position of the item in the input, from 0."""
 
     number: int
     share: S
-    result: R | Unfinished
+    result: R | KilledItem
 
 
 class _Share(NamedTuple):
@@ -82,7 +82,9 @@ class Pool(Generic[S, R]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def each(self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None) -> Iterator[Done[S, R]]:
+    def each(
+        self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None
+    ) -> Iterator[CompletedItem[S, R]]:
         """Run ``work`` on every share and yield the results in order of completion. ``left``: remaining seconds, None =
         unlimited; shares that are not done by then are dropped. A process is started only when there is a share for it.
         Raise every exception of ``work``, with the worker's traceback as a note."""
@@ -102,7 +104,7 @@ class Pool(Generic[S, R]):
                 assert isinstance(link, Connection)
                 yield from self._take(link, again)
 
-    def _give(self, share: _Share, again: deque[_Share]) -> Iterator[Done[S, R]]:
+    def _give(self, share: _Share, again: deque[_Share]) -> Iterator[CompletedItem[S, R]]:
         while self._idle and not self._idle[-1].process.is_alive():      # died while idle
             self._bury(self._idle.pop())
         if not self._idle:
@@ -115,7 +117,7 @@ class Pool(Generic[S, R]):
         except OSError:
             yield from self._died(worker, share, again)
 
-    def _take(self, link: Connection, again: deque[_Share]) -> Iterator[Done[S, R]]:
+    def _take(self, link: Connection, again: deque[_Share]) -> Iterator[CompletedItem[S, R]]:
         worker, share = self._busy[link]
         try:
             result, error = link.recv()
@@ -126,14 +128,14 @@ class Pool(Generic[S, R]):
         del self._busy[link]
         if error is not None:
             raise error
-        yield Done(share.number, share.what, result)
+        yield CompletedItem(share.number, share.what, result)
 
-    def _died(self, worker: _Worker, share: _Share, again: deque[_Share]) -> Iterator[Done[S, R]]:
+    def _died(self, worker: _Worker, share: _Share, again: deque[_Share]) -> Iterator[CompletedItem[S, R]]:
         how = self._bury(worker)
         if share.deaths + 1 < TRIES:
             again.append(share._replace(deaths=share.deaths + 1))
         else:
-            yield Done(share.number, share.what, Unfinished(how))
+            yield CompletedItem(share.number, share.what, KilledItem(how))
 
     def _start(self) -> None:
         from multiprocessing import get_context
@@ -164,18 +166,18 @@ class Pool(Generic[S, R]):
             worker.link.close()
 
 
-def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[Done[S, R]]:
+def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[CompletedItem[S, R]]:
     """Run ``work`` on every share and yield the results in order of completion; in this process if ``jobs`` is 1."""
     if jobs < 2:
-        yield from (Done(i, share, work(share)) for i, share in enumerate(shares))
+        yield from (CompletedItem(i, share, work(share)) for i, share in enumerate(shares))
         return
     with Pool(work, jobs) as pool:
         yield from pool.each(shares)
 
 
-def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Unfinished]:
+def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | KilledItem]:
     """Run ``work`` on every share and yield the results in the order of the input; in this process if ``jobs`` is 1."""
-    kept: dict[int, R | Unfinished] = {}
+    kept: dict[int, R | KilledItem] = {}
     following = 0
     for done in finished(work, shares, jobs):
         kept[done.number] = done.result
@@ -184,11 +186,11 @@ def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R
             following += 1
 
 
-def whole(results: Iterable[R | Unfinished]) -> list[R]:
-    """Return all results as a list. Raise Crash if one is ``Unfinished``."""
+def whole(results: Iterable[R | KilledItem]) -> list[R]:
+    """Return all results as a list. Raise Crash if one is ``KilledItem``."""
     out = []
     for result in results:
-        if isinstance(result, Unfinished):
+        if isinstance(result, KilledItem):
             raise Crash(f"two worker processes ended while doing the same part of the work: {result.how}")
         out.append(result)
     return out

@@ -15,11 +15,11 @@ from typing import Mapping, NamedTuple
 from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry
-from cachesim.engines.composition import Composed, MainBranch, format_period
+from cachesim.engines.composition import ComposedRules, MainBranch, format_period
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import DEFAULT
 from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.engines.shared.timeline import UNKNOWN, Landed
+from cachesim.engines.shared.timeline import UNKNOWN, Commit
 
 _BUILD = re.compile(r"b(\d{1,9})")
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
@@ -30,12 +30,12 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3})")
 
 class ResolvedName(NamedTuple):
     """The rule set that a name denotes, a line that explains it, and a line for each field whose value is unknown
-    there. ``composed``: the rule set was put together for this name."""
+    there. ``is_composed``: the rule set was put together for this name."""
 
     profile: str
     note: str
     unknown: tuple[str, ...] = ()
-    composed: bool = False
+    is_composed: bool = False
 
 
 _known: dict[str, ResolvedName] = {}
@@ -51,7 +51,7 @@ def resolve_name(text: str) -> ResolvedName | None:
         return known
     found = _looked_up(text)
     if found is not None:
-        _known.update({text: found, found.profile: found} if found.composed else {text: found})
+        _known.update({text: found, found.profile: found} if found.is_composed else {text: found})
         pool.begin_with(resolve_name, text)
     return found
 
@@ -71,13 +71,13 @@ def _looked_up(text: str) -> ResolvedName | None:
     return next(found, None)
 
 
-def _point(engine: Engine, name: str) -> Landed | None:
+def _point(engine: Engine, name: str) -> Commit | None:
     """Return the point in the engine's history that a name denotes, None if unknown. A build number is None for an
     engine without build numbers."""
     if build := _BUILD.fullmatch(name):
-        return Landed(int(build[1]), "") if engine.when.own and engine.when.builds else None
+        return Commit(int(build[1]), "") if engine.when.own and engine.when.builds else None
     if _DATE.fullmatch(name):
-        return Landed(UNKNOWN, name) if engine.when.own else None
+        return Commit(UNKNOWN, name) if engine.when.own else None
     if version := _VERSION.fullmatch(name):
         return engine.when.releases.get(version[1])
     if _COMMIT.fullmatch(name):
@@ -87,7 +87,7 @@ def _point(engine: Engine, name: str) -> Landed | None:
     return engine.when.landed.get(f"#{name}") if _PULL.fullmatch(name) else None
 
 
-def point_of(engine: Engine, profile: str) -> Landed | None:
+def point_of(engine: Engine, profile: str) -> Commit | None:
     """Return the point in the engine's history of a rule set, None if unknown."""
     return engine.when.own.get(profile) or _point(engine, profile.partition("@")[2])
 
@@ -105,7 +105,7 @@ def builds_in_order(engine: Engine, log: bool = False) -> list[str]:
     """Return the rule sets of the main branch in order: the recorded ones and, between them, one for each point at
     which a decision (with ``log``, or the log) changed. The latter are registered. Without dates the order is that of
     ``Engine.line``."""
-    own, made, place = engine.when.own, list[tuple[Landed, str]](), Landed(UNKNOWN, "")
+    own, made, place = engine.when.own, list[tuple[Commit, str]](), Commit(UNKNOWN, "")
     for name in engine.line:
         place = own.get(name, place)                  # a rule set without a date follows its predecessor in the line
         made.append((place, name))
@@ -124,7 +124,7 @@ def without_place(engine: Engine) -> list[str]:
     return [name for name in others if _point(engine, name.partition("@")[2]) is None]       # not composed for a build
 
 
-def _name_at(engine: Engine, point: Landed) -> str:
+def _name_at(engine: Engine, point: Commit) -> str:
     """Return the name of the point at which a change landed: its build, pull request, release or commit, or its
     date."""
     if engine.when.builds and point.number:
@@ -156,7 +156,7 @@ def _of(engine: Engine, name: str) -> ResolvedName | None:
     return _composed(engine, name, branch.at(point), point, newest)
 
 
-def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest: Landed) -> ResolvedName:
+def _composed(engine: Engine, name: str, found: ComposedRules, point: Commit, newest: Commit) -> ResolvedName:
     """Return the rule set of this name. Rules that equal no recorded rule set are registered under it."""
     base = found.base.name
     numbered = point.number and newest.number
@@ -170,10 +170,10 @@ def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest:
     label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
     rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")
     registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
-    return ResolvedName(full, f"{name} -> {label}", found.notes, composed=True)
+    return ResolvedName(full, f"{name} -> {label}", found.notes, is_composed=True)
 
 
-def _label(engine: Engine, point: Landed) -> str:
+def _label(engine: Engine, point: Commit) -> str:
     build = f"b{point.number} " if engine.when.builds and point.number else ""
     return f"{build}({point.date})" if build else point.date
 

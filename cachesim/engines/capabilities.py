@@ -110,7 +110,7 @@ class ChatDrawing(NamedTuple):
     thinks: Callable[[Mapping[str, Any]], bool]
 
 
-class Context(NamedTuple):
+class ContextOption(NamedTuple):
     """The option ``name`` for the size of the whole context [tokens], and the number of equal ``parts`` in which slots
     share it."""
 
@@ -126,7 +126,7 @@ class SizesOption(NamedTuple):
     unsized: str
 
 
-class Load(NamedTuple):
+class ServerLoad(NamedTuple):
     """Demand of a scenario on a server: ``longest`` request (prompt and answer) [tokens], ``total`` length of all
     conversations at their longest [tokens], number of ``conversations``."""
 
@@ -174,11 +174,11 @@ class Manual:
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
-    context: Context | None = None  # option for the context size, None = none
+    context: ContextOption | None = None  # option for the context size, None = none
     open_words: Mapping[str, str] = field(default_factory=dict)    # text for the value of an option left to the server
     # given all options of a server: option changes to try when too many tokens are evaluated, cheapest first, each with
     # the changes that it requires; None = the `tries` of the flags, each alone
-    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] | None = None
+    tries: Callable[[Mapping[str, Any], ServerLoad], Iterator[dict[str, Option]]] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

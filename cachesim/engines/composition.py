@@ -12,28 +12,29 @@ from itertools import pairwise
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.rule_set import LOG_FIELDS, RuleSet
-from cachesim.engines.shared.timeline import Dated, Landed, Timeline
+from cachesim.engines.shared.timeline import Commit, DatedChange, Timeline
 
 
 class FieldSpan(NamedTuple):
     """A value of a field, used from ``first`` on. ``after``: None if ``first`` is the point of the change; otherwise
-    the change landed somewhere behind ``after``, at ``first`` at the latest. ``recorded``: a rule set has the value."""
+    the change landed somewhere after ``after``, at ``first`` at the latest. ``is_recorded``: a rule set has the
+    value."""
 
-    first: Landed
+    first: Commit
     value: Any
     source: str
-    after: Landed | None = None
-    recorded: bool = True
+    after: Commit | None = None
+    is_recorded: bool = True
 
 
-class Composed(NamedTuple):
+class ComposedRules(NamedTuple):
     """The rules at a point. ``base``: the recorded rule set that they equal, otherwise the last one at or before the
     point; ``changes``: the differences from it, as they landed; ``notes``: a line for each field whose value at this
     point is not known."""
 
     rules: RuleSet
     base: RuleSet
-    changes: tuple[Dated, ...]
+    changes: tuple[DatedChange, ...]
     notes: tuple[str, ...]
 
 
@@ -41,9 +42,9 @@ class RuleSetPeriod(NamedTuple):
     """Period in which a rule set was in force; the point before ``until`` is its last. ``own``: the point of the
     recording. ``until`` None = the point of the next change is unknown."""
 
-    first: Landed
-    own: Landed
-    until: Landed | None
+    first: Commit
+    own: Commit
+    until: Commit | None
 
 
 class MainBranch:
@@ -65,20 +66,20 @@ class MainBranch:
             for first, row in rows:
                 if not first.by(low) and first.by(high):
                     low, value = first, row.value
-                    yield FieldSpan(first, value, row.source, recorded=value == leaves.get(path))
+                    yield FieldSpan(first, value, row.source, is_recorded=value == leaves.get(path))
             if value != leaves.get(path):
                 value = leaves.get(path)
                 points = [] if low != self.when.own[older.name] else self.when.parts(older.source_of(newer, path))
                 yield self._table_span(low, high, points, value, older.source_of(newer, path))
 
     @staticmethod
-    def _table_span(low: Landed, high: Landed, points: Sequence[Landed], value: Any, source: str) -> FieldSpan:
+    def _table_span(low: Commit, high: Commit, points: Sequence[Commit], value: Any, source: str) -> FieldSpan:
         """Return the span that begins between two neighbouring rule sets, at ``points`` if they are known."""
         if not points or not max(points).by(high):
             return FieldSpan(high, value, source, after=low)
         return FieldSpan(max(points), value, source, after=min(points) if len(points) > 1 else None)
 
-    def at(self, point: Landed) -> Composed:
+    def at(self, point: Commit) -> ComposedRules:
         """Return the rules at a point that is not before the oldest rule set."""
         now = {path: self._span_at(path, point) for path in self.spans}
         values = {path: span.value for path, span in now.items()}
@@ -86,25 +87,25 @@ class MainBranch:
         before = [table for table in reversed(self._tables) if table[0].by(point)]
         for _, rules, leaves in [*before, *self._tables[len(before):]]:
             if all(leaves.get(path) == value for path, value in values.items()):
-                return Composed(rules, rules, (), notes)
+                return ComposedRules(rules, rules, (), notes)
         _, base, leaves = before[0]
         other = {path: span for path, span in now.items() if span.value != leaves.get(path)}
         spans = sorted(other.items(), key=lambda one: one[1].first)
-        changes = tuple(Dated(path, span.value, span.source) for path, span in spans)
-        read = {path for path, span in now.items() if not span.recorded}
+        changes = tuple(DatedChange(path, span.value, span.source) for path, span in spans)
+        read = {path for path, span in now.items() if not span.is_recorded}
         rules = base.with_leaves({path: span.value for path, span in other.items()})
-        return Composed(rules.described(read, self._ended(now)), base, changes, notes)
+        return ComposedRules(rules.described(read, self._ended(now)), base, changes, notes)
 
     def _ended(self, now: Mapping[str, FieldSpan]) -> dict[str, str]:
         """Return the source of the next change of each field."""
         pairs = ((path, a, b) for path, spans in self.spans.items() for a, b in pairwise(spans))
         return {path: b.source for path, a, b in pairs if a is now[path]}
 
-    def _span_at(self, path: str, point: Landed) -> FieldSpan:
+    def _span_at(self, path: str, point: Commit) -> FieldSpan:
         spans = self.spans[path]
         return next((span for span in reversed(spans) if span.first.by(point)), spans[0])
 
-    def _note(self, path: str, point: Landed) -> str:
+    def _note(self, path: str, point: Commit) -> str:
         """Return a line if the value of a field at a point is unknown, "" if it is known."""
         for before, span in pairwise(self.spans[path]):
             if span.after is not None and span.after.by(point) and span.after != point and not span.first.by(point):
@@ -127,7 +128,7 @@ class MainBranch:
             return f"default of {key}", "default"
         return (f"log ({path})" if outer in LOG_FIELDS and outer != "outside" else path), "value"
 
-    def points(self, log: bool = False) -> list[Landed]:
+    def points(self, log: bool = False) -> list[Commit]:
         """Return the points between two rule sets at which a decision (with ``log``, or the log) changed, in order. A
         change that the newer of the two does not have belongs to a later pair, whose rule sets were recorded in the
         opposite order."""
@@ -152,7 +153,7 @@ class MainBranch:
         return RuleSetPeriod(first, own, None if span.after is not None and not self.when.parts(span.source) else end)
 
 
-    def life_of(self, value: Any, point: Landed | None = None) -> dict[str, list[str]]:
+    def life_of(self, value: Any, point: Commit | None = None) -> dict[str, list[str]]:
         """Return the fields that have this value, and when: ``since b6711 (#16440), until b7970 (#19408)``. With
         ``point``, only the period that contains it. A rule after None, which means not simulated, has no beginning."""
         found: dict[str, list[str]] = {}

@@ -1,9 +1,9 @@
-"""Restore points of an engine, and the stored objects behind them, in the form in which judging inspects them.
+"""Restore points of an engine, and the stored objects behind them, in the form that judging inspects.
 
-A ``Point`` states from which lengths evaluation can resume; the engine reports when a point is gained and lost. A
-``Stored`` is the content of the object: the tokens that the engine records for it, the length at which evaluation would
-resume, K/V rows and recurrent states. An object that several conversations share (a block, a tree node) is a single
-``Stored``, which holds only the part of its tokens from ``start`` on.
+A ``RestorePoint`` states from which lengths evaluation can resume. The engine reports when a point is gained and lost.
+A ``StoredObject`` is the content of the object: the tokens that the engine records for it, the length at which
+evaluation would resume, K/V rows and recurrent states. An object that several conversations share (a block, a tree
+node) is a single ``StoredObject``, which holds only the part of its tokens from ``start`` on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.kv_rows import copy_rows
-from cachesim.model import LayerState, Rows
+from cachesim.model import KVRows, LayerState
 
 
 class RowsPart(NamedTuple):
@@ -22,7 +22,7 @@ class RowsPart(NamedTuple):
 
     window: int
     pos: np.ndarray
-    rows: Mapping[int, Rows]
+    rows: Mapping[int, KVRows]
 
 
 class StatePart(NamedTuple):
@@ -32,7 +32,7 @@ class StatePart(NamedTuple):
     rows: Mapping[int, LayerState | None]
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """Content of a stored object. ``owner``: its slot, or the number of a stored conversation (-1: the caller assigns
     the number). ``resume``: tokens that would not be evaluated again. ``start``: rows before this position belong to
     other objects and are not inspected; ``tokens`` are then those of any conversation that contains the object, so that
@@ -51,7 +51,7 @@ class Stored(NamedTuple):
         """Tokens that the engine records for the object: those of its key, of a part those up to its end."""
         return self.resume if self.start else len(self.tokens)
 
-    def copy(self) -> Stored:
+    def copy(self) -> StoredObject:
         """Return a copy that does not change when the memory does."""
         rows = tuple(part._replace(pos=part.pos.copy(), rows={k: copy_rows(x) for k, x in part.rows.items()})
                      for part in self.rows)  # fmt: skip
@@ -114,7 +114,7 @@ class TreeCell(NamedTuple):
     locks: int                   # requests that lock it
 
 
-class Excess(NamedTuple):
+class ExceededLimit(NamedTuple):
     """An exceeded limit: ``held`` units of ``what`` where ``most`` are allowed. ``holder`` begins the sentence: "slot 0
     has"."""
 
@@ -129,7 +129,7 @@ Key = tuple[str, int, int]
 its slot or the number of its owner (-1 = no owner), and a number that is unique within the kind."""
 
 
-class Point(NamedTuple):
+class RestorePoint(NamedTuple):
     """A restore point. The object with this ``key`` covers ``n`` tokens. Evaluation could resume after ``lo``, ``lo +
     step``, .. ``hi`` tokens (``lo`` > ``hi``: after none), judged only by which rows and states are present. Judging
     decides whether their content is correct.

@@ -13,7 +13,16 @@ import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer
-from cachesim.engines.inspection import BlockCell, DraftMemory, Excess, Key, Stored, StoredBytes, StoredSize, TreeCell
+from cachesim.engines.inspection import (
+    BlockCell,
+    DraftMemory,
+    ExceededLimit,
+    Key,
+    StoredBytes,
+    StoredObject,
+    StoredSize,
+    TreeCell,
+)
 from cachesim.engines.point_kinds import running_key
 
 
@@ -76,17 +85,17 @@ class Inspection(ABC):
         Keys that belong to the same slot or conversation are adjacent."""
 
     @abstractmethod
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of the restore point with this key. For a slot, rows of full attention from position
         ``start`` on; read them before the server continues."""
 
-    def live(self, slot: int) -> Stored:
+    def live(self, slot: int) -> StoredObject:
         """Return a copy of the current content of a slot: its tokens and its part of the memory."""
         return self.stored(running_key(slot))._replace(tokens=self.tokens_of(slot)).copy()
 
     # Invariants.
 
-    def exceeded_limits(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[ExceededLimit]:
         """Return the exceeded limits."""
         return []
 

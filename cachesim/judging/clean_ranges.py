@@ -6,13 +6,15 @@ from typing import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from cachesim.engines.inspection import Point, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredObject
 from cachesim.oracle.cold_run import ColdRun
 
 Span = tuple[int, int]
 
 
-def clean_spans(point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun) -> tuple[Span, ...]:
+def clean_spans(
+    point: RestorePoint, stored: StoredObject, foreign: Mapping[int, Iterable[int]], cold: ColdRun
+) -> tuple[Span, ...]:
     """Return the spans lo .. hi of the point's lengths at which everything that the next token reads equals a cold
     run's, ascending; their ends are lengths of the point; () without clean lengths. ``foreign``: positions of rows that
     differ from the cold run, by window (0 = full attention). Compares provenance only."""

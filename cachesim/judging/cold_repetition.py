@@ -15,10 +15,10 @@ from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import Verdict, undecided, wrong
 from cachesim.scenarios.option_checks import in_force
-from cachesim.scenarios.runner import Silent, groups, play
+from cachesim.scenarios.runner import SilentObserver, groups, play
 from cachesim.scenarios.schema import Scenario, Step
 
 
@@ -30,10 +30,10 @@ def error_verdict(
     listed = number < len(scenario.steps) and scenario.steps[number].action is None
     cold = repeat_cold(scenario, number, profile, table) if listed else None
     if cold is not None and answer.error_kind == NO_ROOM and answer.status >= 500 and cold.needs > cold.room:
-        return undecided(Kind.CROWDED, status=answer.status, needs=cold.needs, room=cold.room, error=answer.error)
+        return undecided(FaultKind.CROWDED, status=answer.status, needs=cold.needs, room=cold.room, error=answer.error)
     if cold is not None and cold.status == 200:
-        return wrong("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
-    kind = Kind.REFUSED if answer.status < 500 else Kind.COLD_ERROR
+        return wrong("error", FaultKind.WARM_ERROR, status=answer.status, error=answer.error)
+    kind = FaultKind.REFUSED if answer.status < 500 else FaultKind.COLD_ERROR
     return undecided(kind, **answer.error_numbers, status=answer.status, error=answer.error)
 
 
@@ -58,7 +58,7 @@ def repeat_cold(scenario: Scenario, number: int, profile: str, table: RuleSet | 
     return cold
 
 
-class ColdRepetition(Silent):
+class ColdRepetition(SilentObserver):
     """HTTP status of a step; 0 if the process ends or the step cannot be run. ``needs``: tokens of the step, or of all
     steps if their slots share the context (``shares``); the last generated token needs no room. ``room``: tokens for
     which a slot has room."""

@@ -14,9 +14,9 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request, prompt_of, with_identities
-from cachesim.engines.inspection import Key, Stored
+from cachesim.engines.inspection import Key, StoredObject
 from cachesim.judging.compare_stored import compare_stored
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, undecided, worst, wrong
 from cachesim.model import Model, make_model
 from cachesim.oracle.cold_run import ColdRun, cold
@@ -86,22 +86,22 @@ def begins(known: Tokens, tokens: Tokens) -> bool:
     return n <= len(known) and (not n or known[n - 1] == tokens[-1]) and known[:n] == tokens
 
 
-NOTHING_COMPUTED = undecided(Kind.NOTHING_COMPUTED)
-NO_PLACE = undecided(Kind.NO_PLACE)
-OTHER_TEXT = wrong("provenance", Kind.OTHER_TEXT)
+NOTHING_COMPUTED = undecided(FaultKind.NOTHING_COMPUTED)
+NO_PLACE = undecided(FaultKind.NO_PLACE)
+OTHER_TEXT = wrong("provenance", FaultKind.OTHER_TEXT)
 
 
 @dataclass(slots=True)
 class RequestVerdict:
     """The verdicts about a request: its answer, the slot it left behind, and stored objects that differ from a cold
-    run of their tokens (``armed``: a later request would be answered wrongly from them). ``refused``: a cold run ends
-    with an error too, so nothing was compared. ``window``: positions lo .. hi-1 that the slot's window layers still
-    hold; None without such layers, or if nothing was left."""
+    run of their tokens (``armed``: a later request would be answered wrongly from them). ``is_refused``: a cold run
+    ends with an error too, so nothing was compared. ``window``: positions lo .. hi-1 that the slot's window layers
+    still hold; None without such layers, or if nothing was left."""
 
     answer: Verdict
     state: Verdict
-    armed: list[tuple[Stored, Verdict]] = field(default_factory=list)
-    refused: bool = False
+    armed: list[tuple[StoredObject, Verdict]] = field(default_factory=list)
+    is_refused: bool = False
     window: tuple[int, int] | None = None
 
     @property
@@ -134,16 +134,16 @@ class Judge:
         self.model = model
         self._colds = None if model is None else ColdRunCache(model)
 
-    def judge(self, request: Request, answer: Answer, slot: Stored | None) -> RequestVerdict:
+    def judge(self, request: Request, answer: Answer, slot: StoredObject | None) -> RequestVerdict:
         """Judge an answered request and ``slot``, the state that it left behind."""
         try:
             return RequestVerdict(*self._whole(*with_identities(request, answer), slot))
         except Exception as error:      # a check that raises leaves the verdict undecided
             return undecided_by(error)
 
-    def _whole(self, request: Request, answer: Answer, slot: Stored | None) -> tuple[Verdict, Verdict]:
+    def _whole(self, request: Request, answer: Answer, slot: StoredObject | None) -> tuple[Verdict, Verdict]:
         if answer.died:
-            return wrong("aborted", Kind.PROCESS_ENDED, error=answer.error), CORRECT
+            return wrong("aborted", FaultKind.PROCESS_ENDED, error=answer.error), CORRECT
         if self.model is None:
             return NOTHING_COMPUTED, NOTHING_COMPUTED
         if answer.shifts:
@@ -172,7 +172,7 @@ class Judge:
         return OTHER_TEXT if foreign and not found.equal_cold else found
 
     def _shifted(
-        self, model: Model, request: Request, answer: Answer, slot: Stored | None
+        self, model: Model, request: Request, answer: Answer, slot: StoredObject | None
     ) -> tuple[Verdict, Verdict]:
         """Compare an answer that contains a context shift with a cold run that shifts at the same tokens."""
         cuts = [CutAt(*shift) for shift in answer.shifts]
@@ -184,17 +184,17 @@ class Judge:
         state = CORRECT if slot is None else compare_stored(slot, store)
         return compare_outputs(answer.outputs, expected), state
 
-    def stored(self, stored: Stored, cold: ColdRun | None = None) -> Verdict:
+    def stored(self, stored: StoredObject, cold: ColdRun | None = None) -> Verdict:
         """Compare a stored object with the cold run of the tokens that the server records for it."""
         if self.model is None:
             return NOTHING_COMPUTED
         if stored.resume > len(stored.tokens):
-            return wrong("provenance", Kind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
+            return wrong("provenance", FaultKind.TOKENS_MISSING, resume=stored.resume, tokens=len(stored.tokens))
         if not stored.resume:
             return CORRECT
         return compare_stored(stored, cold or self.cold_runs.speaking(stored.tokens, (), (stored.resume,)))
 
-    def each_stored(self, objects: Mapping[Key, Stored]) -> dict[Key, Verdict]:
+    def each_stored(self, objects: Mapping[Key, StoredObject]) -> dict[Key, Verdict]:
         """Return the verdicts about several objects. Objects of a conversation share a cold run."""
         usable = [stored for stored in objects.values()
                   if self.model is not None and 0 < stored.resume <= len(stored.tokens)]  # fmt: skip
@@ -219,7 +219,7 @@ class Judge:
 
 def undecided_by(error: Exception) -> RequestVerdict:
     """Return undecided verdicts because the judge raised an exception."""
-    failed = undecided(Kind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
+    failed = undecided(FaultKind.JUDGE_FAILED, exception=type(error).__name__, error=str(error))
     return RequestVerdict(failed, failed)
 
 
@@ -246,7 +246,7 @@ def compare_outputs(outputs: Sequence[Output], expected: Sequence[ExpectedOutput
 def _compare_output(output: Output, want: ExpectedOutput) -> Verdict:
     if output.logits is not None and want.logits is not None and not np.array_equal(output.logits, want.logits):
         rung = "bits" if int(np.argmax(output.logits)) == int(np.argmax(want.logits)) else "argmax"
-        return wrong(rung, Kind.ANSWER, output.pos, position=output.pos)
+        return wrong(rung, FaultKind.ANSWER, output.pos, position=output.pos)
     if output.digest != want.digest:
-        return wrong("provenance", Kind.ANSWER_ROWS, output.pos, position=output.pos)
+        return wrong("provenance", FaultKind.ANSWER_ROWS, output.pos, position=output.pos)
     return CORRECT

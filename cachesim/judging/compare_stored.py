@@ -10,23 +10,23 @@ from typing import Protocol
 
 import numpy as np
 
-from cachesim.engines.inspection import RowsPart, StatePart, Stored
-from cachesim.judging.fault_kinds import Kind
+from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, wrong
-from cachesim.model import LayerState, Rows, same_state
+from cachesim.model import KVRows, LayerState, same_state
 
 
-class Truth(Protocol):
+class ColdMemory(Protocol):
     """Rows by position and states by length, as a cold run has them."""
 
-    def rows(self, layer: int) -> Rows:
+    def rows(self, layer: int) -> KVRows:
         """Return the K/V rows of an attention layer by position."""
 
     def state_at(self, layer: int, n: int) -> LayerState | None:
         """Return the state of a recurrent layer after n tokens."""
 
 
-def compare_stored(stored: Stored, cold: Truth) -> Verdict:
+def compare_stored(stored: StoredObject, cold: ColdMemory) -> Verdict:
     """Compare a stored object with the cold run of its tokens (or of a longer list that begins with them)."""
     n = stored.resume
     if stored.state is not None and not (verdict := _states(stored.state, cold, n)).equal_cold:
@@ -35,15 +35,15 @@ def compare_stored(stored: Stored, cold: Truth) -> Verdict:
     return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
 
 
-def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
+def _states(state: StatePart, cold: ColdMemory, n: int) -> Verdict:
     if state.pos != n - 1:
-        return wrong("provenance", Kind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
+        return wrong("provenance", FaultKind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
     for layer, held in state.rows.items():
         want = cold.state_at(layer, n)
         if not same_state(held, want):
             same = same_state(digests_only(held), digests_only(want))
             rung = "bits" if same else "provenance"
-            return wrong(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
+            return wrong(rung, FaultKind.STATE, n - 1, layer=layer, tokens=n)
     return CORRECT
 
 
@@ -52,14 +52,14 @@ def digests_only(state: LayerState | None) -> LayerState | None:
     return None if state is None else state._replace(conv_x=None, h=None)
 
 
-def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
+def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
     first = max(start, n - part.window + 1) if part.window else start
     order = _order(part.pos, first, n)
     have, want = part.pos[order], np.arange(first, n)
     if len(have) != len(want) or (have != want).any():
         missing = np.setdiff1d(want, have)
         where = int(missing[0]) if len(missing) else -1
-        return wrong("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
+        return wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
     verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
     return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
 
@@ -73,12 +73,12 @@ def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
     return order[(pos[order] >= first) & (pos[order] < n)]
 
 
-def _layer_rows(layer: int, rows: Rows, order: np.ndarray | slice, want: Rows, first: int, n: int) -> Verdict:
+def _layer_rows(layer: int, rows: KVRows, order: np.ndarray | slice, want: KVRows, first: int, n: int) -> Verdict:
     differing = np.flatnonzero(rows.digest[order] != want.digest[first:n])
     if len(differing):
         where = first + int(differing[0])
-        return wrong("provenance", Kind.ROW, where, layer=layer, position=where)
+        return wrong("provenance", FaultKind.ROW, where, layer=layer, position=where)
     for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
         if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
-            return wrong("bits", Kind.ROW_BITS, layer=layer)
+            return wrong("bits", FaultKind.ROW_BITS, layer=layer)
     return CORRECT

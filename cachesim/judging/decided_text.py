@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from cachesim.base.errors import counted
-from cachesim.judging.deciding_rule import Cure, DecidingRule, FailureKind
+from cachesim.judging.deciding_rule import CuringRule, DecidingRule, FailureKind
 from cachesim.judging.request_cost import cost_change
 
 GONE = {FailureKind.FAULT: "the fault", FailureKind.REFUSED: "the refusal", FailureKind.LOSS: "the loss",
@@ -43,7 +43,7 @@ def decided_sentences(found: DecidingRule) -> Iterator[str]:
         yield f"also sufficient alone: {others}"
 
 
-def _effect(found: DecidingRule, cure: Cure) -> str:
+def _effect(found: DecidingRule, cure: CuringRule) -> str:
     if found.what is FailureKind.FAULT:
         return "the answer is correct" if cure.status == 200 else f"an error {cure.status} takes the place of the fault"
     if found.what is FailureKind.REFUSED:

@@ -27,10 +27,10 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, RunInterrupted
-from cachesim.judging.request_cost import Observed, RequestCost, observed_requests, up_to
-from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
+from cachesim.judging.request_cost import ObservedRequest, RequestCost, observed_requests, up_to
+from cachesim.judging.rule_exchange import AskedRules, RuleVariant, exchanged, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Step
 
 TOKENS = 2_000_000       # prompt tokens of all runs of a search; a search that needs more is incomplete
@@ -38,7 +38,7 @@ FEWEST = 24              # runs of a search whatever its size
 ENDLESS = 20             # a run that makes this many times the decisions of the first is ended
 
 
-Outcomes = Mapping[Any, Sequence[Observed] | None]      # of runs, by rule set or by exchanged variants
+Outcomes = Mapping[Any, Sequence[ObservedRequest] | None]      # of runs, by rule set or by exchanged variants
 
 
 class FailureKind(StrEnum):
@@ -50,7 +50,7 @@ class FailureKind(StrEnum):
     COST = "cost"            # more decode calls or memory than under a later rule set, or another count of drafts
 
 
-class Cure(NamedTuple):
+class CuringRule(NamedTuple):
     """A rule whose exchange removes a failure. ``variant`` of the rule set ``variant_of`` replaces ``rule``;
     ``request``: request of the rule's first answer that the variant gives otherwise, -1 = at the start of the server;
     ``cache_n``, ``cost`` and ``status``: those of the failing request then; ``changed``: other requests whose outcome
@@ -75,8 +75,8 @@ class DecidingRule(NamedTuple):
 
     failing: int
     what: FailureKind
-    cures: tuple[Cure, ...]
-    together: tuple[Variant, ...] = ()
+    cures: tuple[CuringRule, ...]
+    together: tuple[RuleVariant, ...] = ()
     source: str = ""
     tried: int = 0
     complete: bool = True
@@ -93,7 +93,7 @@ class DecidingRule(NamedTuple):
         return self.cures[0].variant_of if self.cures else ""
 
     @property
-    def others(self) -> tuple[Cure, ...]:
+    def others(self) -> tuple[CuringRule, ...]:
         """The other rules whose exchange removes the failure."""
         return self.cures[1:]
 
@@ -124,12 +124,12 @@ def failure_of(run: Run, number: int) -> FailureKind | None:
     one = run.requests[number]
     if one.judged.equal_cold is False:
         return FailureKind.FAULT
-    if one.judged.refused:
+    if one.judged.is_refused:
         return FailureKind.REFUSED
     return FailureKind.LOSS if one.judged.equal_cold and any(charge.tokens for charge in one.ledger.charges) else None
 
 
-class _Clock(Silent):
+class _Clock(SilentObserver):
     """Tells the recorder which request begins."""
 
     def __init__(self, asked: AskedRules) -> None:
@@ -163,7 +163,7 @@ class _Search:
         fault = bool(self.was) and self.was[self.number].outcome.equal_cold is False
         return bool(self.was) and (fault or self.what is not FailureKind.FAULT)
 
-    def _outcomes(self, table: RuleSet) -> list[Observed] | None:
+    def _outcomes(self, table: RuleSet) -> list[ObservedRequest] | None:
         """Return the outcomes of all requests under a rule set, None if it cannot run them."""
         most = ENDLESS * self.decisions
         try:
@@ -174,12 +174,12 @@ class _Search:
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule
             return None
 
-    def _once(self, table: RuleSet, key: Hashable) -> Sequence[Observed] | None:
+    def _once(self, table: RuleSet, key: Hashable) -> Sequence[ObservedRequest] | None:
         if key not in self.done:
             self.done[key] = self._outcomes(table)
         return self.done[key]
 
-    def _try(self, table: RuleSet, key: Hashable, errors: bool = False) -> Sequence[Observed] | None:
+    def _try(self, table: RuleSet, key: Hashable, errors: bool = False) -> Sequence[ObservedRequest] | None:
         """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already. With
         ``errors`` an error in place of the fault is better, too."""
         if self.left <= 0:
@@ -189,7 +189,7 @@ class _Search:
         found = self._once(table, key)
         return found if found is not None and self._better(found, errors) else None
 
-    def _better(self, found: Sequence[Observed], errors: bool) -> bool:
+    def _better(self, found: Sequence[ObservedRequest], errors: bool) -> bool:
         """True if the failure is gone and no request is wrong or undecided that was correct before."""
         new, old = found[self.number], self.was[self.number]
         spoilt = any(was.outcome.equal_cold and not now.outcome.equal_cold
@@ -201,15 +201,15 @@ class _Search:
             return more >= 0 and not new.cost.exceeds(old.cost) and (more > 0 or new.cost != old.cost)
         return self.what is not FailureKind.LOSS or new.outcome.cache_n > old.outcome.cache_n
 
-    def _refused(self, found: Sequence[Observed]) -> bool:
+    def _refused(self, found: Sequence[ObservedRequest]) -> bool:
         """True if an error takes the place of the fault. A rule that does this comes after all that do not."""
         new = found[self.number].outcome
         return self.what is FailureKind.FAULT and new.equal_cold is None and new.status not in (0, 200)
 
-    def _keeps_all(self, found: Sequence[Observed]) -> bool:
+    def _keeps_all(self, found: Sequence[ObservedRequest]) -> bool:
         """True if a wrong answer became correct without a loss: a rule without which a stored object disappears removes
         the fault, too, but not its cause."""
-        return self.what is FailureKind.FAULT and all(map(Observed.keeps, found, self.was))
+        return self.what is FailureKind.FAULT and all(map(ObservedRequest.keeps, found, self.was))
 
     def _much(self, cache_n: int) -> bool:
         """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
@@ -248,7 +248,7 @@ class _Search:
             play(self.scenario, self.profile, self.mode, _Clock(asked), asked.rules)
         self.decisions = asked.count
         cures = sorted(self._cures(known, asked, names), key=lambda one: one[0])
-        best: dict[str, Cure] = {}
+        best: dict[str, CuringRule] = {}
         for _, cure in cures:
             best.setdefault(cure.field, cure)
         together, source = ((), "") if best else self._together()
@@ -256,8 +256,8 @@ class _Search:
                             self.complete, self.was[self.number].cost)  # fmt: skip
 
     def _cures(
-        self, known: Sequence[Variant], asked: AskedRules, names: Sequence[str]
-    ) -> Iterator[tuple[tuple[int, ...], Cure]]:
+        self, known: Sequence[RuleVariant], asked: AskedRules, names: Sequence[str]
+    ) -> Iterator[tuple[tuple[int, ...], CuringRule]]:
         for i, one in enumerate(known):
             errors = one.profile in self.errors
             found = self._try(exchanged(self.rules, [one]), (one,), errors) if i in asked.matter else None
@@ -270,10 +270,10 @@ class _Search:
             much, corrects = self._much(new.outcome.cache_n), one.profile in self.corrections
             order = not much, not (corrects and self._keeps_all(found)), names.index(one.profile)
             rank = (self._refused(found), *order, inherited, -asked.matter[i][0], changed)
-            yield rank, Cure(one.field, one.old, one.new, one.profile, asked.first[i], new.outcome.cache_n, new.cost,
-                             changed, new.outcome.status)  # fmt: skip
+            yield rank, CuringRule(one.field, one.old, one.new, one.profile, asked.first[i], new.outcome.cache_n,
+                                   new.cost, changed, new.outcome.status)  # fmt: skip
 
-    def _together(self) -> tuple[tuple[Variant, ...], str]:
+    def _together(self) -> tuple[tuple[RuleVariant, ...], str]:
         """Return a smallest set of rules that a rule set changed and that suffices, and the one change behind them."""
         for name in self.better[:3]:
             table = self.engine.profiles[name]
@@ -288,7 +288,7 @@ class _Search:
                     return tuple(left), pulls.pop() if len(pulls) == 1 else ""
         return (), ""
 
-    def _reduced(self, group: Sequence[Variant]) -> list[Variant]:
+    def _reduced(self, group: Sequence[RuleVariant]) -> list[RuleVariant]:
         left = list(group)
         for one in group:
             fewer = [other for other in left if other is not one]

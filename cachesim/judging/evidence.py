@@ -33,7 +33,7 @@ from cachesim.engines.rule_outcomes import (
 )
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
-from cachesim.scenarios.runner import Answers, play
+from cachesim.scenarios.runner import AnswerCollector, play
 
 FOLDER = Path(__file__).parents[1] / "engines" / "evidence"
 PREDICTED = "predicted, not seen on a real server"
@@ -48,7 +48,7 @@ class Grade(StrEnum):
     OURS = "ours"            # of a repaired or proposed rule set, or of a user's own
 
 
-class Graded(NamedTuple):
+class GradedOutcome(NamedTuple):
     """Stored grade of an outcome. ``seen``: for each alternative answer, the recording or comparison that refutes it;
     ``unseen``: alternatives that nothing refutes; ``inadmissible``: alternatives with which the simulated server cannot
     continue."""
@@ -62,7 +62,7 @@ class Graded(NamedTuple):
 class GradeTable(NamedTuple):
     """Grades of an engine by rule and case, with the digests of each rule's code and of the cited recordings."""
 
-    graded: Mapping[Outcome, Graded]
+    graded: Mapping[Outcome, GradedOutcome]
     code: Mapping[str, str]
     recordings: Mapping[str, str]
 
@@ -85,8 +85,8 @@ def table_of(engine: str) -> GradeTable | None:
         return None
     data = json.loads(path.read_text("utf-8"))
     graded = {
-        Outcome(rule, case): Graded(Grade(one["grade"]), one.get("seen", {}),
-                                    tuple(one.get("unseen", ())), tuple(one.get("inadmissible", ())))
+        Outcome(rule, case): GradedOutcome(Grade(one["grade"]), one.get("seen", {}),
+                                           tuple(one.get("unseen", ())), tuple(one.get("inadmissible", ())))
         for rule, about in data["rules"].items() for case, one in about["cases"].items()
     }
     return GradeTable(graded, {rule: about["code"] for rule, about in data["rules"].items()}, data["recordings"])
@@ -150,7 +150,7 @@ TOKENS = 60_000          # prompt tokens in all these tries
 ENDLESS = 20             # a repetition that makes this many times the decisions of the run is ended
 
 
-class Dependence(NamedTuple):
+class OutcomeDependence(NamedTuple):
     """A ``what`` ("verdict" or "charge") of request ``request`` that depends on an outcome that was read but not seen:
     with the answer ``other`` it would differ."""
 
@@ -161,7 +161,7 @@ class Dependence(NamedTuple):
     other: str
 
 
-def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
+def predicted(run: Run, rules: RuleSet | None = None) -> list[OutcomeDependence]:
     """Return the results of a run that depend on outcomes that were only read, each request and kind once; [] without
     wrong answers and charges, and for rules without grades. ``rules``: those of a workload's server, which is repeated
     whatever its size and for its verdicts only; None = those of the run's profile."""
@@ -192,17 +192,17 @@ class _Rerun:
         self.profile = run.profile.removesuffix(" (changed)")
         self.asked = 0
 
-    def dependences(self, most: int) -> list[Dependence]:
+    def dependences(self, most: int) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
         tried, those of rules that charges and requests cite first."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
         cited |= {self.run.requests[i].answer.deciding for i, _ in wanted}
-        found: dict[tuple[int, str], Dependence] = {}
+        found: dict[tuple[int, str], OutcomeDependence] = {}
         for outcome, other in sorted(self._unseen(), key=lambda pair: pair[0].rule not in cited)[:most]:
             for request, what in self._changed(outcome, other):
-                found.setdefault((request, what), Dependence(request, what, *outcome, other))
+                found.setdefault((request, what), OutcomeDependence(request, what, *outcome, other))
             if wanted <= found.keys():
                 break
         return [found[key] for key in sorted(found)]
@@ -224,7 +224,7 @@ class _Rerun:
 
     def _run(self, rules: RuleSet) -> dict[int, int]:
         """Return the number of tokens that each request reused."""
-        answers = Answers()
+        answers = AnswerCollector()
         play(self.run.scenario, self.profile, "none", answers, rules)
         return {number: answer.cache_n for number, (_, answer) in answers.found.items()}
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
-from cachesim.engines.inspection import Point, Stored
+from cachesim.engines.inspection import RestorePoint, StoredObject
 from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import RULES, Role, about, has_effect, role_of
@@ -21,7 +21,7 @@ from cachesim.scenarios.from_notation import from_line
 MOST = 12            # causes reported of a failure: the first and the last
 
 
-class Cause(NamedTuple):
+class FailureStep(NamedTuple):
     """A step towards a failure: an action of request ``request``, and the rule behind it ("" = none)."""
 
     request: int
@@ -57,18 +57,18 @@ def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dic
     return {**case, "command": line_command(line, profile, model, server), "failure": failure}
 
 
-def _causes(run: Run, at: int) -> Iterator[Cause]:
+def _causes(run: Run, at: int) -> Iterator[FailureStep]:
     whose = {0, at, _before_in_slot(run, at), *(one.request for one in run.reads.get(at, ()))}
     left = _corrupt_objects(run, at)
     for i in range(at + 1):
         done = [*_done(run, i), *left.get(i, ())]
         if i in whose or done:
-            yield Cause(i, f"request {i}, {run.scenario.steps[i].prompt}: {_begins(run, i)}",
-                        run.requests[i].answer.deciding)  # fmt: skip
+            yield FailureStep(i, f"request {i}, {run.scenario.steps[i].prompt}: {_begins(run, i)}",
+                              run.requests[i].answer.deciding)  # fmt: skip
             yield from done
 
 
-def shown_causes(causes: list[Cause]) -> list[Cause]:
+def shown_causes(causes: list[FailureStep]) -> list[FailureStep]:
     """Return the first cause and the last ones, and of the first of these the line that names its request."""
     last = causes[1:][1 - MOST :]
     if len(last) == len(causes) - 1:
@@ -97,19 +97,19 @@ def _begins(run: Run, i: int) -> str:
     return f"{counted(len(one.request.prompt), 'token')}{under}, {how or 'nothing reused'}"
 
 
-def _done(run: Run, i: int) -> Iterator[Cause]:
+def _done(run: Run, i: int) -> Iterator[FailureStep]:
     """Yield the foreign contents that a request read, and its failures."""
-    yield from (Cause(i, sentence_of(one)) for one in run.reads.get(i, ()))
+    yield from (FailureStep(i, sentence_of(one)) for one in run.reads.get(i, ()))
     for event in run.events(i):
         if isinstance(event, SeqRm) and not event.ok:
-            yield Cause(i, f"seq_rm({event.seq}, {event.p0}, {event.p1}) fails")
+            yield FailureStep(i, f"seq_rm({event.seq}, {event.p0}, {event.p1}) fails")
         elif isinstance(event, Aborted):
-            yield Cause(i, f"the server stops: {event.text}")
+            yield FailureStep(i, f"the server stops: {event.text}")
 
 
-def _corrupt_objects(run: Run, at: int) -> dict[int, list[Cause]]:
+def _corrupt_objects(run: Run, at: int) -> dict[int, list[FailureStep]]:
     """Return the corrupt objects that existed before the failure of request ``at``, by the request that left them."""
-    found: dict[int, list[Cause]] = {}
+    found: dict[int, list[FailureStep]] = {}
     known: set[tuple[str, int, tuple[int, ...]]] = set()
     for i in range(at + 1):
         for stored, verdict in run.requests[i].judged.armed:
@@ -124,7 +124,7 @@ def _corrupt_objects(run: Run, at: int) -> dict[int, list[Cause]]:
     return found
 
 
-def _maker(run: Run, i: int, stored: Stored) -> int:
+def _maker(run: Run, i: int, stored: StoredObject) -> int:
     """Return the request that stored an object which is corrupt after request ``i``: the one in whose slot it was
     reported last, of those sent together with ``i``; else ``i``."""
     group = group_of(run.scenario.steps, i)
@@ -133,14 +133,14 @@ def _maker(run: Run, i: int, stored: Stored) -> int:
     return next((owner for owner in reversed(whose) if owner is not None and owner >= 0), i)
 
 
-def _is_point(point: Point, stored: Stored) -> bool:
+def _is_point(point: RestorePoint, stored: StoredObject) -> bool:
     """True if a restore point is a stored object: of its kind, after the same tokens, or at its length in a slot."""
     if point.key[0] != stored.kind:
         return False
     return point.tokens == stored.tokens if not point.start else point.n == stored.resume
 
 
-def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
+def _corrupt(run: Run, i: int, stored: StoredObject, why: str, decided: list[Decided]) -> FailureStep:
     """Return the cause of a stored object that is corrupt from now on: created corrupt, or kept although its tokens
     changed."""
     n = stored.length
@@ -151,7 +151,7 @@ def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided])
     kept = "" if made else _kept_by(decided)
     content = run.content(stored)
     what = f"{'keeps' if kept else 'leaves'} a corrupt {stored.kind} of {counted(n, 'token')}"
-    return Cause(i, f"{what}: {f'it has {content[0]}' if content else why}", made or kept)
+    return FailureStep(i, f"{what}: {f'it has {content[0]}' if content else why}", made or kept)
 
 
 def _made_by(decided: list[Decided], n: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Mapping
 from cachesim.judging.verdict_words import REFUSED
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """Kinds of verdicts, by their names in JSON."""
 
     # A stored copy, or a slot, that differs from a cold run.
@@ -55,53 +55,53 @@ class Kind(StrEnum):
 
 
 _REFUSED = f"{REFUSED.name} ({{status}})"
-SENTENCES: Mapping[Kind, str] = {
-    Kind.ROW: "layer {layer}: K/V row {position} differs from a cold run's",
-    Kind.ROW_BITS: "layer {layer}: a K/V row differs from a cold run's in its bits",
-    Kind.ROWS_MISSING: "{rows} K/V rows from position {position} on are missing",
-    Kind.STATE: "layer {layer}: the recurrent state after {tokens} tokens differs from a cold run's",
-    Kind.STATE_ELSEWHERE: "the recurrent state ends at position {position}, not {wanted}",
-    Kind.TOKENS_MISSING: "stored as {tokens} tokens, but the state covers {resume}",
-    Kind.MEMORY_ELSEWHERE: "the memory does not end where the slot's tokens end",
-    Kind.ANSWER: "logits at position {position} differ from a cold run's",
-    Kind.ANSWER_ROWS: "logits at position {position} depend on wrong K/V rows or states",
-    Kind.OTHER_TEXT: "the slot does not hold this prompt and its output",
-    Kind.WARM_ERROR: "error {status} where a cold run answers: {error}",
-    Kind.PROCESS_ENDED: "the server stopped: {error}",
-    Kind.COLD_ERROR: _REFUSED + ", on an empty server too: {error}",
-    Kind.CROWDED: _REFUSED + ", requests sent together need {needs} tokens of {room}: {error}",
-    Kind.REFUSED: _REFUSED + ": {error}",
-    Kind.NEVER_ANSWERED: "the request was never answered",
-    Kind.NOTHING_COMPUTED: "nothing was computed in this mode",
-    Kind.NO_PLACE: "the output has no positions to compare",
-    Kind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",
-    Kind.NOT_RUN: "not run: {limit}",
-    Kind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
-    Kind.CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
-    Kind.WASTED: "{tokens} tokens of a usable {point} were {event}",
-    Kind.UNBALANCED: "{account}",
-    Kind.LESS: "{some} {option}: {before} reused; {plenty}: {after}",
-    Kind.TORN: "seq_rm({seq}, {p0}, {p1}) was {answer}: {before} rows before, {after} after",
-    Kind.INCONSISTENT: "{error}",
-    Kind.GAP: "positions of sequence {seq} have a gap of {gap}",
-    Kind.ERASED: "slot {slot} was erased and has {rows} rows",
-    Kind.MISCOUNTED: "{found} reused and {evaluated} evaluated of {prompt} tokens",
-    Kind.EXCEEDED: "{holder} {held} {what}, limit {most}",
-    Kind.DIED: "conversations {first} .. {last} of seed {seed} were not judged: {how}, twice",
+SENTENCES: Mapping[FaultKind, str] = {
+    FaultKind.ROW: "layer {layer}: K/V row {position} differs from a cold run's",
+    FaultKind.ROW_BITS: "layer {layer}: a K/V row differs from a cold run's in its bits",
+    FaultKind.ROWS_MISSING: "{rows} K/V rows from position {position} on are missing",
+    FaultKind.STATE: "layer {layer}: the recurrent state after {tokens} tokens differs from a cold run's",
+    FaultKind.STATE_ELSEWHERE: "the recurrent state ends at position {position}, not {wanted}",
+    FaultKind.TOKENS_MISSING: "stored as {tokens} tokens, but the state covers {resume}",
+    FaultKind.MEMORY_ELSEWHERE: "the memory does not end where the slot's tokens end",
+    FaultKind.ANSWER: "logits at position {position} differ from a cold run's",
+    FaultKind.ANSWER_ROWS: "logits at position {position} depend on wrong K/V rows or states",
+    FaultKind.OTHER_TEXT: "the slot does not hold this prompt and its output",
+    FaultKind.WARM_ERROR: "error {status} where a cold run answers: {error}",
+    FaultKind.PROCESS_ENDED: "the server stopped: {error}",
+    FaultKind.COLD_ERROR: _REFUSED + ", on an empty server too: {error}",
+    FaultKind.CROWDED: _REFUSED + ", requests sent together need {needs} tokens of {room}: {error}",
+    FaultKind.REFUSED: _REFUSED + ": {error}",
+    FaultKind.NEVER_ANSWERED: "the request was never answered",
+    FaultKind.NOTHING_COMPUTED: "nothing was computed in this mode",
+    FaultKind.NO_PLACE: "the output has no positions to compare",
+    FaultKind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",
+    FaultKind.NOT_RUN: "not run: {limit}",
+    FaultKind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
+    FaultKind.CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
+    FaultKind.WASTED: "{tokens} tokens of a usable {point} were {event}",
+    FaultKind.UNBALANCED: "{account}",
+    FaultKind.LESS: "{some} {option}: {before} reused; {plenty}: {after}",
+    FaultKind.TORN: "seq_rm({seq}, {p0}, {p1}) was {answer}: {before} rows before, {after} after",
+    FaultKind.INCONSISTENT: "{error}",
+    FaultKind.GAP: "positions of sequence {seq} have a gap of {gap}",
+    FaultKind.ERASED: "slot {slot} was erased and has {rows} rows",
+    FaultKind.MISCOUNTED: "{found} reused and {evaluated} evaluated of {prompt} tokens",
+    FaultKind.EXCEEDED: "{holder} {held} {what}, limit {most}",
+    FaultKind.DIED: "conversations {first} .. {last} of seed {seed} were not judged: {how}, twice",
 }
 
 
 TOO_LONG = _REFUSED + ": prompt of {tokens:,} tokens exceeds the context of {room:,} (--ctx-size)"
 
 
-def fault_sentence(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
-    """The sentence for a kind with its numbers; "" for none."""
-    if kind in (Kind.REFUSED, Kind.COLD_ERROR) and {"tokens", "room"} <= numbers.keys():
+def fault_sentence(kind: FaultKind | None, numbers: Mapping[str, Any]) -> str:
+    """Return the sentence for a kind with its numbers; "" for none."""
+    if kind in (FaultKind.REFUSED, FaultKind.COLD_ERROR) and {"tokens", "room"} <= numbers.keys():
         return TOO_LONG.format_map(numbers)
     return "" if kind is None else SENTENCES[kind].format_map(numbers)
 
 
-def pattern(kind: Kind) -> str:
+def pattern(kind: FaultKind) -> str:
     """Return the sentence of a kind with n in place of each number."""
     names = [name for _, name, _, _ in Formatter().parse(SENTENCES[kind]) if name]
     return fault_sentence(kind, dict.fromkeys(names, "n"))

@@ -31,10 +31,10 @@ class RequestOutcome(NamedTuple):
 
 
 class ChangedFields(NamedTuple):
-    """Fields that were exchanged together; ``alone``: a single field that is sufficient by itself."""
+    """Fields that were exchanged together; ``is_alone``: a single field that is sufficient by itself."""
 
     changes: tuple[Change, ...]
-    alone: bool
+    is_alone: bool
 
 
 @dataclass(slots=True)

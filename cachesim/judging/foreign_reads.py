@@ -10,7 +10,7 @@ import numpy as np
 from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
-from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.compare_stored import digests_only
 from cachesim.judging.judgement import Judgement
@@ -90,7 +90,7 @@ class ForeignReadFinder:
                       for request, answer in [with_identities(one.request, one.answer)]
                       for mine in (answer, *answer.children) if (tokens := evaluated(request, mine))]  # fmt: skip
 
-    def within(self, stored: Stored, n: int) -> list[ForeignContent]:
+    def within(self, stored: StoredObject, n: int) -> list[ForeignContent]:
         """Return the wrong contents in the first ``n`` tokens of an object, recurrent layers first, then attention."""
         n = min(n, stored.resume, len(stored.tokens))
         found = [] if stored.state is None else list(self._states(stored, stored.state, n))
@@ -98,7 +98,7 @@ class ForeignReadFinder:
             found += self._rows(stored, part, n)
         return found[:MOST]
 
-    def _states(self, stored: Stored, state: StatePart, n: int) -> Iterator[ForeignContent]:
+    def _states(self, stored: StoredObject, state: StatePart, n: int) -> Iterator[ForeignContent]:
         if state.pos < 0 < n:
             yield ForeignContent("state", -1, n, n, theirs=0)
         cold = self.cold_runs.covering(stored.tokens[:n])
@@ -113,7 +113,7 @@ class ForeignReadFinder:
                 return number, lengths[0]
         return -1, -1
 
-    def _rows(self, stored: Stored, part: RowsPart, n: int) -> Iterator[ForeignContent]:
+    def _rows(self, stored: StoredObject, part: RowsPart, n: int) -> Iterator[ForeignContent]:
         """Yield the wrong rows of the first layer that has some, as ranges of consecutive rows."""
         cold = self.cold_runs.covering(stored.tokens[:n])
         first = max(stored.start, n - part.window + 1) if part.window else stored.start

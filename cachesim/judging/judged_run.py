@@ -12,23 +12,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
 from cachesim.base.errors import OverLimit
-from cachesim.engines.inspection import Stored
+from cachesim.engines.inspection import StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Event, Log
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, content_name, read_instead
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.outcomes import client_values
 from cachesim.judging.request_events import LaunchPlace, events_of
 from cachesim.judging.verdict import CORRECT, Verdict, undecided, worst
-from cachesim.scenarios.runner import Observers, Silent, play
+from cachesim.scenarios.runner import Observers, SilentObserver, play
 from cachesim.scenarios.schema import Expect, Scenario
 
 
-class Mismatch(NamedTuple):
+class ExpectationMismatch(NamedTuple):
     """A number that differs from the expectation. ``request`` -1 = a list of requests as a whole (broken, died,
     undecided)."""
 
@@ -40,7 +40,7 @@ class Mismatch(NamedTuple):
 
 def compare_expected(
     expected: Expect, requests: Sequence[Judgement], broken: list[int], unsettled: Sequence[int] = ()
-) -> list[Mismatch]:
+) -> list[ExpectationMismatch]:
     """Return all differences between a run and the expectations of its file."""
     out = compare_numbers(expected, requests)
     died = [i for i, one in enumerate(requests) if one.answer.died]
@@ -50,20 +50,22 @@ def compare_expected(
     )
     for what, wanted, found in lists:
         if wanted is not None and list(wanted) != found:
-            out.append(Mismatch(-1, what, list(wanted), found))
+            out.append(ExpectationMismatch(-1, what, list(wanted), found))
     return out
 
 
-def compare_numbers(expected: Expect, requests: Sequence[Judgement]) -> list[Mismatch]:
+def compare_numbers(expected: Expect, requests: Sequence[Judgement]) -> list[ExpectationMismatch]:
     """Return the numbers of steps that the file does not allow."""
     out = []
     for i, one in enumerate(requests):
         for what, got in numbers(one).items():
             allowed = getattr(expected, what)
             if allowed is not None and got not in allowed[i]:
-                out.append(Mismatch(i, what, allowed[i][0] if len(allowed[i]) == 1 else list(allowed[i]), got))
+                out.append(
+                    ExpectationMismatch(i, what, allowed[i][0] if len(allowed[i]) == 1 else list(allowed[i]), got)
+                )
         if expected.checkpoints is not None and list(expected.checkpoints[i]) != one.checkpoints:
-            out.append(Mismatch(i, "checkpoints", list(expected.checkpoints[i]), one.checkpoints))
+            out.append(ExpectationMismatch(i, "checkpoints", list(expected.checkpoints[i]), one.checkpoints))
     return out
 
 
@@ -122,8 +124,8 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
         wrong = all(case.requests[i].judged.equal_cold is False for case in cases)
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
-        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_differences(outcomes)), CORRECT
-        one.judged.refused = False
+        one.judged.answer, one.judged.state = undecided(FaultKind.UNWRITTEN, cases=_differences(outcomes)), CORRECT
+        one.judged.is_refused = False
         out.append(i)
     return out
 
@@ -161,7 +163,7 @@ class Run:
     log: Log = field(default_factory=Log)
     launches: list[LaunchPlace] = field(default_factory=list)
     requests: list[Judgement] = field(default_factory=list)
-    wrong: list[Mismatch] = field(default_factory=list)        # differences from the expectations of the file
+    wrong: list[ExpectationMismatch] = field(default_factory=list)  # differences from the expectations of the file
     unsettled: list[int] = field(default_factory=list)         # requests that depend on unwritten numbers
     told: list[int] = field(default_factory=list)              # refused requests whose status the file expects
     reads: dict[int, list[ForeignContent]] = field(default_factory=dict)       # foreign content that wrong answers read
@@ -170,12 +172,12 @@ class Run:
     not_run: int = 0                                           # requests at the end that a limit of the run excludes
     limit: str = ""                                            # that limit, with the flag that raises it
     rules: RuleSet | None = None                               # rules of the run, None = unknown
-    watcher: Silent | None = None                              # further observer of the run
+    watcher: SilentObserver | None = None                              # further observer of the run
 
     @property
     def refused(self) -> list[int]:
         """Return the requests that ended with an error in a cold run, too: nothing was compared."""
-        return [i for i, one in enumerate(self.requests) if one.judged.refused]
+        return [i for i, one in enumerate(self.requests) if one.judged.is_refused]
 
     @property
     def broken(self) -> list[int]:
@@ -187,10 +189,10 @@ class Run:
         """Return the worst verdict of all requests. A refused request is undecided, unless its file expects the
         status. A run that a limit ended is undecided or wrong."""
         judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
-        left = [undecided(Kind.NOT_RUN, limit=self.limit)] if self.not_run else []
+        left = [undecided(FaultKind.NOT_RUN, limit=self.limit)] if self.not_run else []
         return worst([*left, *(v for one in judged for v in (one.answer, one.state))])
 
-    def content(self, stored: Stored) -> list[str]:
+    def content(self, stored: StoredObject) -> list[str]:
         """Return the contents of a corrupt object in place of its own rows and states; [] if unknown."""
         if self.reader is None:
             return []
@@ -252,7 +254,7 @@ def _find_foreign_reads(run: Run, observer: JudgingObserver) -> None:
 
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
-    table: RuleSet | None = None, with_ledger: bool = True, watcher: Silent | None = None,
+    table: RuleSet | None = None, with_ledger: bool = True, watcher: SilentObserver | None = None,
 ) -> Run:
     """Run a scenario under a profile and judge every request. If the server reads a number that was never written, the
     scenario runs once for every value that matters.

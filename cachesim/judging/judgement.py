@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import DraftMemory, Stored, StoredSize
+from cachesim.engines.inspection import DraftMemory, StoredObject, StoredSize
 from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.recompute_ledger import RequestLedger
 
@@ -30,8 +30,8 @@ class Judgement:
     ledger: RequestLedger
     checkpoints: list[int]                       # lengths of the slot's checkpoints afterwards [tokens]
     entries: int = 0                             # conversations in the prompt cache afterwards
-    slot: SlotAtLaunch | None = None             # None = the request never had a slot
-    began: Stored | None = None                  # memory at the start of the evaluation of a wrong answer, if known
+    slot: SlotAtLaunch | None = None  # None = the request never had a slot
+    began: StoredObject | None = None  # memory at the start of the evaluation of a wrong answer, if known
     spans: Sequence[tuple[int, int]] = ()        # pos_min and pos_max of the checkpoints that have them
     stored: Sequence[int] = ()                   # lengths of the stored conversations [tokens]
     reply: Mapping[str, Any] = field(default_factory=dict)   # reply to a step that is not a completion

@@ -12,34 +12,34 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Mapping
 
-from cachesim.base.keyed_tokens import plain, with_keys
+from cachesim.base.keyed_tokens import plain_tokens, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
-from cachesim.engines.inspection import Key, Stored
+from cachesim.engines.inspection import Key, StoredObject
 from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
 from cachesim.judging.cold_repetition import error_verdict
 from cachesim.judging.compare_answer import Judge, RequestVerdict, undecided_by
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import CORRECT, Verdict, undecided, wrong
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.scenarios.schema import Action, Scenario, Step
 
 OBSERVED_EVENTS: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
 """The events that an ``AnswerObserver`` needs."""
 
 
-ENDS_ELSEWHERE = wrong("provenance", Kind.MEMORY_ELSEWHERE)
+ENDS_ELSEWHERE = wrong("provenance", FaultKind.MEMORY_ELSEWHERE)
 
 
-class AnswerObserver(Silent):
+class AnswerObserver(SilentObserver):
     """Judges the answers of a run under a profile, or a ``table`` of rules. ``judge`` may be shared between runs of the
     same model; None = created when the first server starts."""
 
@@ -48,7 +48,7 @@ class AnswerObserver(Silent):
 
     def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
         self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
-        self.left: dict[int, tuple[Stored, bool]] = {}     # slot after each request, and whether the memory agrees
+        self.left: dict[int, tuple[StoredObject, bool]] = {}  # slot after each request, and whether the memory agrees
         self.new: dict[Key, None] = {}                     # stored objects to be judged
         self.corrupt: dict[Key, Verdict] = {}              # stored objects that differ from a cold run
         self.texts: dict[Key, Tokens] = {}                 # stored conversations
@@ -98,7 +98,7 @@ class AnswerObserver(Silent):
             judged = undecided_by(error)
         judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
-            judged.answer = undecided(Kind.NEVER_ANSWERED)
+            judged.answer = undecided(FaultKind.NEVER_ANSWERED)
             return judged
         if answer.status != 200 and not answer.died:
             self.failed(number, answer, judged)
@@ -106,7 +106,7 @@ class AnswerObserver(Silent):
             judged.state = ENDS_ELSEWHERE
         return judged
 
-    def _armed(self) -> list[tuple[Stored, Verdict]]:
+    def _armed(self) -> list[tuple[StoredObject, Verdict]]:
         """Return the stored objects that differ from a cold run of their tokens. Stored conversations are numbered from
         0 in their present order."""
         self.corrupt.update(self.judge.each_stored({key: self.server.inspection.stored(key) for key in self.new}))
@@ -123,10 +123,10 @@ class AnswerObserver(Silent):
     def failed(self, number: int, answer: Answer, judged: RequestVerdict) -> None:
         """Judge a step that ended with an error: wrong if a cold run answers it, refused otherwise."""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
-        judged.refused = judged.answer.equal_cold is None
+        judged.is_refused = judged.answer.equal_cold is None
 
 
-def _window(slot: Stored) -> tuple[int, int] | None:
+def _window(slot: StoredObject) -> tuple[int, int] | None:
     """Return positions lo .. hi-1 that all window layers of a slot hold; None without window layers."""
     parts = [part.pos for part in slot.rows if part.window and len(part.pos)]
     return (max(int(pos.min()) for pos in parts), max(int(pos.max()) for pos in parts) + 1) if parts else None
@@ -156,7 +156,7 @@ class JudgingObserver(AnswerObserver):
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
         self.found_in_slot: dict[int, Tokens] = {}         # the tokens in these slots, of unanswered requests
         self.launches: list[LaunchPlace] = []
-        self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
+        self.began: dict[int, StoredObject] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
         self.n_ctx = 0                                     # context of a slot, until a step has reported it
 
@@ -203,7 +203,7 @@ class JudgingObserver(AnswerObserver):
         answer = self.server.inspection.answer_at(slot)
         if answer is not None and n_tokens:
             held = self.server.inspection.live(slot)
-            self.began[answer.request] = held._replace(tokens=with_keys(plain(held.tokens), answer.keys)) \
+            self.began[answer.request] = held._replace(tokens=with_keys(plain_tokens(held.tokens), answer.keys)) \
                 if answer.keys else held
 
     def _request_in(self, slot: int) -> int:
@@ -244,7 +244,7 @@ class JudgingObserver(AnswerObserver):
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
         judged = RequestVerdict(CORRECT, CORRECT)
         if died:
-            judged.answer = wrong("aborted", Kind.PROCESS_ENDED, error=answer.error)
+            judged.answer = wrong("aborted", FaultKind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":
@@ -253,7 +253,7 @@ class JudgingObserver(AnswerObserver):
 
     def _store(
         self, number: int, request: Request, answer: Answer, judged: RequestVerdict, ledger: RequestLedger,
-        began: Stored | None, reply: Mapping[str, Any] = NO_REPLY,
+        began: StoredObject | None, reply: Mapping[str, Any] = NO_REPLY,
     ) -> None:
         has, n_ctx, self.n_ctx = answer.id_slot >= 0, self.n_ctx, 0
         inspection, sequences, sizes = self.server.inspection, self.server.sequences, self.server.sizes

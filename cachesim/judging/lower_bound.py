@@ -36,16 +36,16 @@ from cachesim.scenarios.schema import at_once
 
 class EvaluatedRequest(NamedTuple):
     """A request: its prompt, and every token list that was (or may have been) evaluated for it, including prompt and
-    answer. ``together``: sent while the previous request was processed. ``counts`` False = it adds nothing to the
+    answer. ``is_parallel``: sent while the previous request was processed. ``counts`` False = it adds nothing to the
     bound, but later requests may reuse its tokens."""
 
     prompt: Tokens
     after: tuple[Tokens, ...]
-    together: bool = False
+    is_parallel: bool = False
     counts: bool = True
 
 
-class Bound(NamedTuple):
+class EvaluationBound(NamedTuple):
     """Prompt tokens that each request must evaluate, and all of them together: ``total`` is at least the sum of
     ``each``, and more if requests were sent together."""
 
@@ -70,10 +70,10 @@ class EvaluatedPrefixes:
         return max((common_prefix(one, tokens) for one in self._lists[max(0, at - 1) : at + 1]), default=0)
 
 
-def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
+def lower_bound(requests: Iterable[EvaluatedRequest]) -> EvaluationBound:
     """Return the bound of requests in the order in which they were sent."""
     every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
-    for numbers in at_once(one.together for one in every):
+    for numbers in at_once(one.is_parallel for one in every):
         group = every[numbers.start : numbers.stop]
         total += _of_group(group, seen)
         for i, one in enumerate(group):
@@ -82,7 +82,7 @@ def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
         for one in group:
             for tokens in one.after:
                 seen.add(tokens)
-    return Bound(tuple(each), total)
+    return EvaluationBound(tuple(each), total)
 
 
 def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int:
@@ -102,7 +102,7 @@ def _least(request: EvaluatedRequest, seen: int) -> int:
 
 
 def evaluated_request(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
-    """A request and what became of it, for ``lower_bound``."""
+    """Return a request and its outcome in the form that ``lower_bound`` reads."""
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]
     after = {prompt + tuple(text) for text in texts} | {one.slot_tokens for one in answers}

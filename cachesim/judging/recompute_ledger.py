@@ -20,7 +20,7 @@ from typing import Callable, NamedTuple
 
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.inspection import Key, Point, Stored
+from cachesim.engines.inspection import Key, RestorePoint, StoredObject
 from cachesim.engines.point_kinds import running_key
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
@@ -68,7 +68,7 @@ class RequestLedger(NamedTuple):
     wrong: int = 0
 
     @property
-    def balanced(self) -> bool:
+    def is_balanced(self) -> bool:
         """True if the charges add up to the re-evaluated tokens."""
         return sum(c.tokens for c in self.charges) == max(0, self.best - self.n_past)
 
@@ -96,7 +96,7 @@ class PointSnapshot:
 class RecomputeLedger:
     """Ledger of a run: follows every restore point of a server through its log."""
 
-    inspect: Callable[[Key, int], Stored]              # contents of a point, rows from a position on
+    inspect: Callable[[Key, int], StoredObject]              # contents of a point, rows from a position on
     cold: Callable[[Tokens], ColdRun]                  # cold run of a token list
     slot_tokens: Callable[[int], Tokens]               # tokens of a slot
     slot_request: Callable[[int], int] = lambda slot: -1     # request that the slot processes, -1 = none
@@ -140,7 +140,7 @@ class RecomputeLedger:
             self.starts.setdefault(self._request_behind(event.slot), self.chosen)
         elif isinstance(event, Release):
             for known in self.live:
-                known.rested = known.rested or known.owner == event.slot
+                known.has_rested = known.has_rested or known.owner == event.slot
 
     def restart(self) -> None:
         """Record that the server has ended and lost all its restore points."""
@@ -161,7 +161,7 @@ class RecomputeLedger:
 
     def _add(self, event: Gained | Advanced) -> None:
         """Record the present contents of a point; what was under its key before is lost unless it is equal."""
-        point: Point = event.point
+        point: RestorePoint = event.point
         was, snapshot = self.snapshots.get(point.key), self._snapshot(point, isinstance(event, Gained))
         for known in snapshot.known:
             known.seen += 1
@@ -177,7 +177,7 @@ class RecomputeLedger:
                 del self.present[known.key]
                 self.live.pop(known, None)
 
-    def _snapshot(self, point: Point, durable: bool) -> PointSnapshot:
+    def _snapshot(self, point: RestorePoint, durable: bool) -> PointSnapshot:
         """Return a snapshot of a point; what it shares with the point that it extends is not inspected again."""
         start, key = point.start, point.key
         before = self.snapshots[point.after] if point.after is not None and start else None
@@ -202,7 +202,7 @@ class RecomputeLedger:
         known = [self._known(point, place, span, durable) for span in clean_spans(point, stored, foreign, cold)]
         return PointSnapshot(place, cold, foreign, known)
 
-    def _known(self, point: Point, place: RadixPlace, span: Span, durable: bool) -> KnownPoint:
+    def _known(self, point: RestorePoint, place: RadixPlace, span: Span, durable: bool) -> KnownPoint:
         """Return the restore point of this kind after these tokens, a new point if it did not exist just before."""
         kind, slot, _ = point.key
         key = (kind, place.node.number, place.n, *span, point.step)
@@ -275,11 +275,11 @@ class _ChargeBuilder(NamedTuple):
         only points that outlived this one."""
 
         def worth(known: KnownPoint) -> tuple[int, ...] | None:
-            if known.born > self.start.clock or (lasting and not known.lasting):
+            if known.born > self.start.clock or (lasting and not known.is_lasting):
                 return None
             if after is not None and not known.outlived(after, self.start.clock):
                 return None
-            return self._existed_at_start(known), known.durable, known.lost_at
+            return self._existed_at_start(known), known.is_durable, known.lost_at
 
         return find_best_point(prompt, best, worth)
 

@@ -36,7 +36,7 @@ WORDS = {
 NEW = "new tokens"
 
 
-class Reason(NamedTuple):
+class RecomputeReason(NamedTuple):
     """Tokens start .. stop-1 were evaluated because of ``why``; ``rule`` decided it at request ``at`` (-1 = the present
     request). ``survives``: other profiles under which these tokens were reused."""
 
@@ -48,7 +48,9 @@ class Reason(NamedTuple):
     survives: tuple[str, ...] = ()
 
 
-def reasons(judgement: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = CHECKPOINT) -> list[Reason]:
+def reasons(
+    judgement: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = CHECKPOINT
+) -> list[RecomputeReason]:
     """Return the ranges of evaluated tokens of a request in order, each with its reason. ``others``: (profile, cache_n)
     of the same request under other rule sets; ``kept``: the engine's noun for a restore point of a running request."""
     ledger, answer = judgement.ledger, judgement.answer
@@ -60,12 +62,12 @@ def reasons(judgement: Judgement, others: Sequence[tuple[str, int]] = (), kept: 
         stop = start + charge.tokens
         why = what_happened(charge.event, charge.kind, kept)
         survives = tuple(name for name, cache_n in others if cache_n >= stop)
-        out.append(Reason(start, stop, why, charge.rule, charge.at, survives))
+        out.append(RecomputeReason(start, stop, why, charge.rule, charge.at, survives))
         start = stop
     if start < n_tokens:
         last = start == n_tokens - 1 and ledger.best == n_tokens - 1
         why = "at least one token must be evaluated for logits" if last else NEW
-        out.append(Reason(start, n_tokens, why, "", -1))
+        out.append(RecomputeReason(start, n_tokens, why, "", -1))
     return out
 
 
@@ -74,7 +76,7 @@ def what_happened(event: str, kind: str, kept: str = CHECKPOINT) -> str:
     return WORDS.get(event, event).format(kind=kind or "restore point", kept=kept)
 
 
-class Reused(NamedTuple):
+class ReusedTokens(NamedTuple):
     """Tokens of a prompt that were not evaluated: kept in the slot, restored from a checkpoint (also a checkpoint
     stored with an entry), or loaded with a prompt cache entry or another stored object."""
 
@@ -83,10 +85,10 @@ class Reused(NamedTuple):
     loaded: int
 
 
-def reused(answer: Answer) -> Reused:
+def reused(answer: Answer) -> ReusedTokens:
     """Return the sources of the reused tokens of a request."""
     kept, restored = (answer.reused.get(source, 0) for source in (RUNNING, CHECKPOINT))
-    return Reused(kept, restored, answer.cache_n - kept - restored)
+    return ReusedTokens(kept, restored, answer.cache_n - kept - restored)
 
 
 def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
@@ -96,7 +98,7 @@ def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
     if answer.died:
         return SERVER_DIED.phrase
     if answer.status != 200:
-        return error_name(judgement.judged.refused, answer.status)
+        return error_name(judgement.judged.is_refused, answer.status)
     words = _nothing(judgement, slots, alone) if not answer.cache_n else _hit(judgement)
     return f"{words}, disconnected" if answer.cancelled else words
 

@@ -41,24 +41,24 @@ def cost_of(run: Run, number: int) -> RequestCost:
     return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted, repeated)
 
 
-class Observed(NamedTuple):
+class ObservedRequest(NamedTuple):
     """A request as a run shows it. ``kept``: lengths of the slot's checkpoints and of the stored conversations."""
 
     outcome: RequestOutcome
     cost: RequestCost
     kept: frozenset[tuple[str, int]]
 
-    def keeps(self, was: Observed) -> bool:
+    def keeps(self, was: ObservedRequest) -> bool:
         """True if it reuses as many tokens as another run's request, and leaves everything that this one left."""
         return self.outcome.cache_n >= was.outcome.cache_n and self.kept >= was.kept
 
 
-def observed(run: Run, number: int) -> Observed:
+def observed(run: Run, number: int) -> ObservedRequest:
     """Return what a run shows of a request."""
     one = run.requests[number]
     outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
     kept = {*((CHECKPOINT, n) for n in one.checkpoints), *((CONVERSATION, n) for n in one.stored)}
-    return Observed(outcome, cost_of(run, number), frozenset(kept))
+    return ObservedRequest(outcome, cost_of(run, number), frozenset(kept))
 
 
 def up_to(scenario: Scenario, number: int) -> Scenario:
@@ -68,7 +68,7 @@ def up_to(scenario: Scenario, number: int) -> Scenario:
 
 
 def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance",
-                      table: RuleSet | None = None) -> list[Observed]:  # fmt: skip
+                      table: RuleSet | None = None) -> list[ObservedRequest]:  # fmt: skip
     """Return what a run of a scenario shows of its requests, without a ledger. Raise what ``run_judged`` raises."""
     run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
     return [observed(run, i) for i in range(len(run.requests))]

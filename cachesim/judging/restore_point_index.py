@@ -36,8 +36,8 @@ class KnownPoint:
     step: int
     born: int                    # time of the ledger's clock
     owner: int = -1              # slot
-    durable: bool = True         # a stored copy, not a live slot
-    rested: bool = False         # a request ended in this state
+    is_durable: bool = True         # a stored copy, not a live slot
+    has_rested: bool = False         # a request ended in this state
     lost: Gained | Advanced | Lost | None = None       # event that removed it
     lost_clock: int = -1         # time of the removal
     lost_at: int = -1            # request of the removal
@@ -57,17 +57,17 @@ class KnownPoint:
         gone. A live slot outlives no lost copy."""
         if self.existed_at(clock) or known.existed_at(clock):
             return self.existed_at(clock) and not known.existed_at(clock)
-        return self.durable >= known.durable and self.lost_at > known.lost_at
+        return self.is_durable >= known.is_durable and self.lost_at > known.lost_at
 
     @property
-    def lasting(self) -> bool:
+    def is_lasting(self) -> bool:
         """True for a stored copy, and for a live state that still existed when its request ended."""
-        return self.durable or self.lost is None or self.rested
+        return self.is_durable or self.lost is None or self.has_rested
 
     @property
     def rank(self) -> tuple[int, ...]:
         """Order of lost points with equal lengths: a request is charged to the loss of the highest."""
-        return self.durable, self.lost_at, -self.number
+        return self.is_durable, self.lost_at, -self.number
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +132,7 @@ def _dominates(better: KnownPoint, worse: KnownPoint) -> bool:
     wider = better.step == 1 and better.lo <= worse.lo and better.hi >= worse.hi
     far = better.place.n >= worse.place.n or better.hi == better.lo
     later = better.lost_at >= worse.lost_at
-    return (same or wider) and far and later and (better.lasting or not worse.lasting)
+    return (same or wider) and far and later and (better.is_lasting or not worse.is_lasting)
 
 
 def record_decline(place: RadixPlace, rule: str) -> None:

@@ -21,7 +21,7 @@ START = -1
 """Request number of decisions that the server makes when it starts."""
 
 
-class Variant(NamedTuple):
+class RuleVariant(NamedTuple):
     """A replacement of a rule: the table's field, the ids of the two rules, and a rule set that has the new rule."""
 
     field: str
@@ -30,17 +30,17 @@ class Variant(NamedTuple):
     profile: str
 
 
-def variants(profile: str) -> list[Variant]:
+def variants(profile: str) -> list[RuleVariant]:
     """Return every variant of a profile, in the order of the engine's rule sets and of the table's fields. Rules that
     only change the log are left out."""
     return variants_in(rules_of(profile), engine_of(profile).profiles.values())
 
 
-def variants_in(rules: RuleSet, tables: Iterable[RuleSet], numbers: bool = False) -> list[Variant]:
+def variants_in(rules: RuleSet, tables: Iterable[RuleSet], numbers: bool = False) -> list[RuleVariant]:
     """Return the variants of a rule set that these rule sets have, each from the first of them. With ``numbers`` also
     their other numbers, named by their fields."""
     mine = rules.fields()
-    found: dict[tuple[str, str], Variant] = {}
+    found: dict[tuple[str, str], RuleVariant] = {}
     seen: set[tuple[str, int]] = set()                 # neighbours share most of their values
     for table in tables:
         for field, new in table.fields().items():
@@ -49,9 +49,9 @@ def variants_in(rules: RuleSet, tables: Iterable[RuleSet], numbers: bool = False
                 continue
             seen.add((field, id(new)))
             if is_compatible(old, new):
-                found.setdefault((field, new.rule), Variant(field, old.rule, new.rule, table.name))  # type: ignore
+                found.setdefault((field, new.rule), RuleVariant(field, old.rule, new.rule, table.name))  # type: ignore
             elif numbers and is_number(field, old) and is_number(field, new) and old != new:
-                found.setdefault((field, str(new)), Variant(field, field, f"{field} {new}", table.name))
+                found.setdefault((field, str(new)), RuleVariant(field, field, f"{field} {new}", table.name))
     return list(found.values())
 
 
@@ -76,12 +76,12 @@ def is_number(field: str, value: object) -> bool:
     return not (described or callable(value) or is_table(value) or isinstance(value, Mapping | frozenset))
 
 
-def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
+def with_changes(profile: str, changes: Sequence[RuleVariant]) -> RuleSet:
     """Return the profile's rules with these changes."""
     return exchanged(rules_of(profile), changes)
 
 
-def exchanged(rules: T, changes: Iterable[Variant]) -> T:
+def exchanged(rules: T, changes: Iterable[RuleVariant]) -> T:
     """Return a rule set with these changes."""
     for one in changes:
         rules = rules.mixed(rules_of(one.profile), [one.field])       # type: ignore[arg-type]
@@ -102,7 +102,7 @@ class AskedRules:
     the latest question that each variant, by its number, answers otherwise, and ``first``: the request of the first
     one; a rule that returns no ``Decision`` may change its arguments, so that all variants of it count as different."""
 
-    def __init__(self, rules: RuleSet, known: Sequence[Variant]) -> None:
+    def __init__(self, rules: RuleSet, known: Sequence[RuleVariant]) -> None:
         self.request, self.count = START, 0
         self.times: dict[str, tuple[int, int]] = {}
         self.matter: dict[int, tuple[int, int]] = {}

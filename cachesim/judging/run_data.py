@@ -124,7 +124,7 @@ def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     return {
         "client": client_digest(judgement),
         "equal_cold": judged.equal_cold,
-        "refused": judged.refused,
+        "refused": judged.is_refused,
         "rung": judged.wrong.rung if judged.wrong else "",
         "output_wrong": judged.answer.equal_cold is False,
         "fault": judged.fault,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
 
-from cachesim.judging.fault_kinds import Kind, fault_sentence
+from cachesim.judging.fault_kinds import FaultKind, fault_sentence
 from cachesim.judging.verdict_words import WORDS, VerdictWord
 
 WORST_FIRST = tuple(VerdictWord)
@@ -26,7 +26,7 @@ class Verdict:
 
     word: VerdictWord
     rung: str = ""
-    kind: Kind | None = None
+    kind: FaultKind | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
     where: int = -1
 
@@ -44,12 +44,12 @@ class Verdict:
 CORRECT = Verdict(VerdictWord.CORRECT)
 
 
-def undecided(kind: Kind, **numbers: Any) -> Verdict:
+def undecided(kind: FaultKind, **numbers: Any) -> Verdict:
     """Return an undecided verdict for this reason."""
     return Verdict(VerdictWord.UNDECIDED, "", kind, numbers)
 
 
-def wrong(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
+def wrong(rung: str, kind: FaultKind, where: int = -1, **numbers: Any) -> Verdict:
     """Return a wrong verdict at this level."""
     return Verdict(VerdictWord.WRONG, rung, kind, numbers, where)
 

@@ -11,8 +11,18 @@ Glossary, for this folder:
 
 from cachesim.model.forward import Model, make_model
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun, same_state
+from cachesim.model.store import HiddenOutput, KVRows, LayerState, Store, TokenRun, same_state
 
 __all__ = [
-    "Hidden", "Layer", "LayerState", "Model", "Rows", "Spec", "Store", "TokenRun", "make_model", "parse", "same_state",
+    "HiddenOutput",
+    "KVRows",
+    "Layer",
+    "LayerState",
+    "Model",
+    "Spec",
+    "Store",
+    "TokenRun",
+    "make_model",
+    "parse",
+    "same_state",
 ]

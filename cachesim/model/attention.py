@@ -16,10 +16,10 @@ import numpy.typing as npt
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
-from cachesim.model.attention_mask import Bounds, Visible
+from cachesim.model.attention_mask import Bounds, VisibleRows
 from cachesim.model.grid import Values, project
 from cachesim.model.rope import Rotation, rotate, turns
-from cachesim.model.store import Rows
+from cachesim.model.store import KVRows
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 
 GROUP = HEADS // KV_HEADS
@@ -49,7 +49,7 @@ def unrotated_heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Hea
     return heads(u, weights, turns(np.zeros(len(u), np.int64)))
 
 
-def attend(q: Values, rows: Rows, visible: Visible) -> Values:
+def attend(q: Values, rows: KVRows, visible: VisibleRows) -> Values:
     """Return the weighted mean (t, 64) of the V rows that each query sees; 0 if it sees none."""
     if rows.k is None or rows.v is None:
         raise BadInput("an exact model needs a store that keeps K and V")

@@ -19,7 +19,7 @@ from cachesim.model.grid import Digests, Positions
 Bounds = npt.NDArray[np.int64]
 
 
-class Visible(NamedTuple):
+class VisibleRows(NamedTuple):
     """Half-open ranges into the rows of a view: token i sees rows lo[i] .. hi[i]-1."""
 
     lo: Bounds                # (t,)
@@ -39,13 +39,13 @@ class View:
             and bool(positions[first] == asked[0] if self.t == 1 else positions[first:].tobytes() == asked.tobytes())
             and (first == 0 or bool(positions[first - 1] < asked[0]))
         )
-        self._visible: dict[int, Visible] = {}
+        self._visible: dict[int, VisibleRows] = {}
 
-    def visible(self, window: int) -> Visible:
+    def visible(self, window: int) -> VisibleRows:
         """Return the range of rows that each token sees; ``window`` 0 = no window."""
         found = self._visible.get(window)
         if found is None:
-            found = self._visible[window] = Visible(self._low(window), self._high())
+            found = self._visible[window] = VisibleRows(self._low(window), self._high())
         return found
 
     def visible_sum(self, digest: Digests, window: int) -> Digests:
@@ -94,9 +94,9 @@ class MaskView(View):
 
     def __init__(self, lo: Bounds, hi: Bounds, n: int) -> None:
         self.n, self.t, self.tail = n, len(lo), False
-        self._seen = Visible(lo, hi)
+        self._seen = VisibleRows(lo, hi)
 
-    def visible(self, window: int) -> Visible:
+    def visible(self, window: int) -> VisibleRows:
         """Return the given ranges; ``window`` is ignored."""
         return self._seen
 

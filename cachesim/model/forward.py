@@ -21,7 +21,7 @@ from cachesim.model.norms import rms_norm
 from cachesim.model.provenance import FEW, RunTrail, ShortTrail, Trail, moved
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
+from cachesim.model.store import HiddenOutput, KVRows, LayerState, Store, TokenRun
 from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed, embed_tokens
 
 # MTP head: an attention layer after the trunk (the target model's layers) that predicts the token after the next.
@@ -31,7 +31,7 @@ from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights,
 # start of a conversation, the first row of the head is therefore computed from another text. That costs accepted
 # drafts, never correctness. Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be).
 
-class Carried(NamedTuple):
+class TrunkOutput(NamedTuple):
     """Output of the trunk after a token: provenance and numbers (None without arithmetic)."""
 
     digest: int
@@ -43,20 +43,20 @@ def mtp_head(trunk: Model) -> Model:
     return make_model("A", trunk.exact, trunk.seed + 1)
 
 
-def carried(hidden: Hidden, at: int) -> Carried:
+def carried(hidden: HiddenOutput, at: int) -> TrunkOutput:
     """Return the output after token ``at`` of a batch."""
-    return Carried(int(hidden.digest[at]), None if hidden.x is None else hidden.x[at])
+    return TrunkOutput(int(hidden.digest[at]), None if hidden.x is None else hidden.x[at])
 
 
-def before(hidden: Hidden, first: Carried | None) -> Hidden:
+def before(hidden: HiddenOutput, first: TrunkOutput | None) -> HiddenOutput:
     """Return the trunk's output before each token of a range. ``first``: the output before the first token (None = no
     token yet)."""
     start = 0 if first is None else first.digest
     digest = np.concatenate((np.array([start], np.uint64), hidden.digest[:-1]))
     if hidden.x is None:
-        return Hidden(digest, None)
+        return HiddenOutput(digest, None)
     row = np.zeros_like(hidden.x[:1]) if first is None or first.x is None else first.x[None]
-    return Hidden(digest, np.concatenate((row, hidden.x[:-1])))
+    return HiddenOutput(digest, np.concatenate((row, hidden.x[:-1])))
 
 
 class Model:
@@ -68,10 +68,12 @@ class Model:
         self.keys: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index) for index in range(len(spec.layers)))
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
-    def forward(self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None) -> list[Hidden]:
+    def forward(
+        self, runs: Sequence[TokenRun], store: Store, before: Sequence[HiddenOutput] | None = None
+    ) -> list[HiddenOutput]:
         """Evaluate a micro-batch and return a Hidden for each run. Changes nothing but the store. ``before``: for
         an MTP head, the trunk's output before each token of each run."""
-        said: Sequence[Hidden | None] = before or [None] * len(runs)
+        said: Sequence[HiddenOutput | None] = before or [None] * len(runs)
         begin = _ExactPass if self.exact else _RunPass
         batch = [begin(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
         for index, layer in enumerate(self.spec.layers):
@@ -79,7 +81,7 @@ class Model:
                 one.enter(index, layer)
             for one in batch:
                 one.leave(index, layer)
-        return [Hidden(one.trail.digest, one.x) for one in batch]
+        return [HiddenOutput(one.trail.digest, one.x) for one in batch]
 
     def readout(self, hidden_x: Values) -> Values:
         """Return the logits (n, 64), in units of the grid, from the hidden values of n tokens."""
@@ -87,18 +89,18 @@ class Model:
             raise Crash("a model made with exact=False computes no logits, only digests")
         return project(rms_norm(hidden_x, self.weights.norm), self.weights.readout)
 
-    def shift_rows(self, layer: int, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:
+    def shift_rows(self, layer: int, rows: KVRows, old_pos: Positions, new_pos: Positions) -> KVRows:
         """Apply a K-shift: return a layer's rows with K rotated from the old to the new positions."""
         k, form = rows.k, self.spec.layers[layer].attention
         if k is not None and form is not None and form.rotated:
             k = rotate(k, turns(np.subtract(new_pos, old_pos)), 1.0)
-        return Rows(moved(rows.digest, old_pos, new_pos), k, rows.v)
+        return KVRows(moved(rows.digest, old_pos, new_pos), k, rows.v)
 
 
 class _RunPass:
     """Pass of a run through the layers: digests only."""
 
-    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
+    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: HiddenOutput | None) -> None:
         self.model, self.store, self.run = model, store, index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
         self.views: dict[str, View] = {}
@@ -111,7 +113,7 @@ class _RunPass:
     def enter(self, index: int, layer: Layer) -> None:
         """Put the run's own K/V rows into the store."""
         if layer.attention:
-            self.store.put_rows(index, self.run, Rows(self.trail.rows(self.model.keys[index]), None, None))
+            self.store.put_rows(index, self.run, KVRows(self.trail.rows(self.model.keys[index]), None, None))
 
     def leave(self, index: int, layer: Layer) -> None:
         """Read the layer's memory: attention, recurrence, or both on the same input."""
@@ -121,7 +123,7 @@ class _RunPass:
             self.recur(index, layer.recurrence)
         self.trail.leave(self.model.keys[index])
 
-    def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
+    def attend(self, index: int, form: Attention, window: int) -> tuple[KVRows, View]:
         """Read the rows that the run sees, and return them."""
         view = self.views.get(form.part)
         if view is None:
@@ -141,7 +143,7 @@ class _RunPass:
 class _ExactPass(_RunPass):
     """Pass of a run with digests and numbers. All numbers are in units of the grid."""
 
-    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
+    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: HiddenOutput | None) -> None:
         super().__init__(model, store, index, run, before)
         weights = model.weights
         assert weights is not None
@@ -160,9 +162,9 @@ class _ExactPass(_RunPass):
         if layer.attention:
             self.asks = layer.attention.heads(self.u, weights.attention, self.turn)
             digest = self.trail.rows(self.model.keys[index])
-            self.store.put_rows(index, self.run, Rows(digest, self.asks.k, self.asks.v))
+            self.store.put_rows(index, self.run, KVRows(digest, self.asks.k, self.asks.v))
 
-    def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
+    def attend(self, index: int, form: Attention, window: int) -> tuple[KVRows, View]:
         """Add the attention output over the visible rows."""
         rows, view = super().attend(index, form, window)
         self._add(form.attend(self.asks.q, rows, view.visible(window)), self.layers[index].attention.out)

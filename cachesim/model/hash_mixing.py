@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from cachesim.base.errors import BadInput
-from cachesim.base.keyed_tokens import key_of, plain
+from cachesim.base.keyed_tokens import key_of, plain_tokens
 from cachesim.model.grid import Digests, Positions, frozen
 
 MASK = 2**64 - 1
@@ -116,7 +116,7 @@ def _ids(tokens: Sequence[int]) -> Digests | None:
 
 
 def _keyed_digests(tokens: Sequence[int], seed: int) -> Digests:
-    found, keys = token_digests(plain(tokens), seed), [key_of(token) for token in tokens]
+    found, keys = token_digests(plain_tokens(tokens), seed), [key_of(token) for token in tokens]
     if max(keys) > MASK:
         raise OverflowError
     return np.where(np.array(keys, bool), mix(found + np.array([mix_int(key) for key in keys], np.uint64)), found)

@@ -23,7 +23,7 @@ class TokenRun(NamedTuple):
     tokens: Sequence[int]
 
 
-class Rows(NamedTuple):
+class KVRows(NamedTuple):
     """K/V rows of an attention layer, sorted by position. K is already rotated to its position (RoPE)."""
 
     digest: Digests           # (n,)
@@ -43,15 +43,15 @@ class LayerState(NamedTuple):
     h: Values | None          # recurrent matrix, empty in a kind without it; None in provenance mode
 
 
-class Hidden(NamedTuple):
+class HiddenOutput(NamedTuple):
     """Output of the last layer for each token of a run."""
 
     digest: Digests           # (n,)
     x: Values | None          # (n, d) on the grid, None in provenance mode
 
-    def part(self, start: int, stop: int) -> Hidden:
+    def part(self, start: int, stop: int) -> HiddenOutput:
         """Return the outputs of tokens start .. stop-1."""
-        return Hidden(self.digest[start:stop], None if self.x is None else self.x[start:stop])
+        return HiddenOutput(self.digest[start:stop], None if self.x is None else self.x[start:stop])
 
 
 class Store(Protocol):
@@ -61,10 +61,10 @@ class Store(Protocol):
         """Return the rows of the run's sequence in this part that each of its tokens, at positions ``asked``, sees,
         including the run's own new rows. Called once for each part, after the rows of its first layer were put."""
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the rows of the run's own tokens to their cells."""
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return the rows of the run's sequence, in the order of ``view``. All runs have put their own rows before."""
 
     def get_state(self, layer: int, run: int) -> LayerState | None:

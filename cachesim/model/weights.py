@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.base.keyed_tokens import key_of, plain
+from cachesim.base.keyed_tokens import key_of, plain_tokens
 from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.grid import Digests, Values, frozen, require
@@ -87,7 +87,7 @@ def embed(digest: Digests, weights: Weights) -> Values:
 def embed_tokens(tokens: Sequence[int], seed: int, weights: Weights) -> Values:
     """Return the embedding (n, d) of each identity. The adapters of its key are a rank-one update of its embedding:
     x + (x . a) b, with a and b drawn from the key."""
-    x = embed(token_digests(plain(tokens), seed), weights)
+    x = embed(token_digests(plain_tokens(tokens), seed), weights)
     for key in sorted({key_of(token) for token in tokens} - {0}):
         draw, at = WeightDraw(key, -1), [i for i, token in enumerate(tokens) if key_of(token) == key]
         a, b = (np.where(draw.bits(D) & np.uint64(1), 1.0, -1.0) for _ in range(2))

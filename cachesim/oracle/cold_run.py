@@ -15,7 +15,7 @@ from cachesim.base.errors import Crash
 from cachesim.model.forward import Model
 from cachesim.model.grid import Digests, Values
 from cachesim.model.spec import Spec
-from cachesim.model.store import LayerState, Rows
+from cachesim.model.store import KVRows, LayerState
 from cachesim.model.weights import embed_tokens
 from cachesim.oracle.whole_provenance import WholeDigests, whole_digests
 from cachesim.oracle.whole_sequence import WHOLE, WholeNumbers, whole_numbers
@@ -45,11 +45,11 @@ class ColdRun:
         """Numbers after the last layer, (n, d); None in provenance mode."""
         return None if self._numbers is None else self._numbers.x
 
-    def rows(self, layer: int) -> Rows:
+    def rows(self, layer: int) -> KVRows:
         """Return the K/V rows of an attention layer for every position."""
         if self._numbers is None:
-            return Rows(self._digests.rows[layer], None, None)
-        return Rows(self._digests.rows[layer], self._numbers.k[layer], self._numbers.v[layer])
+            return KVRows(self._digests.rows[layer], None, None)
+        return KVRows(self._digests.rows[layer], self._numbers.k[layer], self._numbers.v[layer])
 
     def state_at(self, layer: int, n: int) -> LayerState:
         """Return the state of a recurrent layer after the first ``n`` tokens. It has numbers only if ``n`` is a

@@ -14,7 +14,7 @@ import numpy as np
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.forward import Model
 from cachesim.model.grid import Positions
-from cachesim.model.store import LayerState, Rows, TokenRun
+from cachesim.model.store import KVRows, LayerState, TokenRun
 
 
 class CutAt(NamedTuple):
@@ -39,19 +39,19 @@ class ListStore(ByPosition):
     """Rows of a sequence by position, states by layer."""
 
     n: int = 0
-    _rows: dict[int, Rows] = field(default_factory=dict)
+    _rows: dict[int, KVRows] = field(default_factory=dict)
     states: dict[int, LayerState] = field(default_factory=dict)
 
     def positions(self, part: str, run: int) -> Positions:
         """Return 0 .. n-1."""
         return np.arange(self.n)
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Append the rows."""
         old = self._rows.get(layer)
         self._rows[layer] = rows if old is None else _joined(old, rows)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return all rows of the layer."""
         return self._rows[layer]
 
@@ -63,7 +63,7 @@ class ListStore(ByPosition):
         """Replace the layer's state."""
         self.states[layer] = state
 
-    def rows(self, layer: int) -> Rows:
+    def rows(self, layer: int) -> KVRows:
         """Return the rows of a layer by position, for comparison."""
         return self._rows[layer]
 
@@ -81,13 +81,13 @@ class ListStore(ByPosition):
         self.n -= cut.n_discard
 
 
-def _part(rows: Rows, place: slice) -> Rows:
-    return Rows(*(None if x is None else x[place] for x in rows))  # type: ignore[arg-type]
+def _part(rows: KVRows, place: slice) -> KVRows:
+    return KVRows(*(None if x is None else x[place] for x in rows))  # type: ignore[arg-type]
 
 
-def _joined(a: Rows, b: Rows) -> Rows:
+def _joined(a: KVRows, b: KVRows) -> KVRows:
     pairs = zip(a, b, strict=True)
-    return Rows(*(None if x is None or y is None else np.concatenate((x, y)) for x, y in pairs))  # type: ignore[arg-type]
+    return KVRows(*(None if x is None or y is None else np.concatenate((x, y)) for x, y in pairs))  # type: ignore[arg-type]
 
 
 def cold_shifted(

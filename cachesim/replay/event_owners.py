@@ -16,14 +16,14 @@ Events = Sequence[Event]
 
 class RequestEvents(NamedTuple):
     """Events of a request's task, and those of its further completions in launch order; ``released``: the slots of all
-    of them in the order of their release; ``place``: index of the request's own release among the events; ``failed``:
-    it ended with an error."""
+    of them in the order of their release; ``place``: index of the request's own release among the events;
+    ``has_failed``: it ended with an error."""
 
     events: Events
     children: tuple[Events, ...] = ()
     released: tuple[int, ...] = ()
     place: int = 0
-    failed: bool = False
+    has_failed: bool = False
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def events_by_request(
     events. ``numbers``: task numbers of the requests, if recorded."""
     if not any("task" in event for event in events):
         ends = [place for place, event in enumerate(events) if event["ev"] == "release"]
-        return [RequestEvents(events, failed=bool(ends) and _is_failed(events, ends[-1])) for _ in requests]
+        return [RequestEvents(events, has_failed=bool(ends) and _is_failed(events, ends[-1])) for _ in requests]
     known = _tasks(events)
     tasks = list(known.values())
     found = {i: known[number] for i, number in enumerate(numbers) if number is not None and number in known}

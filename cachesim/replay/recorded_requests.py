@@ -191,7 +191,7 @@ def make_request(
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
-        cancel_at=None if came_to_its_end or own.failed else _cancel_at(body, own.events),
+        cancel_at=None if came_to_its_end or own.has_failed else _cancel_at(body, own.events),
         # A disconnect ends several completions in the order of a hash table, which the log shows.
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,

@@ -26,7 +26,7 @@ from cachesim.replay.trace_format import ROUNDING, check_trace
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class TraceMember:
     """A request and its answer, or an ``action`` on slot ``id_slot``."""
 
     request: Request
@@ -45,7 +45,7 @@ class TraceStep:
     step is an ``action`` on slot ``id_slot``, or a "restart"."""
 
     number: int
-    members: tuple[Member, ...]
+    members: tuple[TraceMember, ...]
     response: Mapping[str, Any]                   # of an action
     events: list[dict[str, Any]]
     action: str = ""                              # "save", "restore", "erase", "restart" or "lora"
@@ -82,8 +82,8 @@ class Trace:
     inexact: frozenset[int]                       # steps whose answer differed from a cold run
     steps: list[TraceStep] = field(default_factory=list)
     out: str = ""                                 # why this build cannot replay the trace, "" if it can
-    sleeps: bool = False                          # the server unloads its model after some idle time
-    logged: bool = True                           # the recording contains the server's log
+    can_sleep: bool = False                          # the server unloads its model after some idle time
+    has_log: bool = True                           # the recording contains the server's log
     classes: Mapping[str, Any] | None = None      # a recording of the server's classes, as read; it has no ``steps``
 
 
@@ -228,17 +228,17 @@ def _with_batches(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     return events
 
 
-def _action(recorded: Mapping[str, Any]) -> Member:
+def _action(recorded: Mapping[str, Any]) -> TraceMember:
     """Return a slot action, within a group or alone."""
     body = recorded["request"]
     file = Path(str(body.get("filename", ""))).name
-    return Member(Request(()), recorded.get("response") or {}, None, launched=False, action=str(body["action"]),
-                  id_slot=int(body["id_slot"]), file=file)
+    return TraceMember(Request(()), recorded.get("response") or {}, None, launched=False, action=str(body["action"]),
+                       id_slot=int(body["id_slot"]), file=file)
 
 
 def _member(
     recorded: Mapping[str, Any], own: RequestEvents | None, flags: CommandLine, inexact: bool | None, died: str
-) -> Member:
+) -> TraceMember:
     """Return a request and its answer; ``own`` None = it got no slot before its client disconnected."""
     number, response = recorded.get("task"), recorded.get("response") or {}
     over = own is not None and any(event["ev"] == "release" for event in own.events)
@@ -248,4 +248,4 @@ def _member(
     request = make_request(recorded["op"], body, response, events, last, flags.drafts_by_model, recorded)
     if own is None:
         request = replace(request, cancel_at=BEFORE_A_SLOT)
-    return Member(request, response, inexact, number, launched=own is not None)
+    return TraceMember(request, response, inexact, number, launched=own is not None)

@@ -67,7 +67,7 @@ def _replay_under(
     """Replay a trace under a supposition."""
     files = any(step.file or step.acts for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
-        run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
+        run = TraceReplay(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
         for number, step in enumerate(trace.steps):
             later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
             run.following = chain.from_iterable(step.events for step in later)
@@ -82,7 +82,7 @@ def _replay_under(
     return out
 
 
-class Replaying:
+class TraceReplay:
     """Simulated server that runs a trace step by step. ``folder`` is for saved slots."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Replaying:
     def step(self, out: ReplayResult, step: TraceStep) -> None:
         """Run a step and compare it with the recording."""
         theirs, tasks = without_cancel(step.events), any("task" in event for event in step.events)
-        if self.trace.sleeps and step.action != "restart":
+        if self.trace.can_sleep and step.action != "restart":
             self.tasks = tasks
             self.server = wake_if_slept(self.server, step, theirs, self._records, lambda: self._started(self.flags))
         self.rounds = step.rounds
@@ -160,12 +160,12 @@ class Replaying:
             self.verdicts_agree += 1
             return
         first, undecided = len(self.server.log.events), out.steps_undecided
-        answer = self._act(step)
+        answer = self._perform_action(step)
         wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
         self.verdicts_agree += out.steps_undecided == undecided
 
-    def _act(self, step: TraceStep) -> dict[str, Any]:
+    def _perform_action(self, step: TraceStep) -> dict[str, Any]:
         if step.action == "lora":
             return self.server.set_adapters(step.scales)
         return self.server.slot(step.action, step.id_slot, self.folder / step.file if step.file else None)
@@ -189,7 +189,7 @@ class Replaying:
         if self.left_at is not None:
             self._undecided(out, step, f"the memory is not the recorded one since step {self.left_at}")
             return
-        ours = ours if self.trace.logged else []
+        ours = ours if self.trace.has_log else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
         late = self.rules.late

@@ -78,14 +78,14 @@ def send(
         agreed, _, _ = _search(server, group, fits, True, passed)
     if agreed is not None:
         return agreed.sent
-    last = Attempt(server, group, best, step.rounds)
+    last = ScheduleAttempt(server, group, best, step.rounds)
     last.run(to_the_end=True)
     return last.sent._replace(untried=untried)
 
 
 def _search(
     server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int
-) -> tuple[Attempt | None, list[int], int]:
+) -> tuple[ScheduleAttempt | None, list[int], int]:
     """Return the first attempt that agrees with the log and whose answers fit (the log does not distinguish requests
     with equal prompts), after ``passed`` others; the order that agreed longest; and ``untried`` as in ``StepResult``.
     ``unseen``: a request may arrive while all slots are busy."""
@@ -95,7 +95,7 @@ def _search(
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
             return None, best, tried
-        trial = Attempt(server.fork(), group, way, unseen)
+        trial = ScheduleAttempt(server.fork(), group, way, unseen)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
@@ -116,7 +116,7 @@ def next_way(chosen: Sequence[ChosenOption]) -> list[int] | None:
     return None
 
 
-class Attempt:
+class ScheduleAttempt:
     """An arrival order, tried on a server. ``way``: options to take at the choices; later choices take the first
     option, which is that the request launched first (if not recorded, sent first) arrives at once. ``met``: recorded
     events reproduced before the first difference."""
@@ -159,7 +159,7 @@ class Attempt:
     def run(self, to_the_end: bool = False) -> None:
         """Run until everything is answered, or (unless ``to_the_end``) an event differs from the recording."""
         while (self.waiting or self.actions or self.server.working or self._due()) and (to_the_end or not self.apart):
-            if self._before_hang_ups() or self._act():
+            if self._before_hang_ups() or self._apply_choice():
                 continue
             self.server.take_tasks()
             self._compare()
@@ -186,7 +186,7 @@ class Attempt:
         self._compare()
         return True
 
-    def _act(self) -> bool:
+    def _apply_choice(self) -> bool:
         """Perform a slot action, or none yet, as ``way`` says. True if an action was performed. An action on a busy
         slot waits."""
         free = [i for i in self.actions if self.server.inspection.answer_at(self.step.members[i].id_slot) is None]

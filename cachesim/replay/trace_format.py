@@ -15,8 +15,8 @@ from cachesim.base.errors import cut, nearest, quoted
 from cachesim.base.json_shapes import (
     INT32,
     INT64,
-    Misfit,
     Shape,
+    ShapeMismatch,
     anything,
     check,
     each,
@@ -172,15 +172,15 @@ def log(value: Any) -> None:
     if any(one["ev"] == "spec_ckpt" for one in value):
         for i, one in enumerate(value):
             if one["ev"] == "spec_step" and "drafted" not in one:
-                raise Misfit("missing key 'drafted'").within(f"[{i}]")
+                raise ShapeMismatch("missing key 'drafted'").within(f"[{i}]")
 
 
 def _check_form(value: dict[str, Any]) -> None:
     if type(value.get("ev")) is not str:
-        raise Misfit("missing key 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
+        raise ShapeMismatch("missing key 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
     for name in NEEDED.get(value["ev"], ()):
         if name not in value:
-            raise Misfit(f"missing key '{name}'")
+            raise ShapeMismatch(f"missing key '{name}'")
     for name, inner in value.items():
         if type(inner) not in KINDS.get(name, _SCALARS):
             what = " or ".join(kind.__name__ for kind in KINDS.get(name, _SCALARS))
@@ -225,19 +225,19 @@ def step(value: Any) -> None:
     if op == "slot" and (action := value["request"]["action"]) not in ACTIONS:
         raise wanted("save, restore or erase", action).within(".request.action")
     if op == "parallel" and not value["steps"]:
-        raise Misfit("a group without requests")
+        raise ShapeMismatch("a group without requests")
 
 
 def _operation(value: Any, known: tuple[str, ...]) -> str:
     if type(value) is not dict:
         raise wanted("an object", value)
     if "op" not in value:
-        raise Misfit("missing key 'op'")
+        raise ShapeMismatch("missing key 'op'")
     op = value["op"]
     if type(op) is not str:
         raise wanted("a string", op).within(".op")
     if op not in known:
-        raise Misfit(f"unknown operation {quoted(op)}", nearest(op, known))
+        raise ShapeMismatch(f"unknown operation {quoted(op)}", nearest(op, known))
     return op
 
 

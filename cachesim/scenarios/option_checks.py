@@ -17,63 +17,67 @@ from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
 
-class Help(NamedTuple):
+class FieldHelp(NamedTuple):
     """Help on a request field: an example in notation, and its meaning."""
 
     example: str
     help: str
 
 
-EVERY: Mapping[str, Help] = {
-    "answer": Help("A5>r4", "forced answer of the model"),
-    "n_predict": Help("A5>3", "tokens to generate, chosen by the sampler (default 1; -1 = until the context is full)"),
-    "together": Help("B5{together+1}", "sent 1 round after the previous request, without waiting for it"),
+EVERY: Mapping[str, FieldHelp] = {
+    "answer": FieldHelp("A5>r4", "forced answer of the model"),
+    "n_predict": FieldHelp(
+        "A5>3", "tokens to generate, chosen by the sampler (default 1; -1 = until the context is full)"
+    ),
+    "together": FieldHelp("B5{together+1}", "sent 1 round after the previous request, without waiting for it"),
 }
 """Fields that every engine supports."""
 
-FIELDS: Mapping[str, Help] = {
-    "messages": Help("s:S40+u:A5", "a chat of a system and a user message (a assistant, t tool)"),
-    "user_starts": Help("S40.|A5", "a user message starts here"),
-    "cache_prompt": Help("A5!", "cache_prompt = false: nothing is reused"),
-    "id_slot": Help("A5@1", "requests slot 1"),
-    "n_keep": Help("{n_keep=4}", "tokens at the start that a context shift keeps; -1 = the whole prompt"),
-    "n_discard": Help("{n_discard=8}", "tokens that a context shift drops; 0 = half of the tokens after n_keep"),
-    "n_cache_reuse": Help("{n_cache_reuse=4}", "minimum tokens of a block that is reused by shifting its positions"),
-    "cancel_at": Help("{cancel_after=2}", "client disconnects after 2 generated tokens; 0 = in the prompt"),
-    "drafts": Help("{drafts=3:1,2:0}", "tokens drafted and accepted, per iteration"),
-    "draft_else": Help("{draft_else=3}", "tokens drafted in later iterations, all accepted"),
-    "seed": Help("{seed=True}", "seed of its own, so that the request is not batched"),
+FIELDS: Mapping[str, FieldHelp] = {
+    "messages": FieldHelp("s:S40+u:A5", "a chat of a system and a user message (a assistant, t tool)"),
+    "user_starts": FieldHelp("S40.|A5", "a user message starts here"),
+    "cache_prompt": FieldHelp("A5!", "cache_prompt = false: nothing is reused"),
+    "id_slot": FieldHelp("A5@1", "requests slot 1"),
+    "n_keep": FieldHelp("{n_keep=4}", "tokens at the start that a context shift keeps; -1 = the whole prompt"),
+    "n_discard": FieldHelp("{n_discard=8}", "tokens that a context shift drops; 0 = half of the tokens after n_keep"),
+    "n_cache_reuse": FieldHelp(
+        "{n_cache_reuse=4}", "minimum tokens of a block that is reused by shifting its positions"
+    ),
+    "cancel_at": FieldHelp("{cancel_after=2}", "client disconnects after 2 generated tokens; 0 = in the prompt"),
+    "drafts": FieldHelp("{drafts=3:1,2:0}", "tokens drafted and accepted, per iteration"),
+    "draft_else": FieldHelp("{draft_else=3}", "tokens drafted in later iterations, all accepted"),
+    "seed": FieldHelp("{seed=True}", "seed of its own, so that the request is not batched"),
 }
 """Help by ``Request`` field, for fields that only some engines support. Fields that only recordings have are
 excluded."""
 
-COMPLETIONS: Mapping[str, Help] = {
-    "task": Help("{task=embedding}", "completion, infill, embedding or rerank"),
-    "n_cmpl": Help("{n_cmpl=2}", "several completions of the prompt"),
-    "answers": Help("{answers=s4/t4}", "forced answers of the further completions"),
+COMPLETIONS: Mapping[str, FieldHelp] = {
+    "task": FieldHelp("{task=embedding}", "completion, infill, embedding or rerank"),
+    "n_cmpl": FieldHelp("{n_cmpl=2}", "several completions of the prompt"),
+    "answers": FieldHelp("{answers=s4/t4}", "forced answers of the further completions"),
 }
 """Fields of engines that support several completions of a prompt."""
 
-SLOTS: Mapping[str, Help] = {
-    "save": Help("{save@0 f}", "saves slot 0 to the file f"),
-    "restore": Help("{restore@0 f}", "restores slot 0 from the file f"),
-    "percent": Help("{restore@0 f percent=60}", "restores slot 0 from the first 60 percent of the file f"),
-    "erase": Help("{erase@0}", "erases slot 0"),
-    "restart": Help("{restart np=2}", "restarts the server, optionally with other options"),
+SLOTS: Mapping[str, FieldHelp] = {
+    "save": FieldHelp("{save@0 f}", "saves slot 0 to the file f"),
+    "restore": FieldHelp("{restore@0 f}", "restores slot 0 from the file f"),
+    "percent": FieldHelp("{restore@0 f percent=60}", "restores slot 0 from the first 60 percent of the file f"),
+    "erase": FieldHelp("{erase@0}", "erases slot 0"),
+    "restart": FieldHelp("{restart np=2}", "restarts the server, optionally with other options"),
 }
 """Steps of engines with slots that are not requests."""
 
-ADAPTERS: Mapping[str, Help] = {
-    "lora": Help("{lora 0:1,1:0.5}", "sets the scales of the server's adapters; those not named are off"),
+ADAPTERS: Mapping[str, FieldHelp] = {
+    "lora": FieldHelp("{lora 0:1,1:0.5}", "sets the scales of the server's adapters; those not named are off"),
 }
 """Steps of engines with adapters that are not requests."""
 
 
-def fields_of(manual: Manual) -> dict[str, Help]:
+def fields_of(manual: Manual) -> dict[str, FieldHelp]:
     """Return the help on request fields and other steps of an engine, in the order of listings."""
     found = {**EVERY, **{name: text for name, text in FIELDS.items() if name in manual.takes}}
-    own = {declared.name: Help(f"{{{declared.name}={declared.drawn[0] if declared.drawn else declared.default}}}",
-                               declared.help) for declared in manual.fields}  # fmt: skip
+    own = {declared.name: FieldHelp(f"{{{declared.name}={declared.drawn[0] if declared.drawn else declared.default}}}",
+                                    declared.help) for declared in manual.fields}  # fmt: skip
     return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {}),
             **(ADAPTERS if manual.adapter_scales else {})}
 
@@ -191,7 +195,7 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     return read_option(word, value, engine)
 
 
-class Named(NamedTuple):
+class AcceptedModel(NamedTuple):
     """A model as an engine accepts it, a note for the user ("" if there is nothing to explain), and the options that
     the name of a real model sets."""
 
@@ -204,7 +208,7 @@ class Named(NamedTuple):
         return {**self.options, **given}
 
 
-def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
+def model_named(text: str, engine: str = DEFAULT_ENGINE) -> AcceptedModel:
     """Return the model that a text names: a model name in cachesim, a notation of layers, or the name of a real model,
     which is replaced by its layers. Raise BadInput if the engine lacks it."""
     check_has(text, engine)
@@ -212,18 +216,18 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
     real = manual.known.get(name) if name else None
     if real is None:
         check_model(text, engine)
-        return Named(text)
+        return AcceptedModel(text)
     if text in manual.models:
-        return Named(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
+        return AcceptedModel(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
     check_model(model, engine)
     note = f"{name} is {model}: {real.real}"
     if manual.sizes is None:
-        return Named(model, note)
+        return AcceptedModel(model, note)
     if sized := sized_name(text):
-        return Named(model, note, {manual.sizes.name: sized})
+        return AcceptedModel(model, note, {manual.sizes.name: sized})
     has_states = any(layer.recurrence for layer in parse(real.layers).layers)
-    return Named(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
+    return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
 
 
 def check_has(text: str, engine: str) -> None:

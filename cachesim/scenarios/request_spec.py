@@ -17,7 +17,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.capabilities import Option
 from cachesim.engines.chat_template import THK, ChatMessage, ChatTemplate, render, template_of
 from cachesim.engines.shared.vocab import PIECES
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
+from cachesim.scenarios.notation.tree import Action, LineRequest, Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import (
     NULL,
     THINK,
@@ -86,13 +86,13 @@ def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[
 
 
 def make_steps(
-    asked: Sequence[Asked | Action], words: Mapping[str, int], server: Mapping[str, Option] | None = None,
+    asked: Sequence[LineRequest | Action], words: Mapping[str, int], server: Mapping[str, Option] | None = None,
     why: Iterable[str] = repeat(""),
 ) -> tuple[Step, ...]:
     """Return the steps of a scenario. ``why``: purpose of each step. Chats are rendered with the template that
     ``server`` names. Raise BadInput if the prompts or answers are too long in total, or the template rejects a chat.
     The number of new prompt tokens is checked when the scenario runs."""
-    requests = [step for step in asked if isinstance(step, Asked)]
+    requests = [step for step in asked if isinstance(step, LineRequest)]
     limits.PROMPT_TOKENS.check(sum(prompt_size(step, words) for step in requests), "all prompts together")
     answers = sum(step.n_cmpl * max(0, predicted(step, words)) for step in requests)
     limits.NEW_TOKENS.check(answers, "all answers together")
@@ -103,7 +103,7 @@ def make_steps(
     return tuple(_step(step, words, template, made, reason) for step, reason in zip(asked, why, strict=False))
 
 
-def _sampled(step: Asked, words: Mapping[str, int]) -> int:
+def _sampled(step: LineRequest, words: Mapping[str, int]) -> int:
     """Return the number of tokens that the sampler chooses for a request, at most ``CERTAIN``: the context of the
     server may end a longer answer."""
     if step.answer is not None or step.answers:
@@ -113,7 +113,7 @@ def _sampled(step: Asked, words: Mapping[str, int]) -> int:
 
 
 def _step(
-    asked: Asked | Action, words: Mapping[str, int], template: ChatTemplate, made: dict[str, Tokens], why: str
+    asked: LineRequest | Action, words: Mapping[str, int], template: ChatTemplate, made: dict[str, Tokens], why: str
 ) -> Step:
     if isinstance(asked, Action):
         return Step(Request(()), asked, why)

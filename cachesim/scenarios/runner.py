@@ -30,7 +30,7 @@ RESTART = 10           # cost of a restart, in micro-batches
 STUCK = 10_000         # rounds without an event or a token after which the server counts as deadlocked
 
 
-class Silent:
+class SilentObserver:
     """Observer of a run that ignores all calls; base class of the other observers. Steps are numbered from 0."""
 
     def started(self, server: Server) -> None:
@@ -46,14 +46,14 @@ class Silent:
         """Called after a step that is not a completion; ``reply`` is the server's response."""
 
 
-class Observers(Silent):
+class Observers(SilentObserver):
     """Observer that passes every call to several observers, in this order."""
 
-    def __init__(self, *observers: Silent) -> None:
+    def __init__(self, *observers: SilentObserver) -> None:
         self.observers = observers
 
     @classmethod
-    def of(cls, first: Silent, second: Silent | None) -> Silent:
+    def of(cls, first: SilentObserver, second: SilentObserver | None) -> SilentObserver:
         """Return an observer that passes every call to these; the first itself without a second."""
         return first if second is None else cls(first, second)
 
@@ -74,7 +74,7 @@ class Observers(Silent):
             observer.acted(number, action, reply)
 
 
-class Answers(Silent):
+class AnswerCollector(SilentObserver):
     """Observer that collects the answers. ``found``: by number of the step, in order of completion."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Answers(Silent):
 
 
 def play(
-    scenario: Scenario, profile: str, mode: str, watcher: Silent | None = None, table: RuleSet | None = None,
+    scenario: Scenario, profile: str, mode: str, watcher: SilentObserver | None = None, table: RuleSet | None = None,
     place: str | None = None, before: Log | None = None,
 ) -> Log:
     """Run every step of a scenario and return the whole log. Raise BadInput.
@@ -96,7 +96,9 @@ def play(
     """
     saves = any(step.action is not None and step.action.file for step in scenario.steps)   # create a folder on demand
     with TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".") as folder:
-        stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile, before)
+        stage = ScenarioStage(
+            scenario, profile, mode, Path(folder), watcher or SilentObserver(), table or profile, before
+        )
         for first, group in groups(scenario.steps):
             try:
                 if group[0].action is not None:
@@ -116,11 +118,11 @@ def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
         yield group.start, list(steps[group.start : group.stop])
 
 
-class Stage:
+class ScenarioStage:
     """A server that runs a scenario step by step. ``rules``: a profile or a rule set."""
 
     def __init__(
-        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Silent, rules: RuleSet | str,
+        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: SilentObserver, rules: RuleSet | str,
         before: Log | None = None,
     ) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode

@@ -11,7 +11,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import DEFAULT
 from cachesim.scenarios.notation.canonical_text import prompt_text, spell, step_text
 from cachesim.scenarios.notation.tree import Action as Action
-from cachesim.scenarios.notation.tree import Asked, ScenarioLine
+from cachesim.scenarios.notation.tree import LineRequest, ScenarioLine
 
 Allowed = tuple[int, ...]
 """Values that an expectation accepts; several if the engine's behaviour is not determined (``either``)."""
@@ -29,7 +29,7 @@ class Step:
     purpose."""
 
     request: Request
-    asked: Asked | Action
+    asked: LineRequest | Action
     why: str = ""
 
     @property
@@ -40,17 +40,17 @@ class Step:
     @property
     def drafts(self) -> tuple[tuple[int, int], ...]:
         """Pairs (drafted, accepted) in the order of the iterations."""
-        return self.asked.drafts if isinstance(self.asked, Asked) else ()
+        return self.asked.drafts if isinstance(self.asked, LineRequest) else ()
 
     @property
     def together(self) -> bool:
         """True if the step is sent ``after`` server-loop iterations after the previous step, without waiting for it."""
-        return isinstance(self.asked, Asked) and self.asked.together
+        return isinstance(self.asked, LineRequest) and self.asked.together
 
     @property
     def after(self) -> int:
         """Server-loop iterations between the previous step and this step, if they are sent together."""
-        return self.asked.after if isinstance(self.asked, Asked) else 0
+        return self.asked.after if isinstance(self.asked, LineRequest) else 0
 
     def alone(self) -> Step:
         """Return a copy of the step that is not sent together with the previous step."""

@@ -10,7 +10,7 @@ from cachesim.scenarios.notation import value_checks
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
+from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, LineRequest, Pieces, joins
 from cachesim.scenarios.notation.value_checks import file_name
 from cachesim.scenarios.notation.word_lengths import size
 from cachesim.scenarios.option_checks import manual_of, read_option
@@ -96,13 +96,13 @@ class TomlTable:
 _COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt", "id_slot", "why", *FLAGS)
 
 
-def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
+def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -> list[LineRequest | Action]:
     """Return all steps as written in the file, checked for this engine. Raise BadInput with file and line."""
-    steps: list[Asked | Action] = []
+    steps: list[LineRequest | Action] = []
     saved: list[str] = []
     for table in tables:
         step = _action(table, saved, engine) if "do" in table.raw else _completion(table, words, engine)
-        if isinstance(step, Asked) and step.together and not joins(step, steps):
+        if isinstance(step, LineRequest) and step.together and not joins(step, steps):
             raise table.fault("together needs a request before it", "together")
         steps.append(step)
     return steps
@@ -137,13 +137,13 @@ def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
     return given
 
 
-def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Asked:
+def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> LineRequest:
     raw, manual = table.raw, manual_of(engine)
     extra = [declared.name for declared in manual.fields]
     table.only((*_COMPLETION, *extra))  # first, so that a misspelled key is reported before it is reported missing
     # Some engines answer an empty prompt.
     unsaid = "chat" in raw or (manual.empty_prompt and raw.get("prompt") == "")
-    asked = Asked(
+    asked = LineRequest(
         prompt=() if unsaid else _pieces(table, "prompt", table.text("prompt"), words),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in raw else None,
         n_predict=table.integer("n_predict", None, low=-1) if "n_predict" in raw else None,

@@ -17,7 +17,7 @@ from cachesim.base.escaping import toml_key, toml_string
 from cachesim.base.files import write_whole
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.flags import given
-from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, canonical
 from cachesim.scenarios.schema import SCHEMA
 from cachesim.scenarios.toml_source import read_toml
@@ -27,7 +27,7 @@ _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "
 
 
 def to_toml(
-    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action],
+    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[LineRequest | Action],
     titles: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set; ``titles``: of
@@ -57,7 +57,7 @@ def _value(value: Any) -> str:
     return json.dumps(value)                                                        # TOML has the numbers of JSON
 
 
-def _request(step: Asked) -> Iterator[tuple[str, Any]]:
+def _request(step: LineRequest) -> Iterator[tuple[str, Any]]:
     write = Lengths().text
     if step.chat:
         yield "chat", [f"{role} {write(pieces)}".strip() for role, pieces in step.chat]

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from cachesim.cli.main import main
 from cachesim.tools.picture import page as page_module
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from tests.shared import ROOT
 
 LONG = "/".join(["S90000.A9000>r40", *["B7000", "S.A.r.C50"] * 4])
@@ -51,7 +51,7 @@ class Pages(dict[str, Path]):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told = dict[str, list[Told]]()
+        self.told = dict[str, list[CaptionedWalk]]()
 
     def __missing__(self, name: str) -> Path:
         os.chdir(ROOT)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import cachesim
-from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.browser.pages import LINES
 from tests.unit.tools.picture.cut import cut
@@ -64,7 +64,7 @@ def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
     line, profile, model = LINES[name]
     case = cachesim.load(line, profile=profile, model=model)
     run = run_pictured(case, profile, events=True)
-    px = Drawn(run.scene(), alone=False).scale.px
+    px = RunDrawing(run.scene(), alone=False).scale.px
     page = opened(name)
     total = page.evaluate("() => timelines[0].runs[0].n")
     assert total == len(run.told().says)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.client_history import Dictionary, HistoryTurn, history_from_turns, parse_history
+from cachesim.tools.conformance.client_history import HistoryTurn, TokenDictionary, history_from_turns, parse_history
 from cachesim.tools.conformance.corpus import corpus_histories, line_history, scaled
-from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
+from cachesim.tools.conformance.properties import CompletedSequence, PropertyCheck, relation
 from cachesim.tools.conformance.search import attributed, shrink
 
 FIRST = HistoryTurn("new", 0, 0, 5, 2)
@@ -80,7 +80,7 @@ def test_what_a_prompt_is_to_what_was_held(prompt, name):
 
 
 def test_words_share_no_token_and_an_answer_is_what_was_said():
-    dictionary = Dictionary(range(100, 164))
+    dictionary = TokenDictionary(range(100, 164))
     first, second = dictionary.real((1_000, 1_001, 1_002)), dictionary.real((1_001_000, 1_001_001))
     assert (first, second) == ((100, 132, 100), (101, 133))
     dictionary.bind((2_001_000, 2_001_001), (7,))
@@ -98,9 +98,15 @@ def test_shrinking_takes_away_what_is_not_needed():
 
 
 def test_blame_goes_to_the_first_wrong_request_and_the_plainest_reason():
-    found = [Check("new", True, 0), Check("append", False, 1), Check("cancel", False, 1), Check("repeat", False, 2)]
-    names = [[one.name for one in attributed(found, replay) if not one.ok] for replay in (
-        None, lambda *names: [Check("append", False, 1)], lambda *names: [Check("append", True, 1)])]  # fmt: skip
+    found = [
+        PropertyCheck("new", True, 0),
+        PropertyCheck("append", False, 1),
+        PropertyCheck("cancel", False, 1),
+        PropertyCheck("repeat", False, 2),
+    ]
+    replays = (None, lambda *names: [PropertyCheck("append", False, 1)],
+               lambda *names: [PropertyCheck("append", True, 1)])  # fmt: skip
+    names = [[one.name for one in attributed(found, replay) if not one.ok] for replay in replays]
     assert names == [["append"], ["append"], ["cancel"]]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 import cachesim
 from cachesim.engines.registry import ENGINES, engine_of
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.lessons.lesson_files import PICTURE, folder
 from cachesim.tools.picture.scene import Scene
@@ -41,7 +41,7 @@ def window_cells(n_swa: int, n_ubatch: int) -> int:
     return -(-(n_swa + n_ubatch) // pad) * pad
 
 
-class _Server(Silent):
+class _Server(SilentObserver):
     """Observer that stores the server."""
 
     def started(self, server: Any) -> None:

@@ -33,7 +33,7 @@ def drawing(scenes: Sequence[Scene]) -> str:
 def _row(row: StepRow, length: int, scale: int) -> Iterator[tuple[str, str]]:
     """Yield name and characters of the tokens and the memory of a request."""
     held, tokens = row.memory, [(part.start, part.stop, LETTERS[part.origin]) for part in row.stretches]
-    yield f"#{row.number} {row.text}", _cells(length, scale, tokens) + "  WRONG" * row.wrong
+    yield f"#{row.number} {row.text}", _cells(length, scale, tokens) + "  WRONG" * row.is_wrong
     if held.rows is not None:
         yield "   rows", _cells(length, scale, [(*held.rows, "=")])
     if held.window is not None:

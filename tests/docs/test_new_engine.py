@@ -100,7 +100,7 @@ def test_rows_of_stored_conversations_equal_those_of_cold_runs(run, mode, model)
         scenario = from_line(TURNS, model=model, profiles=("plain@1",), server={"conversations": stored})
         found = run_judged(scenario, "plain@1", mode)
         assert found.verdict.equal_cold and not any(one.judged.armed for one in found.requests)
-        assert all(one.ledger.balanced for one in found.requests)
+        assert all(one.ledger.is_balanced for one in found.requests)
         assert [len(one.answer.outputs) for one in found.requests] == [9, 9, 1, 1, 1]
 
 

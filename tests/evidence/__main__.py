@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
-from cachesim.base.pool import Unfinished, finished
+from cachesim.base.pool import KilledItem, finished
 from cachesim.base.untrusted_files import files_in
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of, write_table
@@ -55,7 +55,7 @@ def _all(work, shares, jobs, doing):
     """Return the results in the order of the shares. Raise the exception of a failed share."""
     done = {}
     for one in progress(finished(work, shares, jobs), len(shares), doing):
-        if isinstance(one.result, Unfinished):
+        if isinstance(one.result, KilledItem):
             complain(f"{one.share}: {one.result.how}")
         else:
             done[one.number] = one.result

@@ -6,7 +6,7 @@ import json
 
 from cachesim.engines.registry import BUILTIN
 from cachesim.engines.rule_outcomes import Outcome, graded_rules
-from cachesim.judging.evidence import Grade, Graded, GradeTable, released_rules, table_of
+from cachesim.judging.evidence import Grade, GradedOutcome, GradeTable, released_rules, table_of
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT
@@ -39,7 +39,7 @@ def made(engine, occurs, found, traces):
         used |= {one.file for one in mine if one.file}
         unseen = tuple(one.other for one in mine if not one.file and not one.crashes)
         crashes = tuple(one.other for one in mine if one.crashes)
-        graded[outcome] = Graded(_grade(engine, outcome, mine), seen, unseen, crashes)
+        graded[outcome] = GradedOutcome(_grade(engine, outcome, mine), seen, unseen, crashes)
     code = {name: digests.of_rule(rule) for name, rule in rules_of_engine(engine).items()}
     return GradeTable(graded, code, {_name(file, traces): digests.of_file(file) for file in used})
 

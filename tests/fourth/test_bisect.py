@@ -11,12 +11,12 @@ from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import builds_in_order, main_branch, without_place
-from cachesim.engines.shared.timeline import Landed, Timeline
+from cachesim.engines.shared.timeline import Commit, Timeline
 from tests.shared import forget_engines
 
 OLD, MIDDLE, NEW = LINE = "blockpool@0.15.1", "blockpool@0.20.2", "blockpool@0.33.0"
 TWINS = "A36.B9/A.C9{together}"
-DAY = Landed(0, "2026-01-01")
+DAY = Commit(0, "2026-01-01")
 UNDATED, ONE_DATED = Timeline(), Timeline(own={OLD: DAY})
 FIXED = "reuses 32, output correct at blockpool@0.20.2\n      by guard BP-GUARD.NONE -> BP-GUARD.STEP"
 
@@ -59,7 +59,7 @@ def test_rule_sets_without_a_date_are_run_and_named(engine, monkeypatch, capsys,
 
 @pytest.mark.parametrize("dated", [(), (OLD,), (MIDDLE,), (NEW,), (OLD, NEW), (MIDDLE, NEW)])
 def test_a_rule_set_without_a_date_keeps_its_place(engine, monkeypatch, dated):
-    days = {name: Landed(0, f"2026-01-0{LINE.index(name) + 1}") for name in dated}
+    days = {name: Commit(0, f"2026-01-0{LINE.index(name) + 1}") for name in dated}
     there = replace(engine, when=Timeline(own=days))
     monkeypatch.setitem(registry.ENGINES._known, engine.name, there)
     assert builds_in_order(there) == list(LINE) and without_place(there) == []

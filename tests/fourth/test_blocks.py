@@ -14,12 +14,12 @@ from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.events import Gained, Lost
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.search.drawn_conversation import case_of, draw_conversation
 
@@ -61,7 +61,7 @@ def test_bits_and_bills(engine, model, blocks):
     run = run_judged(scenario(line, model, block_size=4, num_gpu_blocks=blocks), NEW)
     assert run.verdict.equal_cold, run.verdict
     assert not any(one.judged.armed for one in run.requests)
-    assert all(one.ledger.balanced for one in run.requests)
+    assert all(one.ledger.is_balanced for one in run.requests)
 
 
 def test_a_state_that_was_only_promised_is_read(engine):
@@ -120,7 +120,7 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     hurt = server.inspection.stored(server.inspection.kept()[1])
     at = hurt.owner * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
-    write_rows(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
+    write_rows(server.memory.rows, 0, slice(at, at + 1), KVRows(foreign, None, None))
     kept = [server.inspection.stored(key) for key in server.inspection.kept()]
     wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).equal_cold]
     assert wrong == [(4, 6)]
@@ -191,7 +191,7 @@ def test_a_field_of_this_engine_goes_through_a_file_and_back(engine, tmp_path):
     text = to_toml({"id": "x", "engine": "blockpool", "model": "A"}, {}, case.words, case.asked)
     assert 'cache_salt = "x"' in text and spell(case.line) == line
     steps = [step for seed in range(40) for step in draw_conversation(seed, "blockpool").asked]
-    drawn = {dict(step.extra).get("cache_salt") for step in steps if isinstance(step, Asked)}
+    drawn = {dict(step.extra).get("cache_salt") for step in steps if isinstance(step, LineRequest)}
     assert drawn == {None, "x", "y"}
     assert all(not step.extra for smaller in simpler(ShrinkCase(case.line)) for step in smaller.line.steps[1:]
                if step.prompt == case.asked[1].prompt and step != case.asked[1])  # fmt: skip

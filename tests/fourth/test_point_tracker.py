@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.engines.inspection import Point
+from cachesim.engines.inspection import RestorePoint
 from cachesim.events import Gained, Log, Lost
 from tests.fourth.point_tracker import BlockPoints, Chain
 from tests.unit.engines.restore_points import Reported
@@ -55,11 +55,11 @@ class Blocks(BlockPoints):
 
 def gained(key, n, own, after, usable):
     start = n - len(own)
-    return Gained(None, Point(key, n, own, start, after, *((n, n) if usable else (1, 0))), "stored", "")
+    return Gained(None, RestorePoint(key, n, own, start, after, *((n, n) if usable else (1, 0))), "stored", "")
 
 
 def useless(key, n):
-    return Gained(None, Point(key, n, (), n, key, 1, 0), "evicted", "RULE")
+    return Gained(None, RestorePoint(key, n, (), n, key, 1, 0), "evicted", "RULE")
 
 
 def gone(key):

@@ -43,10 +43,10 @@ def option(name: str, value: Any) -> Cure:
 @rule("TEST-RESUME-BEHIND", Role.RESUME, "a test")
 def resume_behind(ckpt: Any, ask: Any) -> Decision:
     """Resume after the checkpoint without evaluating its last token again."""
-    from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
+    from cachesim.engines.llama_cpp.rules.checkpoint_restore import ResumePlace
 
     n = min(ckpt.n_tokens, ask.n_past)
-    return Decision(Resume(n, n), {"n_tokens": ckpt.n_tokens})
+    return Decision(ResumePlace(n, n), {"n_tokens": ckpt.n_tokens})
 
 
 @rule("TEST-REST-ONE", Role.PROMPT, "a test")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
-from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.scenarios.notation.word_lengths import NULL, size
 from cachesim.tools.search.drawn_conversation import DrawnConversation
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
@@ -29,13 +29,13 @@ class Defect(NamedTuple):
     least: str = ""
     about: Callable[[DrawnConversation], bool] = lambda case: True
     options: tuple[str, ...] = ()
-    needs: Callable[[Asked | Action], bool] | None = None
+    needs: Callable[[LineRequest | Action], bool] | None = None
 
 
 def refused(case: DrawnConversation) -> bool:
     """True if the context is too small for a prompt."""
     room = case.server["ctx_size"] // case.server.get("parallel", 1)
-    return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, Asked))
+    return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, LineRequest))
 
 
 LC = "llama_cpp@"
@@ -78,37 +78,37 @@ DEFECTS = (
 )
 
 
-def _scales(step: Asked | Action) -> str:
+def _scales(step: LineRequest | Action) -> str:
     """Return the list of adapters of a request, "" without a list."""
-    return str(dict(step.extra).get("lora", "")) if isinstance(step, Asked) else ""
+    return str(dict(step.extra).get("lora", "")) if isinstance(step, LineRequest) else ""
 
 
-def posts(step: Asked | Action) -> bool:
+def posts(step: LineRequest | Action) -> bool:
     """True for a step that changes the scales of the server."""
     return isinstance(step, Action) and step.do == "lora"
 
 
-def restores(step: Asked | Action) -> bool:
+def restores(step: LineRequest | Action) -> bool:
     """True for a step that restores a slot file."""
     return isinstance(step, Action) and step.do == "restore"
 
 
-def is_invalid(step: Asked | Action) -> bool:
+def is_invalid(step: LineRequest | Action) -> bool:
     """True for a request without a list of adapters that is refused for a token that no model has."""
-    return isinstance(step, Asked) and has_no_list(step) and any(piece.word == NULL for piece in step.prompt)
+    return isinstance(step, LineRequest) and has_no_list(step) and any(piece.word == NULL for piece in step.prompt)
 
 
-def is_negative(step: Asked | Action) -> bool:
+def is_negative(step: LineRequest | Action) -> bool:
     """True for a request with a negative scale."""
     return "-" in _scales(step)
 
 
-def has_no_list(step: Asked | Action) -> bool:
+def has_no_list(step: LineRequest | Action) -> bool:
     """True for a request without a list of adapters."""
-    return isinstance(step, Asked) and not _scales(step)
+    return isinstance(step, LineRequest) and not _scales(step)
 
 
-def _without(*kinds: Callable[[Asked | Action], bool]) -> Callable[[DrawnConversation], bool]:
+def _without(*kinds: Callable[[LineRequest | Action], bool]) -> Callable[[DrawnConversation], bool]:
     return lambda case: not any(kind(step) for step in case.asked for kind in kinds)
 
 

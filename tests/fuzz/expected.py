@@ -22,7 +22,7 @@ from typing import Iterator, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.compare_answer import Judge
-from cachesim.scenarios.notation.tree import Asked, map_step_texts
+from cachesim.scenarios.notation.tree import LineRequest, map_step_texts
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
 from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, small_models
@@ -110,9 +110,9 @@ def told(case: DrawnConversation, without: tuple[str, ...]) -> DrawnConversation
         asked = alike(asked, together=False, after=0)
     if "slots" in without:
         options["parallel"] = 1
-        asked = alike([one for one in asked if isinstance(one, Asked) or one.do == "restart"], id_slot=-1)
+        asked = alike([one for one in asked if isinstance(one, LineRequest) or one.do == "restart"], id_slot=-1)
     if "files" in without:
-        asked = tuple(one for one in asked if isinstance(one, Asked))
+        asked = tuple(one for one in asked if isinstance(one, LineRequest))
     if "think" in without:
         asked = tuple(map_step_texts(one, lambda text: tuple(piece for piece in text if piece.word != "THINK"))
                       for one in asked)  # fmt: skip

@@ -18,7 +18,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import shrink
-from cachesim.scenarios.notation.tree import Action, Asked
+from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.tools.search.campaign import SPREAD, findings, with_rare_garbage_collection
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
@@ -64,7 +64,7 @@ def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
 
 
 def _is_needed(
-    defect: Defect, needs: Callable[[Asked | Action], bool], case: DrawnConversation, judges: dict[str, Judge],
+    defect: Defect, needs: Callable[[LineRequest | Action], bool], case: DrawnConversation, judges: dict[str, Judge],
     last: int,
 ) -> bool:
     """True if some of these steps occur, and without them the conversation holds up to step ``last``."""

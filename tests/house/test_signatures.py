@@ -52,7 +52,7 @@ def test_every_signature_belongs_to_rules_and_lines(engine):
 
 def unexplained(signature: Signature) -> bool:
     """True if a signature neither has a proof nor says why it has none, or does both."""
-    proved = signature.proof is not None or signature.removed is not None or signature.quoted
+    proved = signature.proof is not None or signature.removed is not None or signature.is_quoted
     return proved is bool(signature.unproved)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cachesim.model.hash_mixing import Rng
-from cachesim.scenarios.notation.tree import Asked, Piece, map_step_texts
+from cachesim.scenarios.notation.tree import LineRequest, Piece, map_step_texts
 from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.tools.search.drawn_conversation import DrawnConversation
 from tests.live import worlds
@@ -66,7 +66,7 @@ def _dotted(tokens):
 
 def _invoked(rng, drawn, used):
     """Return the conversation with invoking words before and after some of its words, sometimes without their end."""
-    answers = {piece.word for step in drawn.asked if isinstance(step, Asked) for piece in step.answer or ()}
+    answers = {piece.word for step in drawn.asked if isinstance(step, LineRequest) for piece in step.answer or ()}
     around = {word: _drawn_places(rng, used, word in answers) for word in drawn.words}
     lengths = {word: len(INVOKE[word]) for word in used}
 
@@ -78,7 +78,7 @@ def _invoked(rng, drawn, used):
         return tuple(out)
 
     def in_prompts(step):
-        if not isinstance(step, Asked):
+        if not isinstance(step, LineRequest):
             return step
         return map_step_texts(step, with_places)._replace(answer=step.answer, answers=step.answers)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cachesim.engines.registry import profiles
 from cachesim.events import Aborted
 from cachesim.replay.recorded_trace import make_trace
-from cachesim.replay.replay import Replaying, ReplayResult
+from cachesim.replay.replay import ReplayResult, TraceReplay
 from cachesim.tools.replay.command import checker
 from tests.live.named import apart_of, colds
 
@@ -59,7 +59,7 @@ def last_words(server):
     return next((event.text for event in reversed(server.log.events) if isinstance(event, Aborted)), "") * server.dead
 
 
-class Timed(Replaying):
+class Timed(TraceReplay):
     """A replay in which task numbers can depend on timing: an error contains the raw number of its task, which depends
     on the order of requests, rounds and disconnects. ``timed``: some have depended on it so far."""
 

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from cachesim.base.tokens import common_prefix
-from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
+from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine
 from cachesim.tools.conformance.client_history import SLOTS, HistoryPart, history_from_tree
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.http_check.dialect import identify_server
@@ -121,8 +121,8 @@ def history_of(steps):
         words |= {new: len(prompt) - shared} if len(prompt) > shared else {}
         words[said] = len(answer)
         pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in parts)
-        asked.append(Asked(prompt=pieces, answer=(Piece(said),), n_predict=len(answer),
-                           cache_prompt=step["request"].get("cache_prompt", True)))  # fmt: skip
+        asked.append(LineRequest(prompt=pieces, answer=(Piece(said),), n_predict=len(answer),
+                                 cache_prompt=step["request"].get("cache_prompt", True)))  # fmt: skip
         seen.append(((*prompt, *answer), [*parts, HistoryPart(said, 0, len(answer))]))
     if len(words) > SLOTS or not all(words.values()):
         raise Unplayable("more words than a history has")

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from cachesim.base.http_client import ConnectionLost, HttpReply
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
 from cachesim.tools.live.llama_server.client import at_once
-from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
+from cachesim.tools.live.llama_server.process import ServerEnded, StoppedAtEnd
 from cachesim.tools.live.llama_server.server import BASE, CONTROL, run_server
 
 LOGS = {"default": (), "lv4": ("-lv", "4"), "jsonl": ("--log-jsonl",)}
@@ -79,7 +79,7 @@ class Quiet(StoppedAtEnd):
             try:
                 at_once([partial(send, n) for n in range(len(members))], lambda: None)
                 self._settle()
-            except (ConnectionLost, Ended) as error:
+            except (ConnectionLost, ServerEnded) as error:
                 return {**out, "died": {"error": str(error)}}
             for member, reply in zip(members, replies, strict=True):
                 if isinstance(reply, HttpReply):

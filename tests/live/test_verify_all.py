@@ -6,16 +6,16 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.verify.case import Verified
-from cachesim.tools.live.llama_server.verify.model_of import UNKNOWN, ComparedRequest, Side
+from cachesim.tools.live.llama_server.verify.case import Verification
+from cachesim.tools.live.llama_server.verify.model_of import UNKNOWN, ComparedRequest, RequestResult
 from tests.live.verify_all import DIFFERS, NOT_ASKED, SAME, UNDECIDED, code_of, look
 
-GOOD = Side(0, 5, 200, True)
+GOOD = RequestResult(0, 5, 200, True)
 
 
 def verified(same, why="", first="", undecided=""):
     rows = [] if undecided else [ComparedRequest(0, "S5", GOOD, GOOD if same else UNKNOWN, same, why, first)]
-    return lambda *_: Verified(rows, "A", "llama_cpp@b11549", [], undecided)
+    return lambda *_: Verification(rows, "A", "llama_cpp@b11549", [], undecided)
 
 
 @pytest.mark.parametrize("play, outcome, why", [

@@ -323,4 +323,4 @@ def recordings(folders: Sequence[Path]) -> Iterator[Path]:
 def read_recording(file: Path) -> Trace | None:
     """Return a recording, None if this build cannot replay it."""
     trace = read_trace(file, {**ENGINES["llama_cpp"].profiles, **ENGINES["ik_llama"].profiles})
-    return None if trace.out or trace.sleeps or not trace.logged else trace
+    return None if trace.out or trace.can_sleep or not trace.has_log else trace

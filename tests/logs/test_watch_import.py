@@ -74,7 +74,7 @@ def place(found: Any) -> tuple[Any, ...]:
 def differences_of_requests(session: LogSession, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the requests of ``import`` without exactly one row with its class of change."""
     runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
-    expected = Counter((number, one.slot if one.slot_known else None, one.task)
+    expected = Counter((number, one.slot if one.is_slot_known else None, one.task)
                        for number, run in enumerate(runs) for one in run.requests)  # fmt: skip
     found = Counter(place(row) for row in rows)
     if expected != found:
@@ -83,7 +83,7 @@ def differences_of_requests(session: LogSession, rows: Sequence[Row]) -> Iterato
     for number, run in enumerate(runs):
         prompts = SlotPrompts()
         for one in run.requests:
-            changes[number, one.slot if one.slot_known else None, one.task] = prompts.change(one)
+            changes[number, one.slot if one.is_slot_known else None, one.task] = prompts.change(one)
     for row in rows:
         if row["slot"] is not None and row["change"] != changes.get(place(row)):
             yield f"task {row['task']}: change {row['change']}, import states {changes.get(place(row))}"

@@ -38,7 +38,7 @@ def limit_two(ckpts: Sequence[Ckpt], limit: int) -> Decision:
     """Erases the oldest checkpoints until there is room for two new checkpoints; returns their indices."""
     return Decision(tuple(range(max(0, min(len(ckpts), len(ckpts) - limit + 2)))), {"max": limit})
 ''',
-    (("profiles/landed.py", "LANDED: Mapping[str, Landed] = {", f'    "#99001": Landed(99001, "{DAY}"),'),),
+    (("profiles/landed.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),),
 )
 IK = Addition(
     "ik_llama@99001", DAY, "ikawrakow/ik_llama.cpp#99001 (fedcba987)", "ckpt_evict", "checkpoint_create",
@@ -68,8 +68,8 @@ def tail_of_twelve(prompt: Tokens, sys_end: int) -> Decision:
     return find_tail(prompt, sys_end, len(prompt) - 12)
 ''',
     (
-        ("profiles/__init__.py", "LANDED: Mapping[str, Landed] = {", f'    "#99001": Landed(99001, "{DAY}"),'),
-        ("profiles/__init__.py", "OWN: Mapping[str, Landed] = {", '    "mlx_lm@99.0.0": LANDED["#99001"],'),
+        ("profiles/__init__.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),
+        ("profiles/__init__.py", "OWN: Mapping[str, Commit] = {", '    "mlx_lm@99.0.0": LANDED["#99001"],'),
     ),
 )
 VLLM = Addition(
@@ -77,7 +77,7 @@ VLLM = Addition(
     '''
 @rule("VL-ALLOC-WATERMARK.TWO", Role.ADMIT, manager("allocate_slots watermark_blocks", "99.0.0", spec="V-ALLOC-3"))
 def reserve_two(share: float, blocks: int, new: bool, others: bool) -> int:
-    """Blocks that stay free when a waiting request starts beside others: at least two."""
+    """Return the blocks that stay free when a waiting request starts beside others: at least two."""
     return max(2, int(share * blocks)) if new and others else 0
 ''',
 )

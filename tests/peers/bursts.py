@@ -18,7 +18,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.flags import Options
-from cachesim.engines.mlx_lm.model_layout import ModelKind, Weight
+from cachesim.engines.mlx_lm.model_layout import ModelKind, TokenBytes
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.flags import options_of
 from cachesim.events import Log
@@ -116,7 +116,7 @@ class Ours:
     """Our server with equal flags."""
 
     def __init__(self, where, spec, weights, rules=PROFILES[PROFILE]):
-        kind = ModelKind(where.model, parse(spec), tuple(Weight(row, tuple(slots)) for row, slots in weights))
+        kind = ModelKind(where.model, parse(spec), tuple(TokenBytes(row, tuple(slots)) for row, slots in weights))
         template = {"template": where.template.kind, "thinking": where.template.thinking}
         opts = options_of(Options, {**where.flags, **template})
         self.template = where.template

@@ -16,7 +16,7 @@ import numpy as np
 import cachesim
 from cachesim.engines.base import Request
 from cachesim.engines.sglang import ENGINE
-from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
 from tests.peers import sglang_source as source
@@ -145,7 +145,7 @@ def both(theirs, ours, seconds):
     seconds.update(ours=middle - began, released=time.process_time() - middle)
     if ours.dead:
         return []
-    turns = [turn_of(event) for event in ours.log.events[first:] if isinstance(event, Turn)]
+    turns = [turn_of(event) for event in ours.log.events[first:] if isinstance(event, SchedulerStep)]
     assert turns == made, (turns, made)
     compare(theirs, ours)
     return turns

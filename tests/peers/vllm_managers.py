@@ -10,8 +10,8 @@ from vllm.v1.metrics.stats import PrefixCacheStats
 from vllm.v1.request import RequestStatus
 
 from cachesim.engines.vllm.profiles import V0_33_0
-from cachesim.engines.vllm.rules.blocks import DENSE, Mask
-from cachesim.engines.vllm.rules.lookup import Find, Hit
+from cachesim.engines.vllm.rules.blocks import DENSE, PublicationMask
+from cachesim.engines.vllm.rules.lookup import CacheHit, GroupQuery
 from cachesim.engines.vllm.rules.schedule import Speculation
 from tests.peers.vllm_names import KINDS, SIZES, Core, Named, NotSimulated, number, used
 
@@ -197,9 +197,19 @@ class Manager(Named):
         find = getattr(V0_33_0, f"find_{'full' if kind == 'rswa' else kind}")
         pool, ranks = block_pool.inner, dcp_world_size if kind != "mamba" else 1
         hashes = [number(one) for one in getattr(block_hashes, "block_hashes", block_hashes)]
-        n, found = find(Find(hashes, block_pool.hash_block_size, kv_cache_spec.block_size * ranks, max_length,
-                             alignment_tokens, drop_eagle_block, sizes_of(kind, kv_cache_spec),
-                             len(kv_cache_group_ids), lambda digest: pool.get_cached_block(digest, kv_cache_group_ids)))
+        n, found = find(
+            GroupQuery(
+                hashes,
+                block_pool.hash_block_size,
+                kv_cache_spec.block_size * ranks,
+                max_length,
+                alignment_tokens,
+                drop_eagle_block,
+                sizes_of(kind, kv_cache_spec),
+                len(kv_cache_group_ids),
+                lambda digest: pool.get_cached_block(digest, kv_cache_group_ids),
+            )
+        )
         return tuple([block_pool.blocks[one] for one in table] for table in found), n
 
     @classmethod
@@ -214,8 +224,8 @@ class Manager(Named):
         keep = {"swa": V0_33_0.mask_swa, "mamba": V0_33_0.mask_mamba}.get(kind, V0_33_0.mask_full)
         block = kv_cache_spec.block_size * (dcp_world_size if kind != "mamba" else 1)
         interval = DENSE if retention_interval is None else retention_interval
-        return keep(Mask(start_block, end_block, block, alignment_tokens, interval, reachable_boundaries,
-                         sizes_of(kind, kv_cache_spec), use_eagle))  # fmt: skip
+        return keep(PublicationMask(start_block, end_block, block, alignment_tokens, interval, reachable_boundaries,
+                                    sizes_of(kind, kv_cache_spec), use_eagle))  # fmt: skip
 
 
 class FullAttentionManager(Manager):
@@ -316,7 +326,7 @@ class KVCacheManager(Named):
             raise ValueError("num_new_tokens must be greater than 0 when there are no computed tokens to adopt")
         found = (new_computed_blocks or self.empty_kv_cache_blocks).blocks
         tables = [[one.block_id for one in blocks] for blocks in found]
-        hit = Hit(num_new_computed_tokens, dict(enumerate(tables)))
+        hit = CacheHit(num_new_computed_tokens, dict(enumerate(tables)))
         self.core.set_parts(full_sequence_must_fit=full_sequence_must_fit)
         waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
         made = self.core.manager.allocate_slots(self.core.row(request), num_new_tokens, hit,

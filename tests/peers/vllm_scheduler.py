@@ -19,8 +19,8 @@ from cachesim.engines.vllm.core.scheduler_output import RequestOutput
 from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput as Step
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.request import RequestStatus as Status
-from cachesim.engines.vllm.rules.schedule import PRIORITY, Split
-from cachesim.engines.vllm.rules.states import Boundary, Export
+from cachesim.engines.vllm.rules.schedule import PRIORITY, ChunkSplit
+from cachesim.engines.vllm.rules.states import StateBoundary, StateExport
 from tests.peers.vllm_managers import KVCacheManager
 from tests.peers.vllm_names import Named, NotSimulated, number, used
 
@@ -316,12 +316,12 @@ class Scheduler(Named):
         unit, block, prompt = self.hash_block_size, self.cache_config.block_size, request.num_prompt_tokens
         prefill, end = max(prompt, request.num_tokens - 1), start + num_new_tokens
         drop, ahead, fine = self.use_eagle_block_drop, self.num_hash_lookahead_tokens, self.mamba_partial_cache_hit
-        wanted = V0_33_0.checkpoint(Boundary(prefill, unit, unit if fine else self.block_size, drop, ahead))
-        return V0_33_0.split(Split(
+        wanted = V0_33_0.checkpoint(StateBoundary(prefill, unit, unit if fine else self.block_size, drop, ahead))
+        return V0_33_0.split(ChunkSplit(
             start, end, prefill, prompt, block, min(most, threshold or most),
             V0_33_0.last_boundary(request.num_tokens, block, drop, ahead),
             V0_33_0.last_boundary(prompt, unit, drop, ahead) if fine else 0,
-            end >= prefill and V0_33_0.state_inside(Export(start, end, wanted, unit, block, grid or 0)),
+            end >= prefill and V0_33_0.state_inside(StateExport(start, end, wanted, unit, block, grid or 0)),
             request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint)).value  # fmt: skip
 
     @used

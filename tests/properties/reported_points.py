@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cachesim.events import Advanced, Gained, Lost, Release, Settled
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from tests.unit.engines.restore_points import Reported, differences
 
 
-class Compared(Silent):
+class Compared(SilentObserver):
     """Compares at every Settled and Release event, and after every step.
 
     ``seen`` collects (kind, cause) of reported points and of losses, ``found`` the differences. ``excuses``: ignore the

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.model import Model, TokenRun, make_model, same_state
-from cachesim.model.store import Hidden
+from cachesim.model.store import HiddenOutput
 from cachesim.oracle.cold_run import ColdRun, cold
 from tests.unit.model.plain_store import ALL_KINDS, PlainStore, every_kind, feed, joined, prefill, same_rows
 
@@ -22,7 +22,7 @@ RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 
 LONG = [random.Random(5).randrange(1000) for _ in range(600)]
 
 
-def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: ColdRun) -> None:
+def assert_cold(model: Model, store: PlainStore, seq: int, said: HiddenOutput, truth: ColdRun) -> None:
     """Assert that outputs and stored values of a sequence equal its cold run, bit for bit."""
     n = len(truth.digests)
     assert np.array_equal(said.digest, truth.digests)

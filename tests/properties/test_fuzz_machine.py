@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 )
 
 from cachesim.events import Log
-from cachesim.scenarios.notation.tree import Asked, Piece
+from cachesim.scenarios.notation.tree import LineRequest, Piece
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import Stage
+from cachesim.scenarios.runner import ScenarioStage
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver
 from cachesim.tools.search.properties import PROPERTIES
@@ -55,7 +55,7 @@ class Machine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from(models))
         scenario = Scenario("machine", "", (), "", engine, model, (self.profile,), self.server_options, self.words, ())
         self.played = CheckedRun(scenario, self.profile, Log())
-        self.stage = Stage(
+        self.stage = ScenarioStage(
             scenario, self.profile, "provenance", Path("."), InvariantObserver(self.played, {}), self.profile
         )
 
@@ -65,7 +65,7 @@ class Machine(RuleBasedStateMachine):
         return Piece(name)
 
     def ask(self, prompt, n_answer):
-        asked = Asked(prompt, (self.word(n_answer),))
+        asked = LineRequest(prompt, (self.word(n_answer),))
         self.stage.send(self.number, make_steps([asked], self.words, self.server_options))
         self.texts.append((*prompt, *asked.answer))
         self.number += 1

@@ -15,7 +15,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 
 DRAFTS = "drafts=3:1,2:0,3:3,4:2,3:1,3:0,3:1,3:2,3:3 draft_else=3"
 SERVERS = [
@@ -49,7 +49,7 @@ def test_tokens_that_a_draft_leaves_behind_the_end_are_judged_too():
     assert one.judged.equal_cold is True
 
 
-class Last(Silent):
+class Last(SilentObserver):
     """Keeps the server and its answer."""
 
     def started(self, server):

@@ -39,7 +39,7 @@ def balances(path: Path) -> list[tuple[int, object]]:
     trace = read_trace(path, profiles())
     run = run_judged(as_scenario(trace), trace.profile, "provenance")
     accounts = [(i, one.ledger) for i, one in enumerate(run.requests)]
-    return [(i, a) for i, a in accounts if not a.balanced or any(charge.tokens <= 0 for charge in a.charges)]
+    return [(i, a) for i, a in accounts if not a.is_balanced or any(charge.tokens <= 0 for charge in a.charges)]
 
 
 @pytest.mark.long

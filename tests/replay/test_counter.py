@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared import slot_events as slot_ev
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from cachesim.model.attention_mask import ByPosition
 from cachesim.oracle.cold_run import cold
 from cachesim.replay.recorded_trace import read_trace
@@ -62,7 +62,7 @@ class TruthStore(UbatchStore):
         return np.arange(self._stop(run))
 
     def get_rows(self, layer, run):
-        return Rows(self._cold(run).rows(layer).digest, None, None)
+        return KVRows(self._cold(run).rows(layer).digest, None, None)
 
     def get_state(self, layer, run):
         return self._cold(run).state_at(layer, self.ubatch.runs[run].pos0)

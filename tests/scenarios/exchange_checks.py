@@ -15,7 +15,7 @@ from cachesim.judging.deciding_rule import DecidingRule, FailureKind, deciding_r
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.rule_exchange import is_compatible
 from cachesim.judging.unused_point import unused_points
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario, Step
 
 MOST = 200_000           # decisions of a run with an exchanged rule
@@ -44,8 +44,8 @@ def is_better(what: FailureKind, was: Run, now: Run, number: int, whole: Run | N
     old, new = was.requests[number], now.requests[number]
     spoilt = any(a.judged.equal_cold and not b.judged.equal_cold
                  for a, b in list(zip(was.requests, now.requests, strict=True))[: number + 1])  # fmt: skip
-    if what is FailureKind.FAULT and whole is not None and whole.requests[number].judged.refused:
-        return not spoilt and (new.judged.refused or new.judged.equal_cold is True)
+    if what is FailureKind.FAULT and whole is not None and whole.requests[number].judged.is_refused:
+        return not spoilt and (new.judged.is_refused or new.judged.equal_cold is True)
     if spoilt or new.judged.equal_cold is not True:
         return False
     return what is not FailureKind.LOSS or new.answer.cache_n > old.answer.cache_n
@@ -97,7 +97,7 @@ class _Arrived(Exception):
     """Ends a run when a request arrives."""
 
 
-class _Memory(Silent):
+class _Memory(SilentObserver):
     """Reads the memory of a server when a request arrives: the objects, each with the usable lengths."""
 
     def __init__(self, number: int, prompt: Tokens) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.ik_llama.rules.context_shift import PromptShift, Shift
-from cachesim.engines.ik_llama.rules.micro_batch import Graph
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume, Use
+from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import CheckpointUse, Chunk, Ckpt, PromptInputs, ResumePlace
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.vllm.rules.schedule import Split
+from cachesim.engines.vllm.rules.schedule import ChunkSplit
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
-GRAPH = Graph(32, 8, 1, (1,), (False,), False)
+GRAPH = ComputeGraph(32, 8, 1, (1,), (False,), False)
 
 IMAGE = (1, *image_items("a", 8, 4), 2)
 """A token, an image of 8 tokens at 4 positions, and a token."""
@@ -76,10 +76,10 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-CKPT-AFTER.NEVER": (True,),
     "LC-CKPT-COUNT.BATCH": (8, 16, 8),
     "LC-CKPT-COUNT.OWN": (8, 16, 8),
-    "LC-CKPT-NOTE.NONE": (CKPT, Use("made", 1)),
+    "LC-CKPT-NOTE.NONE": (CKPT, CheckpointUse("made", 1)),
     "LC-SPEC-BATCH.SHARED": (),
     "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
-    "LC-CKPT-RESTORE.RE3": (CKPT, Ask(9, 9, 12, 12, 11, 0, True)),
+    "LC-CKPT-RESTORE.RE3": (CKPT, PromptInputs(9, 9, 12, 12, 11, 0, True)),
     "LC-CKPT-TOLD.GONE": (3, [0]),
     "LC-CKPT-TOLD.NEWEST": (3, [0]),
     "LC-CKPT-TOLD.NEXT": (3, [0]),
@@ -108,7 +108,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "ML-PC-LENGTHS.ALL": (9, 1),
     "ML-PC-LENGTHS.TAIL": (9, 1),
     "ML-THINKS.TOKENIZER": (True, False),
-    "LC-MEDIA-POS": (IMAGE, 9), "LC-MEDIA-RESUME": (IMAGE, Ckpt(9, 0, 8, 0, 1), Resume(9, 9), True),
+    "LC-MEDIA-POS": (IMAGE, 9), "LC-MEDIA-RESUME": (IMAGE, Ckpt(9, 0, 8, 0, 1), ResumePlace(9, 9), True),
     "LC-MEDIA-LCP": (IMAGE, 4), "LC-MEDIA-NULL": (IMAGE, (1, -1), 1), "LC-MEDIA-CUT": (IMAGE, 4),
     "LC-MEDIA-ITER": (IMAGE, 0, 10), "LC-MEDIA-CKPT": (True, 1), "LC-MEDIA-NONCAUSAL": (9, 8, True),
     "LC-MEDIA-KV": (1,), "LC-MEDIA-LORA": ((1.0,), (0.0,)), "LC-MEDIA-OFF": (True, True),
@@ -147,7 +147,7 @@ PLAIN: Mapping[str, Decision] = {
 """Decisions of rules of mlx-lm's classes that its server never asks, as its tables would tell them."""
 
 
-SPLIT = Split(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
+SPLIT = ChunkSplit(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
     "VL-POOL-EVICT": (3, 32), "VL-STATE-WAIT": ("mamba", False, True), "VL-STATE-WAIT.COPY": ("mamba", False, True),
     **dict.fromkeys(("VL-SPLIT-CHUNK", "VL-SPLIT-CHUNK.ALONE", "VL-SPLIT-CHUNK.BLOCK"), (SPLIT,)),

@@ -111,7 +111,7 @@ def test_run_is_as_its_file_says_and_its_accounts_balance(name: str, profile: st
     run = played(name, profile)
     assert run.wrong == []
     assert undecided(run) == sorted(run.unsettled + run.told), "undecided is never green, unless the file expects it"
-    assert [i for i, one in enumerate(run.requests) if not one.ledger.balanced] == []
+    assert [i for i, one in enumerate(run.requests) if not one.ledger.is_balanced] == []
     for one in run.requests:                 # cached and evaluated tokens make up the prompt
         if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
             found, asked = one.answer.cache_n + one.answer.prompt_n, len(prompt_of(one.request, one.answer))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.mlx_lm.model_layout import rows_of
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from tests.scenarios.test_corpus import SCENARIOS, played
 
 DRAFTS = ("mlx-draft-last-token-missing", "mlx-1423-rejected-drafts-stay-window")
@@ -44,7 +44,7 @@ def test_entries_hold_their_keys_but_for_known_faults(version):
     assert bad == set(BAD[version]) & mine
 
 
-class Offsets(Silent):
+class Offsets(SilentObserver):
     """Notes after each step what the last layer of every entry claims to hold, by the length of its key."""
 
     def __init__(self):

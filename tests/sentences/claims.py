@@ -268,7 +268,7 @@ def _stored(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
 
 
 def _put_back(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
-    return any(event.retracted for event in at.facts.events(at.number, sglang.Turn))
+    return any(event.retracted for event in at.facts.events(at.number, sglang.SchedulerStep))
 
 
 def _charged_tokens(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:

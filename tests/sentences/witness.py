@@ -10,7 +10,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_named
 from cachesim.events import Event, Launch
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Action, Scenario, Step
 
 
@@ -30,7 +30,7 @@ class Contents(NamedTuple):
         return sorted(len(tokens) for of, tokens in self.stored if of == kind)
 
 
-class Witness(Silent):
+class Witness(SilentObserver):
     """Observer that records the contents before and after each step, and the slot of each launched request."""
 
     def __init__(self) -> None:

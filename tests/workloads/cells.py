@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from cachesim.base import limits
-from cachesim.base.pool import Unfinished, begin_with, finished
+from cachesim.base.pool import KilledItem, begin_with, finished
 from cachesim.tools.workload.cell_jobs import CellJob, line, played_within, read_all
 from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
 from cachesim.tools.workload.workload_files import find_files
@@ -129,7 +129,7 @@ def play_left(args: argparse.Namespace) -> None:
     todo = (one for one in shares(args) if not args.until or time.strftime("%H:%M") < args.until)
     with args.out.open("a", encoding="utf-8") as stream:
         for done in finished(play_share, todo, args.jobs):
-            if isinstance(done.result, Unfinished):
+            if isinstance(done.result, KilledItem):
                 print(f"lost: {' '.join(done.share.files)}: {done.result.how}", flush=True)
                 continue
             stream.write("".join(json.dumps(one) + "\n" for one in done.result))

@@ -8,7 +8,14 @@ Source: ik_llama.cpp common/common.cpp gpt_params_find_arg (8337e4cd3).
 from __future__ import annotations
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.command_table import CommandTable, Reader, Reading, Style, release_names, table_rows
+from cachesim.engines.shared.command_table import (
+    ArgumentStyle,
+    CommandTable,
+    ParsedArgument,
+    Reader,
+    release_names,
+    table_rows,
+)
 
 OPTIONS = """
 1 -b --batch-size
@@ -329,11 +336,11 @@ SWITCHES = {"on": True, "auto": True, "1": True, "off": False, "0": False}
 def read_switch(option: str) -> Reader:
     """Return a reader of on, off, auto, 1 or 0, as the server reads them."""
 
-    def read(text: str) -> Reading:
+    def read(text: str) -> ParsedArgument:
         """Return the option with this value. Raise BadInput."""
         if text.lower() not in SWITCHES:
             raise BadInput(f"expected on or off, found {quoted(text)}")
-        return Reading({option: SWITCHES[text.lower()]})
+        return ParsedArgument({option: SWITCHES[text.lower()]})
 
     return read
 
@@ -349,12 +356,12 @@ COMMAND_TABLE = CommandTable(
         no_effect=WITHOUT_EFFECT,
     ),
     releases=release_names("ik_llama", "main"),
-    style=Style(equals=False, beginnings=False, underscores=True),
+    style=ArgumentStyle(equals=False, beginnings=False, underscores=True),
     images=("ik_llama", "ik-llama"),
     mark="ik_llama",
     readers={
         "-fa": read_switch("flash_attn"),
-        "-no-fa": lambda text: Reading({"flash_attn": False}),
+        "-no-fa": lambda text: ParsedArgument({"flash_attn": False}),
         "--context-shift": read_switch("context_shift"),
     },
     renamed={"-fmoe": "", "--fused-moe": ""},

@@ -12,7 +12,7 @@ from cachesim.engines.base import NO_ROOM
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.ik_llama.media import check_cut
 from cachesim.engines.ik_llama.rules.common_prefix import common, discarded
-from cachesim.engines.ik_llama.rules.context_shift import InCache, PromptShift, Shift
+from cachesim.engines.ik_llama.rules.context_shift import CacheShift, PromptShift, Shift
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
@@ -29,7 +29,7 @@ def shift_full_slots(srv: Core) -> None:
     being evaluated continues after the error."""
     for slot in srv.slots:
         task = slot.task
-        if task is None or slot.state is State.LEAVING or not task.begun:
+        if task is None or slot.state is State.LEAVING or not task.has_begun:
             continue
         full = srv.rules.full(len(slot.tokens), srv.settings.n_ctx_slot, srv.settings.context_shift)
         if not full.value:
@@ -74,7 +74,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
         gone = min(there.n_discard, max(0, len(slot.tokens) - there.n_keep))
         gone = srv.decide(srv.rules.prompt_cut(gone), slot)
         if gone > 0:
-            _cut(srv, slot, task, InCache(there.n_keep, gone), 0, decision.rule)
+            _cut(srv, slot, task, CacheShift(there.n_keep, gone), 0, decision.rule)
         slot.kept, slot.discarded = plan.n_keep, plan.n_discard
         task.prompt = discarded(task.prompt, plan.n_keep, plan.n_discard)
         task.answer.prompt = tuple(task.prompt)
@@ -91,17 +91,17 @@ def _decided(srv: Core, slot: Slot, decision: Decision, plan: P) -> P:
     return changed
 
 
-def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:
+def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> CacheShift:
     """Return the range of the slot's tokens that corresponds to the discarded part of the prompt."""
     for n in (n_keep, n_keep + n_discard):
         check_cut(srv, slot, task.prompt, n)
     keep = common(slot.tokens, task.prompt[:n_keep], srv.pieces, strict=False)
     total = common(slot.tokens, task.prompt[: n_keep + n_discard], srv.pieces, strict=False)
-    there: InCache = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)
+    there: CacheShift = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)
     return there
 
 
-def _cut(srv: Core, slot: Slot, task: Task, there: InCache, n_past: int, rule: str) -> None:
+def _cut(srv: Core, slot: Slot, task: Task, there: CacheShift, n_past: int, rule: str) -> None:
     """Remove positions from both contexts and move the positions after them, up to n_past, down. If the rules say so,
     remove them from the slot's tokens, too."""
     n_keep, n_discard = there

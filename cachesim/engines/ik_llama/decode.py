@@ -55,7 +55,7 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
         if done:
             off += _evaluated(srv, view.view(0, done), off)
     for slot in srv.slots:
-        if slot.task is not None and slot.drafting:
+        if slot.task is not None and slot.is_drafting:
             _accepted(srv, slot, slot.task)
 
 
@@ -103,7 +103,7 @@ def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
                 create(srv, slot, prompt_end=True)
             else:
                 at_interval(srv, slot)
-        elif off <= slot.at < off + n and not slot.drafting:
+        elif off <= slot.at < off + n and not slot.is_drafting:
             _sampled(srv, slot, task)
     return n
 
@@ -136,7 +136,7 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
     slot.n_decoded += len(ids)
     _add_outputs(srv, slot, task, len(ids))
     step = slot_ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
-    slot.at, slot.drafting, slot.draft = -1, False, []
+    slot.at, slot.is_drafting, slot.draft = -1, False, []
     _take(srv, slot, task, ids)
     srv.emit(step)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from cachesim.engines.ik_llama.log_signatures import SIGNATURES, UNLOGGED
-from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning, Number
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning, Number, PrintedNumber
 from cachesim.engines.shared.log_memory import holds_last_position
 from cachesim.engines.shared.log_verdicts import VERDICTS
 
@@ -220,10 +220,14 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
 
 
 GIVES = (
-    Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
-    Gives("prefix", "lcp", ("n_past",)), Gives("prefix", "held", ("held",)),
-    Gives("n_past", "held", ("held",)), Gives("n_past", "lcp", ("n_past",), plus=1),
-    Gives("batch", "cache_n", ("p0",), first=True), Gives("release", "end", ("n_cache_tokens",)),
+    PrintedNumber("prompt_time", "prompt_n", ("prompt_n",)),
+    PrintedNumber("eval_time", "predicted_n", ("predicted_n",)),
+    PrintedNumber("prefix", "lcp", ("n_past",)),
+    PrintedNumber("prefix", "held", ("held",)),
+    PrintedNumber("n_past", "held", ("held",)),
+    PrintedNumber("n_past", "lcp", ("n_past",), plus=1),
+    PrintedNumber("batch", "cache_n", ("p0",), first=True),
+    PrintedNumber("release", "end", ("n_cache_tokens",)),
 )
 """Numbers of a request that lines print. Its first batch shows best what was reused: a restored state may be dropped
 without a line, and builds #1673 to #1698 reuse the prefix although they report full re-processing."""

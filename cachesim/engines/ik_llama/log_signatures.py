@@ -69,7 +69,7 @@ SIGNATURES = (
     Signature("server-warning", (
         "no_cache", "start_shift", "window", "companion", "pc_load_failed", "ckpt_restore_failed", "kv_full",
         "full_reprocess",
-    ), (), (), quoted=True),
+    ), (), (), is_quoted=True),
 )
 """Signatures, in the order in which they are named if several apply."""
 

@@ -8,11 +8,11 @@ from cachesim.engines.capabilities import (
     IMAGES,
     INVALID,
     MOST_DRAWN_BATCHES,
-    Context,
+    ContextOption,
     DrawnServer,
     Field,
-    Load,
     Manual,
+    ServerLoad,
     draw_batches,
 )
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
@@ -24,7 +24,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
 
-def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
+def _slots(now: Mapping[str, Any], load: ServerLoad) -> Iterator[advice.Try]:
     """Yield a slot for each conversation, then a single slot for all."""
     for n in advice.slot_counts(now, load):
         yield advice.separate_contexts(now, load, n)
@@ -93,7 +93,7 @@ MANUAL = Manual(
     headline=("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval"),
     open_words={"ctx_size": str(TRAINED_ON)},
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
-    context=Context("ctx_size", context_parts),
+    context=ContextOption("ctx_size", context_parts),
     known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
     fields=(
         Field("parser", False, "true: a chat, whose answer is parsed; the parser rejects plain text"),

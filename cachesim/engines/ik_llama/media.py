@@ -80,7 +80,7 @@ def _fail(srv: Core, slot: Slot, task: Task, ret: int) -> None:
     if ret == ABORTED:
         for one in srv.slots:
             if one.task is not None and srv.has_left(one):
-                one.task.stopped = one.task.answer.cancelled = True
+                one.task.is_stopped = one.task.answer.cancelled = True
     if not task.answer.cancelled:
         srv.fail(slot, text, NO_ROOM)
         task.answer.id_slot, task.answer.done = slot.id, True

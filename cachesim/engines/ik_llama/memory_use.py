@@ -20,9 +20,9 @@ from cachesim.engines.shared.memory_use import (
     BLOCKS,
     MIB,
     AgentForms,
-    Ask,
     MemoryForms,
     MemoryPart,
+    MemoryQuestion,
     MemoryUse,
     context_of,
     row_bytes,
@@ -42,7 +42,7 @@ LOWER: Mapping[str, tuple[Option, ...]] = {
 }  # fmt: skip
 
 
-def started(ask: Ask) -> tuple[ModelKind, Settings]:
+def started(ask: MemoryQuestion) -> tuple[ModelKind, Settings]:
     """Return the model's kind and the numbers that the server fixes at its start. Raise BadInput."""
     if not isinstance(ask.rules, Rules):
         raise BadInput(f"{quoted(ask.rules.name)} is not a rule set of this engine")
@@ -59,7 +59,7 @@ def checkpoint_bytes(model: RealModel, tokens: int, row: int = 0) -> int:
     return saved_bytes(len(model.layers) + len(model.heads), tokens, row, sum(one.state for one in model.states))
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of a server. Raise BadInput for options with which it does not start."""
     kind, fixed = started(ask)
     model, options = ask.model, ask.options

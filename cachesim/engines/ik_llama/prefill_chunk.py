@@ -10,7 +10,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.media import decode_image
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.ik_llama.rules.trim import Repair
+from cachesim.engines.ik_llama.rules.trim import RemovalRepair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -58,7 +58,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
     if srv.companion is not None and srv.decide(srv.rules.trim(target), slot):
         companion = srv.companion.kv.seq_rm(slot.id, p0, POS_INF)
     failed = srv.rules.trim_failed(target, companion)
-    repair: Repair = failed.value
+    repair: RemovalRepair = failed.value
     if repair.wipe and srv.companion is not None:
         srv.decide(failed, slot)
         text = f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"

@@ -11,8 +11,8 @@ from cachesim.engines.ik_llama.context_shift import shorten_prompt
 from cachesim.engines.ik_llama.events import CacheLcp
 from cachesim.engines.ik_llama.media import check_cut, check_image
 from cachesim.engines.ik_llama.prefill_chunk import logged_tokens
-from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
-from cachesim.engines.ik_llama.rules.common_prefix import Common
+from cachesim.engines.ik_llama.rules.checkpoint_restore import CheckpointNeed, RestoreInputs, ResumePlace
+from cachesim.engines.ik_llama.rules.common_prefix import CommonLength
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -48,7 +48,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         shorten_prompt(srv, slot, task)
     found = _common(srv, slot, task)
     back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
-    resume = _use_checkpoint(srv, slot, task, Common(found.cache - back, found.prompt - back), back)
+    resume = _use_checkpoint(srv, slot, task, CommonLength(found.cache - back, found.prompt - back), back)
     back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
     if back:
         srv.emit(slot_ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
@@ -69,28 +69,28 @@ def _reused(srv: Core, slot: Slot, task: Task) -> dict[str, int]:
     return found
 
 
-def _common(srv: Core, slot: Slot, task: Task) -> Common:
+def _common(srv: Core, slot: Slot, task: Task) -> CommonLength:
     """Return the common prefix of slot and prompt; empty if the client requests a fresh evaluation."""
     reuse = srv.rules.reuse(task.request.cache_prompt)
     if not srv.decide(reuse, slot):
         task.answer.deciding = reuse.rule
-        return Common(0, 0)
+        return CommonLength(0, 0)
     prefix = srv.rules.prefix(slot.tokens, task.prompt, srv.pieces)
     task.answer.deciding = prefix.rule
-    found: Common = srv.decide(prefix, slot)
+    found: CommonLength = srv.decide(prefix, slot)
     slot.offset = found.prompt - found.cache
     srv.emit(CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
     return found
 
 
-def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int) -> Resume:
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: CommonLength, back: int) -> ResumePlace:
     """Restore a checkpoint if the live memory cannot serve the prompt, and erase the checkpoints that are no longer
     valid."""
     if back:
         srv.emit(slot_ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
     ask = _facts(srv, slot, task, found)
-    need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
-    resume = _search(srv, slot, task, ask, found) if need.search else Resume(found.cache, found.prompt)
+    need: CheckpointNeed = srv.decide(srv.rules.ckpt_need(ask), slot)
+    resume = _search(srv, slot, task, ask, found) if need.search else ResumePlace(found.cache, found.prompt)
     erase = srv.rules.ckpt_erase(slot.facts, ask._replace(restored=resume.restored))
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
@@ -99,16 +99,16 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     return resume
 
 
-def _facts(srv: Core, slot: Slot, task: Task, found: Common) -> Ask:
+def _facts(srv: Core, slot: Slot, task: Task, found: CommonLength) -> RestoreInputs:
     """Return the facts of the checkpoint search. Lengths are those of positions, which are fewer after images with
     M-RoPE; the rules compare them with the positions of checkpoints."""
     pos_min, states = srv.cell_position(slot, srv.memory.pos_min(slot.id)), bool(srv.kind.states)
     n_past, held = (srv.position(slot.tokens, n) for n in (found.cache, len(slot.tokens)))
     prompt, asked = (srv.position(task.prompt, n) for n in (found.prompt, len(task.prompt)))
-    return Ask(n_past, prompt, held, pos_min, states, srv.kind.private, asked)
+    return RestoreInputs(n_past, prompt, held, pos_min, states, srv.kind.private, asked)
 
 
-def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resume:
+def _search(srv: Core, slot: Slot, task: Task, ask: RestoreInputs, found: CommonLength) -> ResumePlace:
     """Restore a checkpoint, or start anew. Return where evaluation continues, in tokens."""
     srv.emit(slot_ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
     pick = srv.rules.ckpt_pick(slot.facts, ask)
@@ -117,13 +117,13 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resum
         reset = srv.rules.ckpt_reset(ask)
         srv.emit(slot_ev.FullReprocess(slot.id, task.id))
         task.answer.deciding, slot.source = reset.rule, "slot"
-        nothing: Resume = srv.decide(reset, slot)
+        nothing: ResumePlace = srv.decide(reset, slot)
         if nothing.forget_tokens:
             slot.tokens.clear()
         return nothing
     srv.changed(slot, "overwritten", pick.rule)
     c = slot.checkpoints[picked].facts
-    again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
+    again: ResumePlace = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
     again = _in_tokens(srv, slot, task, again)._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
@@ -132,7 +132,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, found: Common) -> Resum
     return again
 
 
-def _in_tokens(srv: Core, slot: Slot, task: Task, resume: Resume) -> Resume:
+def _in_tokens(srv: Core, slot: Slot, task: Task, resume: ResumePlace) -> ResumePlace:
     """Return lengths in tokens instead of positions."""
     if not srv.has_media_positions:
         return resume

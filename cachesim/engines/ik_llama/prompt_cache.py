@@ -15,9 +15,9 @@ from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
-from cachesim.engines.ik_llama.rules.common_prefix import Common, Pieces, common, discarded, without_reasoning
+from cachesim.engines.ik_llama.rules.common_prefix import CommonLength, Pieces, common, discarded, without_reasoning
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
-from cachesim.engines.ik_llama.rules.slot_selection import Shifted
+from cachesim.engines.ik_llama.rules.slot_selection import ShiftedPrefix
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import slot_events as slot_ev
@@ -57,12 +57,12 @@ class PromptComparison:
         """The prompt without its reasoning."""
         return without_reasoning(self.prompt, self.marks, self.pieces)
 
-    def common(self, held: Sequence[int], tokens: Sequence[int]) -> Common:
+    def common(self, held: Sequence[int], tokens: Sequence[int]) -> CommonLength:
         """Return the common prefix of two token lists."""
         if self.text:
             return common(held, tokens, self.pieces, strict=False)
         n = common_prefix(list(held), list(tokens))
-        return Common(n, n)
+        return CommonLength(n, n)
 
     def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
         """Compare the tokens of a slot or an entry with the prompt, and, if a shift discarded tokens, also with the
@@ -73,7 +73,7 @@ class PromptComparison:
         if n_discard > 0:
             rest = discarded(prompt, n_keep, n_discard)
             n_cache, n_prompt = self.common(kept, rest)
-            moved = Shifted(len(rest), n_prompt, n_cache)
+            moved = ShiftedPrefix(len(rest), n_prompt, n_cache)
         return EntryFacts(len(kept), len(prompt), found.cache, found.prompt, shifted=moved)
 
 

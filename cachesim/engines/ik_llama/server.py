@@ -154,8 +154,8 @@ def update_slots(srv: Core) -> None:
                 slot.tokens.append(token)
     for slot in srv.slots:
         if slot.state is State.LOADING and slot.task is not None and len(batch) < srv.settings.n_batch:
-            if not slot.task.begun:
-                slot.task.begun = True
+            if not slot.task.has_begun:
+                slot.task.has_begun = True
                 if not begin_prompt(srv, slot, slot.task):
                     continue
             add_prompt(srv, slot, slot.task, batch)

@@ -23,8 +23,8 @@ from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
-from cachesim.engines.ik_llama.rules.common_prefix import Between
-from cachesim.engines.ik_llama.rules.micro_batch import Graph
+from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages
+from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -55,7 +55,7 @@ class Core(SlotCore):
             raise NotInBuild("the server does not start with drafts and several slots", hint="parallel = 1")
         self.settings = settings(opts, kind, rules)
         pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
-        self.pieces = Between(pieces) if self.settings.projector else pieces
+        self.pieces = TextsBetweenImages(pieces) if self.settings.projector else pieces
         self.memory = self._cache(model, opts.swa_compress, None)
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
@@ -108,7 +108,7 @@ class Core(SlotCore):
             self.decide(decision, None)
         return low
 
-    def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
+    def _reuses(self, last: ComputeGraph | None, now: ComputeGraph, first: int) -> bool:
         """True if the graph of the last micro-batch is used again; log the decision if that matters. The
         micro-batch then overwrites the states of the slots of the last one."""
         decision = self.rules.graph(last, now, first)
@@ -158,7 +158,7 @@ class Core(SlotCore):
         """True if the client of a slot waits for a whole answer and has disconnected, which stops an evaluation: the
         slot has evaluated ``cancel_at`` tokens."""
         task = slot.task
-        at = None if task is None or task.streams or task.stopped else task.request.cancel_at
+        at = None if task is None or task.streams or task.is_stopped else task.request.cancel_at
         return at is not None and self.memory.pos_max(slot.id) + 1 >= at + len(self.system)
 
     def is_stopped(self) -> bool:
@@ -186,7 +186,7 @@ class Core(SlotCore):
 
     def leave(self, slot: Slot) -> None:
         """Release the slot in the next iteration."""
-        slot.state, slot.at, slot.draft, slot.drafting = State.LEAVING, -1, [], False
+        slot.state, slot.at, slot.draft, slot.is_drafting = State.LEAVING, -1, [], False
 
     def take_id(self) -> int:
         """Return the next task id; every request and every iteration takes an id."""

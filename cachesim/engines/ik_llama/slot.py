@@ -53,8 +53,8 @@ class Task:
     request: Request
     answer: Answer
     prompt: list[int]            # prompt, shortened if it did not fit
-    begun: bool = False
-    stopped: bool = False          # its client disconnected and stopped the evaluation of an image
+    has_begun: bool = False
+    is_stopped: bool = False          # its client disconnected and stopped the evaluation of an image
     system: list[int] | None = None    # system prompt that the request sets, None = unchanged
 
     @property
@@ -99,7 +99,7 @@ class Slot(SlotBase):
     at: int = -1                   # index of the sampled token in the batch, -1 = none; the draft follows it
     fed: tuple[int, int] = (0, 0)  # range of the prompt tokens in the batch
     draft: list[int] = field(default_factory=list)
-    drafting: bool = False         # the current round is speculative, possibly with an empty draft
+    is_drafting: bool = False         # the current round is speculative, possibly with an empty draft
     spec: SpecCkpt | None = None   # state saved for a rejection
     truncated: bool = False        # a shift discarded tokens
     source: str = "slot"           # source of the reused tokens: slot, checkpoint or entry
@@ -113,7 +113,7 @@ class Slot(SlotBase):
         self.last_task, self.last_prompt = task.id, FixedTokens(task.prompt)
         self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
         self.after_image = False
-        self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
+        self.draft, self.is_drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 
     @property
     def busy(self) -> bool:

@@ -10,9 +10,9 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.events import PcInfo
 from cachesim.engines.ik_llama.prompt_cache import PromptComparison
-from cachesim.engines.ik_llama.rules.carried_over import Cleared
+from cachesim.engines.ik_llama.rules.carried_over import ClearedObjects
 from cachesim.engines.ik_llama.rules.common_prefix import without_reasoning
-from cachesim.engines.ik_llama.rules.slot_selection import Choice, Compared, SlotFacts
+from cachesim.engines.ik_llama.rules.slot_selection import ComparedTexts, SlotChoice, SlotFacts
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -44,7 +44,7 @@ def assign_slot(srv: Core, task: Task) -> None:
 def _set_system_prompt(srv: Core, slot: Slot, task: Task, tokens: list[int]) -> None:
     """Clear the memory and evaluate another system prompt. The rules decide what is cleared besides the memory."""
     decision = srv.rules.system(len(tokens))
-    cleared: Cleared = srv.decide(decision, slot)
+    cleared: ClearedObjects = srv.decide(decision, slot)
     srv.memory.clear()
     if cleared.companion and srv.companion is not None:
         srv.companion.kv.clear()
@@ -65,12 +65,12 @@ def _set_system_prompt(srv: Core, slot: Slot, task: Task, tokens: list[int]) -> 
 def select_slot(srv: Core, task: Task) -> Slot | None:
     """Select a slot; the prompt cache saves and replaces its content. A slot requested by id is used unchanged. None =
     no slot is available."""
-    how: Compared = srv.rules.compare(0, 0).value
+    how: ComparedTexts = srv.rules.compare(0, 0).value
     marks = srv.settings.marks if how.without_reasoning else None
     compare = PromptComparison(srv.pieces, marks, task.prompt, how.text)
     facts, sps = [_facts(srv, slot, compare) for slot in srv.slots], srv.settings.flags.slot_prompt_similarity
     decision = srv.rules.slot_select(facts, task.request.id_slot, sps)
-    choice: Choice | None = decision.value
+    choice: SlotChoice | None = decision.value
     if choice is None:
         return None
     slot = srv.slots[choice.slot]

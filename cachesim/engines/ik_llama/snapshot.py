@@ -15,16 +15,16 @@ from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, Stored, StoredSize
+from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredObject, StoredSize
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
 from cachesim.engines.shared.conversation_points import CheckpointRange, Conversation, ConversationSource
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.restore_point_tracker import UNUSABLE, usable_lengths
 from cachesim.engines.shared.server_loop import text_of
-from cachesim.model import Rows
+from cachesim.model import KVRows
 
 
-def _rows(kv: KvCache, own: np.ndarray, rows: Mapping[int, Rows]) -> tuple[RowsPart, ...]:
+def _rows(kv: KvCache, own: np.ndarray, rows: Mapping[int, KVRows]) -> tuple[RowsPart, ...]:
     """Return rows by kind of layer: full attention, windows."""
     windows = kv.kind.windows
     full = {layer: kept for layer, kept in rows.items() if layer not in windows}
@@ -94,7 +94,7 @@ class Inspection(CheckpointInspection):
         """True if the memory ends where the tokens of the slot end."""
         return self.core.memory.pos_max(slot) == max(0, len(text(self.core, self.core.slots[slot])) - 1)
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a restore point."""
         kv, (kind, owner, _) = self.core.memory, key
         if kind == "slot":
@@ -102,26 +102,26 @@ class Inspection(CheckpointInspection):
         if kind == "entry":
             entry: Entry = self.core.points.conversation(key)
             blob, tokens = entry.blob, tuple(text(self.core, entry))
-            return Stored(kind, owner, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
+            return StoredObject(kind, owner, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
         reach = ckpt.facts.pos_max + 1
         if self.core.has_media_positions:
             reach = self.core.rules.media.resume(held, reach, True).value
         n = min(reach, ckpt.facts.n_tokens)
-        return Stored(kind, owner, tuple(held[: ckpt.facts.n_tokens]), n, (), _of(kv, ckpt.blob))
+        return StoredObject(kind, owner, tuple(held[: ckpt.facts.n_tokens]), n, (), _of(kv, ckpt.blob))
 
-    def _live(self, slot: int, start: int) -> Stored:
+    def _live(self, slot: int, start: int) -> StoredObject:
         """Return a slot's rows from position ``start`` on, and its states."""
         kv, n = self.core.memory, len(text(self.core, self.core.slots[slot]))
         if kv.kind.recurrent:                           # nothing is stored in cells
-            return Stored("slot", slot, (), n, (), StatePart(kv.state_pos[slot], kv.states[slot]), start)
+            return StoredObject("slot", slot, (), n, (), StatePart(kv.state_pos[slot], kv.states[slot]), start)
         cells = kv.cells.of(slot)
         own = kv.cells.own[cells]
         if start:
             cells, own = cells[own >= start], own[own >= start]
         rows = _rows(kv, own, {layer: read_rows(table, cells) for layer, table in kv.rows.items()})
-        return Stored("slot", slot, (), n, rows, _state(kv, kv.state_pos[slot], kv.states[slot]), start)
+        return StoredObject("slot", slot, (), n, rows, _state(kv, kv.state_pos[slot], kv.states[slot]), start)
 
 
 class Sizes(CheckpointSizes):

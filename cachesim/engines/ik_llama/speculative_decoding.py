@@ -21,7 +21,7 @@ from cachesim.engines.shared.vocab import forced_draft
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     """Draft for a generating slot, and save the state that a rejection would need."""
     request, held = task.request, len(slot.tokens)
-    slot.draft, slot.drafting, slot.spec = [], False, None
+    slot.draft, slot.is_drafting, slot.spec = [], False, None
     plan = next((d for d in request.drafts if d.at == held), None)
     if not srv.settings.n_max or not (plan or request.draft_else):
         return
@@ -32,7 +32,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     most: int = srv.decide(srv.rules.draft_max(held - slot.uncounted, srv.settings.n_ctx_slot, wanted, left), slot)
     if not most:
         return
-    slot.drafting = True
+    slot.is_drafting = True
     reads = _reads_right_rows(srv, slot, held)
     _companion_drafts(srv, slot, held, most)
     saved, keeps = True, True

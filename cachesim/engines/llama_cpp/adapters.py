@@ -15,7 +15,14 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.rules.adapter_repairs import WAIT
-from cachesim.engines.llama_cpp.rules.adapters import NOT_FOUND, Lists, Scales, all_activated, enabled, read_scales
+from cachesim.engines.llama_cpp.rules.adapters import (
+    NOT_FOUND,
+    RequestScales,
+    Scales,
+    all_activated,
+    enabled,
+    read_scales,
+)
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, Task
 from cachesim.engines.rule import Decision
@@ -49,7 +56,7 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
     if slot.alora_start >= 0:
         slot.alora_start = srv.decide(rules.start(slot.alora_start), slot)
     now: Scales = srv.decide(rules.list(given, srv.served), slot)
-    clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
+    clear = rules.clear(RequestScales(slot.adapters, now, len(given)), srv.adapters)
     if now != slot.adapters and (given or clear.value):
         if srv.decide(clear, slot):
             srv.emit(llama_ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), clear.because["asked"]))
@@ -239,7 +246,7 @@ def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:
 
 
 def put_scale_back(srv: Core) -> None:
-    """Before the batch is decoded, the scale of a split aLoRA returns to the list that rule LC-ALORA-BACK chooses."""
+    """Return the scale of a split aLoRA to the list that rule LC-ALORA-BACK chooses, before the batch is decoded."""
     if srv.put_back is not None and srv.leader is not None:
         split, scale = srv.put_back
         back = srv.rules.adapters.back(split.id, srv.leader.id)

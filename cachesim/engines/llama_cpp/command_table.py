@@ -8,7 +8,7 @@ Source: llama.cpp common/arg.cpp of nine builds from b5833 to b11549, in PyPI's 
 
 from __future__ import annotations
 
-from cachesim.engines.shared.command_table import CommandTable, Reading, Style, release_names, table_rows
+from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, ParsedArgument, release_names, table_rows
 from cachesim.engines.shared.images import read_projector
 
 OPTIONS = """
@@ -330,19 +330,19 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --yarn-orig-ctx $LLAMA_ARG_YARN_ORIG_CTX
 """
 
-def read_adapters(text: str) -> Reading:
+def read_adapters(text: str) -> ParsedArgument:
     """Read the files of adapters, each with scale 1."""
-    return Reading({"lora_scaled": ",".join("1" for _ in text.split(","))})
+    return ParsedArgument({"lora_scaled": ",".join("1" for _ in text.split(","))})
 
 
-def read_projector_url(text: str) -> Reading:
+def read_projector_url(text: str) -> ParsedArgument:
     """Read the address of a projector."""
-    return Reading({"mmproj": read_projector(text)})
+    return ParsedArgument({"mmproj": read_projector(text)})
 
 
-def read_draft_model(text: str) -> Reading:
+def read_draft_model(text: str) -> ParsedArgument:
     """Read the repository of a draft model."""
-    return Reading({"model_draft": text})
+    return ParsedArgument({"model_draft": text})
 
 
 COMMAND_TABLE = CommandTable(
@@ -356,7 +356,7 @@ COMMAND_TABLE = CommandTable(
         no_effect=WITHOUT_EFFECT,
     ),
     releases=release_names("llama_cpp", "b5833 b6170 b9294 b9713 b10566 b10809 b11063 b11312 b11549"),
-    style=Style(equals=False, beginnings=False, underscores=True),
+    style=ArgumentStyle(equals=False, beginnings=False, underscores=True),
     images=("llama.cpp",),
     readers={
         "--lora": read_adapters,

@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.log_meanings import MEANINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.llama_cpp.log_totals import totals
 from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
-from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number, PromptHint
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number, PrintedNumber, PromptHint
 from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -264,17 +264,23 @@ def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
 
 _REFUSED, _REUSE = ("trim_failed",), ("reuse_chunk", "reuse_result")
 GIVES = (
-    Gives("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",), cuts="n_prompt_tokens"),
-    Gives("cut_off", "n_tokens", ("n_tokens",)),
-    Gives("too_long", "n_tokens", ("n_tokens",)), Gives("need_one", "n_tokens", ("n_tokens",)),
-    Gives("prompt_done", "n_tokens", ("n_tokens",)), Gives("prompt_size", "n_tokens", ("n_tokens",)),
-    Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
-    Gives("n_past", "lcp", ("n_past",), unless=_REUSE), Gives("n_past", "held", ("held",)),
-    Gives("full_reprocess", "cache_n"), Gives("trim_failed", "cache_n"),
-    Gives("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
-    Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
-    Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True, spelled="memory_seq_rm"),
-    Gives("release", "end", ("n_tokens",)), *log_others.GIVES,
+    PrintedNumber("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",), cuts="n_prompt_tokens"),
+    PrintedNumber("cut_off", "n_tokens", ("n_tokens",)),
+    PrintedNumber("too_long", "n_tokens", ("n_tokens",)),
+    PrintedNumber("need_one", "n_tokens", ("n_tokens",)),
+    PrintedNumber("prompt_done", "n_tokens", ("n_tokens",)),
+    PrintedNumber("prompt_size", "n_tokens", ("n_tokens",)),
+    PrintedNumber("prompt_time", "prompt_n", ("prompt_n",)),
+    PrintedNumber("eval_time", "predicted_n", ("predicted_n",)),
+    PrintedNumber("n_past", "lcp", ("n_past",), unless=_REUSE),
+    PrintedNumber("n_past", "held", ("held",)),
+    PrintedNumber("full_reprocess", "cache_n"),
+    PrintedNumber("trim_failed", "cache_n"),
+    PrintedNumber("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
+    PrintedNumber("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
+    PrintedNumber("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True, spelled="memory_seq_rm"),
+    PrintedNumber("release", "end", ("n_tokens",)),
+    *log_others.GIVES,
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
 evaluated; a refused removal clears the slot. Neither happens within the prompt, after the end of a restored state."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.shared.log_grammar import Gives, Line, Meaning
+from cachesim.engines.shared.log_grammar import Line, Meaning, PrintedNumber
 
 _OLLAMA, _STUDIO, _KOBOLD = "Ollama's runner", "LM Studio's llama.cpp engine", "KoboldCpp"
 OTHERS = (
@@ -44,9 +44,12 @@ OTHERS = (
 )
 
 GIVES = (
-    Gives("ollama_slot", "n_tokens", ("prompt",)), Gives("ollama_slot", "cache_n", ("used",)),
-    Gives("ollama_slot", "prompt_n", ("remaining",)), Gives("ollama_slot", "held", ("cache",)),
-    Gives("kobold_done", "prompt_n", ("prompt_n",)), Gives("kobold_done", "predicted_n", ("predicted_n",)),
+    PrintedNumber("ollama_slot", "n_tokens", ("prompt",)),
+    PrintedNumber("ollama_slot", "cache_n", ("used",)),
+    PrintedNumber("ollama_slot", "prompt_n", ("remaining",)),
+    PrintedNumber("ollama_slot", "held", ("cache",)),
+    PrintedNumber("kobold_done", "prompt_n", ("prompt_n",)),
+    PrintedNumber("kobold_done", "predicted_n", ("predicted_n",)),
 )
 """Numbers of a request that lines of other software print."""
 WARNINGS = frozenset({"ollama_cleared"})

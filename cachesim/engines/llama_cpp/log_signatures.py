@@ -92,7 +92,7 @@ SIGNATURES = (
     Signature("server-warning", (
         "start_reuse", "reuse_unsupported", "start_seq_rm", "start_idle", "no_cache", "no_ckpt", "pc_too_big",
         "pc_load_failed", "ckpt_restore_failed", "kv_full", "trim_failed", "full_reprocess",
-    ), (), (), quoted=True),
+    ), (), (), is_quoted=True),
 )
 """Signatures, in the order in which they are named if several apply."""
 

@@ -8,11 +8,11 @@ from cachesim.engines.capabilities import (
     IMAGES,
     INVALID,
     MOST_DRAWN_BATCHES,
-    Context,
+    ContextOption,
     DrawnServer,
     Field,
-    Load,
     Manual,
+    ServerLoad,
     draw_batches,
 )
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
@@ -23,7 +23,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
 
-def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
+def _slots(now: Mapping[str, Any], load: ServerLoad) -> Iterator[advice.Try]:
     """Yield option sets with a slot per conversation (separate or unified context), then a single slot for all."""
     for n in advice.slot_counts(now, load):
         yield {"parallel": n, "kv_unified": True, **advice.widen_context(now, load.total)}
@@ -115,7 +115,7 @@ MANUAL = Manual(
     open_words={"ctx_size": str(TRAINED_ON), "parallel": "auto"},
     token_numbers=("min_step", "tail", "ctx_pad", "window_pad"),
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
-    context=Context("ctx_size", context_parts),
+    context=ContextOption("ctx_size", context_parts),
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
     draw=draw,
     draw_fields=_draw_fields,

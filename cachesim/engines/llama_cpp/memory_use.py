@@ -25,9 +25,9 @@ from cachesim.engines.shared.memory_use import (
     BLOCKS,
     MIB,
     AgentForms,
-    Ask,
     MemoryForms,
     MemoryPart,
+    MemoryQuestion,
     MemoryUse,
     context_of,
     row_bytes,
@@ -104,7 +104,7 @@ class SizedContext(NamedTuple):
         return int(np.count_nonzero(self.rules.kv_state(pos, tokens - 1, self.model.window).value)) if tokens else 0
 
 
-def contexts(ask: Ask) -> list[SizedContext]:
+def contexts(ask: MemoryQuestion) -> list[SizedContext]:
     """Return the contexts of a server: the target, and the draft context if it has one. Raise BadInput."""
     rules, options = ask.rules, ask.options
     if not isinstance(rules, Rules):
@@ -128,7 +128,7 @@ def contexts(ask: Ask) -> list[SizedContext]:
     return [target, SizedContext(draft, model_kind(short_notation(draft)), own, types, rules)]
 
 
-def draft_model(ask: Ask) -> RealModel:
+def draft_model(ask: MemoryQuestion) -> RealModel:
     """Return the model of the draft context. Raise BadInput if there is none."""
     if ask.options["spec_type"] == "draft-mtp":
         if not ask.model.heads:
@@ -150,7 +150,7 @@ def entry_bytes(of: Sequence[SizedContext], tokens: int) -> int:
     return sum(one.saved(tokens, one.kept_cells(tokens), False) for one in of)
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of a server. Raise BadInput for options with which it does not start."""
     of = contexts(ask)
     target, fixed = of[0], of[0].fixed

@@ -29,8 +29,8 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     If the prompt cache loaded a conversation over the running prompt (D2), the slot may hold as many tokens as the
     prompt, or more. With as many, the slot samples after the last token of the batch, and an empty batch ends the
     process. With more, the prompt never completes, unless the cache loads another conversation over it."""
-    at = srv.rules.trim_at(len(slot.tokens), slot.reused if slot.state is State.PROMPT and not slot.begun else 0)
-    slot.begun = True
+    at = srv.rules.trim_at(len(slot.tokens), slot.reused if slot.state is State.PROMPT and not slot.has_begun else 0)
+    slot.has_begun = True
     trim(srv, slot, task, at.value if at.value == len(slot.tokens) else srv.decide(at, slot))
     children_wait = share_prompt(srv, slot, task)
     slot.before = len(slot.tokens)

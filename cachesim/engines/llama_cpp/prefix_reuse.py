@@ -15,10 +15,10 @@ from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import cap_prefix, mark_rows, moves_chunks
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
-from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
-from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
-from cachesim.engines.llama_cpp.rules.context_shift import Moved
+from cachesim.engines.llama_cpp.rules.before_checkpoints import PromptCut
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, PromptInputs, ResumePlace
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
+from cachesim.engines.llama_cpp.rules.context_shift import MovedBlock
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
@@ -66,7 +66,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     return True
 
 
-def _cut_prompt(srv: Core, slot: Slot, task: Task, cut: Cut) -> tuple[Request, tuple[int, ...]]:
+def _cut_prompt(srv: Core, slot: Slot, task: Task, cut: PromptCut) -> tuple[Request, tuple[int, ...]]:
     """Shorten a prompt that does not fit; return the request with the shorter prompt, and this prompt."""
     prompt = task.request.prompt
     prompt = (*prompt[: cut.keep], *prompt[cut.keep + cut.lose :])
@@ -94,7 +94,7 @@ def move_blocks(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
         srv.emit(llama_ev.ReuseUnsupported(slot.id, task.id))
         return n_past
     decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)
-    moved: tuple[Moved, ...] | None = srv.decide(decision, slot)
+    moved: tuple[MovedBlock, ...] | None = srv.decide(decision, slot)
     if moved is None:
         srv.emit(llama_ev.ReuseUnsupported(slot.id, task.id))
         return n_past
@@ -127,7 +127,7 @@ def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
     return True
 
 
-def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
+def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> PromptInputs:
     pos_min = srv.pos_min(slot)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
@@ -135,13 +135,13 @@ def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
         text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
         raise ProcessAborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
     pos_next, n_swa = srv.position(slot, n_past), srv.settings.n_swa
-    return Ask(n_past, pos_next, len(slot.tokens), n_tokens, pos_min, n_swa, srv.settings.exact)
+    return PromptInputs(n_past, pos_next, len(slot.tokens), n_tokens, pos_min, n_swa, srv.settings.exact)
 
 
-def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: PromptInputs) -> ResumePlace:
     """Restore a checkpoint if the live memory cannot be used, and erase invalidated checkpoints."""
-    resume = Resume(facts.pos_next, facts.n_past)
-    need: Need = srv.decide(srv.rules.ckpt_need(facts), slot)
+    resume = ResumePlace(facts.pos_next, facts.n_past)
+    need: CheckpointNeed = srv.decide(srv.rules.ckpt_need(facts), slot)
     if need.search:
         resume = _search(srv, slot, task, facts, need.thold)
     erase, n_swa = srv.rules.ckpt_erase(slot.facts, facts, resume), srv.settings.n_swa
@@ -150,19 +150,19 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
     return resume
 
 
-def _reset(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
+def _reset(srv: Core, slot: Slot, task: Task, facts: PromptInputs) -> ResumePlace:
     """Apply rule LC-CKPT-RESET to a prompt for which no checkpoint can be restored."""
     reset = srv.rules.ckpt_reset(facts)
     srv.emit(slot_ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"
-    resume: Resume = srv.decide(reset, slot)
+    resume: ResumePlace = srv.decide(reset, slot)
     if resume.forget:
         slot.checkpoints.clear()
         srv.changed(slot, "erased", reset.rule, facts.n_past)
     return resume
 
 
-def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume:
+def _search(srv: Core, slot: Slot, task: Task, facts: PromptInputs, thold: int) -> ResumePlace:
     srv.emit(slot_ev.CkptSearch(slot.id, task.id, facts.n_past, facts.held, slot.id, facts.pos_min, facts.n_swa))
     pick = srv.rules.ckpt_pick(slot.facts, facts, thold)
     found: int | None = srv.decide(pick, slot)
@@ -185,7 +185,7 @@ def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume
         srv.changed(slot, "overwritten", unread.rule)    # part of it may have been read
         return _reset(srv, slot, task, facts)
     srv.changed(slot, "overwritten", pick.rule)
-    resume: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, facts), slot)
+    resume: ResumePlace = srv.decide(srv.rules.ckpt_restore(ckpt.facts, facts), slot)
     if srv.settings.projector:
         resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume, srv.kind.mrope), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)

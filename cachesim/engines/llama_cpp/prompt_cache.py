@@ -16,7 +16,7 @@ from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.profiles import Rules
-from cachesim.engines.llama_cpp.rules.adapters import Noted, Scales
+from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters, Scales
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
@@ -39,7 +39,7 @@ class Entry(Immutable):
     blob: Blob
     size: int
     draft: Blob | None = None
-    noted: Noted | None = None
+    noted: SavedAdapters | None = None
 
 
 def _is_seen(entry: Entry, scales: Scales) -> bool:

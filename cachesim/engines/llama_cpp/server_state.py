@@ -18,12 +18,12 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
-from cachesim.engines.llama_cpp.memory.recurrent import Planes
+from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.adapters import Scales
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import CheckpointUse, Ckpt
 from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, loaded_adapters, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -35,7 +35,7 @@ from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.server_loop import SlotCore
 from cachesim.engines.shared.vocab import CountingSampler, Sampler
 from cachesim.model import Model, make_model
-from cachesim.model.forward import Carried, mtp_head
+from cachesim.model.forward import TrunkOutput, mtp_head
 
 
 class Core(SlotCore):
@@ -67,7 +67,7 @@ class Core(SlotCore):
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
         self.first_cells: dict[int, int] = {}        # recurrent cell of a sequence when a draft first saved its state
-        self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
+        self.carried: dict[int, TrunkOutput] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
         self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None, self._refusal_ends)
         has_cache = self.settings.has_cache
@@ -197,7 +197,7 @@ class Core(SlotCore):
         lines, unchecked = self.rules.bad_batch_lines, self.rules.batch_check()
         return Context(memory, model, n_batch, n_ubatch, self.log.emit, lines, name, unchecked.value)
 
-    def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
+    def _refuses(self, pos: int, p0: int, p1: int, planes: RollbackPlanes) -> bool:
         """True if the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
         far enough), then LC-RS-RM (recorded if it refuses)."""
         back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
@@ -236,7 +236,7 @@ class Core(SlotCore):
     def with_note(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
         """Apply CKPT-NOTE: return the checkpoint with this rule set's note. The decision is recorded if there is a
         note."""
-        note = self.rules.ckpt_note(ckpt, Use(use, task.id))
+        note = self.rules.ckpt_note(ckpt, CheckpointUse(use, task.id))
         if note.value is not None:
             self.decide(note, slot)
         return ckpt._replace(note=note.value)

@@ -12,7 +12,7 @@ from enum import Enum
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
-from cachesim.engines.llama_cpp.rules.adapters import Noted
+from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
 from cachesim.engines.shared.slot_base import SlotBase
 
@@ -74,7 +74,7 @@ class Slot(SlotBase):
     sampled: int = -1                # last sampled token, not yet in ``tokens``
     n_gen: int = 0                   # tokens generated for the current task
     i_batch: int = -1                     # index in the batch of the token whose output is sampled, -1 = none
-    begun: bool = False              # the first chunk of the current prompt is in a batch
+    has_begun: bool = False              # the first chunk of the current prompt is in a batch
     before: int = 0                  # tokens of the slot before the last chunk of the current prompt
     prompt_span: tuple[int, int] = (0, 0)    # start and stop of the slot's prompt tokens in the current batch
     truncated: bool = False
@@ -92,16 +92,16 @@ class Slot(SlotBase):
     def begin(self, task: Task, state: State) -> None:
         """Start a task in this slot."""
         self.task, self.state, self.last_task = task, state, task.id
-        self.n_gen, self.truncated, self.i_batch, self.begun = 0, False, -1, False
+        self.n_gen, self.truncated, self.i_batch, self.has_begun = 0, False, -1, False
         self.draft, self.replay, self.spec_ckpt = [], False, None
 
     @property
-    def noted(self) -> Noted:
+    def noted(self) -> SavedAdapters:
         """What the slot's rows were computed under."""
-        return Noted(self.adapters, self.active)
+        return SavedAdapters(self.adapters, self.active)
 
     @noted.setter
-    def noted(self, noted: Noted) -> None:
+    def noted(self, noted: SavedAdapters) -> None:
         self.adapters = noted.scales
         self.active = self.active if noted.active is None else noted.active
 

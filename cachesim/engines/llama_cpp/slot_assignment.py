@@ -15,7 +15,7 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
 from cachesim.engines.llama_cpp.media import is_admitted
-from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
+from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, IdlePlan, SlotChoice, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -66,7 +66,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
-    choice: Choice | None = decision.value
+    choice: SlotChoice | None = decision.value
     _log_choice(srv, facts, choice, request)
     if choice is None:
         return None
@@ -115,7 +115,7 @@ def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
     return all(condition.value or srv.decide(condition, slot) for condition in conditions)
 
 
-def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, request: Request) -> None:
+def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: SlotChoice | None, request: Request) -> None:
     n_prompt, id_slot = len(request.prompt), request.id_slot
     by = choice.by if choice else ""
     examined = [f for f in facts if f.id == id_slot] if by == "id" else facts

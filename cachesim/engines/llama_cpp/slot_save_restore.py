@@ -20,8 +20,8 @@ from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
-from cachesim.engines.llama_cpp.memory.torn_state import Torn, read_torn, torn_at
-from cachesim.engines.llama_cpp.rules.adapters import Noted
+from cachesim.engines.llama_cpp.memory.torn_state import StateEnd, read_torn, torn_at
+from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
 from cachesim.engines.llama_cpp.rules.slot_file import ENDS, FREED
 from cachesim.engines.llama_cpp.server_state import Core
@@ -51,7 +51,7 @@ class SlotFile(NamedTuple):
     blob: Blob                                    # full state
     checkpoints: tuple[Checkpoint, ...] = ()
     draft_model: str = ""                         # notation of the draft model, "" = without draft context
-    noted: Noted | None = None                    # adapters of the slot, None = the server had none
+    noted: SavedAdapters | None = None                    # adapters of the slot, None = the server had none
 
 
 def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:
@@ -107,8 +107,8 @@ def _tokens(arrays: Arrays) -> Tokens:
     return tuple([KeyedToken(token, key) if key else token for token, key in zip(tokens, keys, strict=True)])
 
 
-def _noted(arrays: Arrays) -> Noted | None:
-    return Noted(tuple(arrays["scales"].tolist()), int(arrays["active"][0])) if "scales" in arrays else None
+def _noted(arrays: Arrays) -> SavedAdapters | None:
+    return SavedAdapters(tuple(arrays["scales"].tolist()), int(arrays["active"][0])) if "scales" in arrays else None
 
 
 def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
@@ -219,13 +219,13 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": _bytes(srv, saved)}
 
 
-def _torn_state(srv: Core, saved: SlotFile, percent: int) -> Torn | None:
+def _torn_state(srv: Core, saved: SlotFile, percent: int) -> StateEnd | None:
     """Return the place at which the state ends in the first ``percent`` of the file, None if it is complete."""
     before = srv.rules.slot_file_header + TOKEN_BYTES * len(saved.tokens)
     return torn_at(srv.memory, saved.blob, _bytes(srv, saved) * percent // 100 - before) if percent < 100 else None
 
 
-def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
+def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: StateEnd) -> None:
     """Read a state that ends too early. If it ends in rows, the rule decides what the slot keeps of it. Raise
     ProcessAborted if the process ends."""
     end = srv.decide(srv.rules.file_torn(torn.part, torn.last), slot) if torn.rows else FREED

@@ -8,12 +8,12 @@ import numpy as np
 
 from cachesim.base.keyed_tokens import identities
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, Stored, StoredSize
+from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredObject, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import PromptInputs, ResumePlace
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
@@ -21,7 +21,7 @@ from cachesim.engines.shared.conversation_points import CheckpointRange, Convers
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.restore_point_tracker import RowRange, usable_lengths
 from cachesim.engines.shared.server_loop import text_of
-from cachesim.model import Rows
+from cachesim.model import KVRows
 
 
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def contiguous_rows(cache: AttentionCache, seq: int) -> int:
     return last + 1 if cache.n_cells(seq) == last + 1 else contiguous_length(cache.cells(seq).held(seq))
 
 
-def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray, Mapping[int, Rows]]:
+def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray, Mapping[int, KVRows]]:
     """Return the positions from ``start`` on and their rows. The rows may be views: read them at once."""
     table = cache.cells(seq)
     cells = table.of(seq)
@@ -120,19 +120,19 @@ class Inspection(CheckpointInspection):
         found: int | None = self.core.rules.slot_id(id_slot, len(self.core.slots)).value if id_slot > 0 else None
         return found or 0
 
-    def live(self, slot: int) -> Stored:
+    def live(self, slot: int) -> StoredObject:
         """Return a copy of the slot: its tokens and everything that the memory holds for it."""
         tokens, memory = self.tokens_of(slot), self.core.memory
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
         recr = memory.recr.state_write(slot) if memory.recr is not None else None
         rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
-        return Stored("slot", slot, tokens, len(tokens), rows, state)
+        return StoredObject("slot", slot, tokens, len(tokens), rows, state)
 
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends at the last token of the slot."""
         return self.core.memory.pos_max(slot) == len(self.core.slots[slot].tokens) - 1
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the contents of a restore point."""
         kind, owner, _ = key
         if kind == "slot":
@@ -140,18 +140,18 @@ class Inspection(CheckpointInspection):
         if kind == "entry":
             entry: Entry = self.core.points.conversation(key)
             rows, state = _blob(entry.blob, self.core.kind.n_swa)
-            return Stored(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
+            return StoredObject(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
         facts, n, settings = ckpt.facts, ckpt.facts.n_tokens, self.core.settings
-        request = Ask(n, n, n, n + 1, facts.pos_min, settings.n_swa, settings.exact)
-        resume: Resume = self.core.rules.ckpt_restore(facts, request).value       # for a longer prompt with this prefix
+        request = PromptInputs(n, n, n, n + 1, facts.pos_min, settings.n_swa, settings.exact)
+        resume: ResumePlace = self.core.rules.ckpt_restore(facts, request).value  # for a longer prompt with this prefix
         if settings.projector:
             resume = self.core.rules.media.resume(held, facts, resume, self.core.kind.mrope).value
         rows, state = _blob(ckpt.blob, self.core.kind.n_swa)
-        return Stored(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
+        return StoredObject(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
 
-    def _live(self, slot: int, start: int) -> Stored:
+    def _live(self, slot: int, start: int) -> StoredObject:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""
         memory, n, n_swa = self.core.memory, len(self.core.slots[slot].tokens), self.core.kind.n_swa
         rows = tuple(
@@ -159,7 +159,7 @@ class Inspection(CheckpointInspection):
             for name, cache in memory.parts.items()
         )
         state = None if memory.recr is None else StatePart(memory.recr.pos_max(slot), memory.recr.row(slot))
-        return Stored("slot", slot, (), n, rows, state, start)
+        return StoredObject("slot", slot, (), n, rows, state, start)
 
 
 class Sizes(CheckpointSizes):

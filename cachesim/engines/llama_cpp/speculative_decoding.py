@@ -20,7 +20,7 @@ from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.batch import join_runs
 from cachesim.engines.shared.vocab import forced_draft
-from cachesim.model import Hidden
+from cachesim.model import HiddenOutput
 from cachesim.model.forward import before, carried
 
 
@@ -86,7 +86,7 @@ def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
         raise DrafterFailed("failed to process speculative batch")
 
 
-def _hidden_before(srv: Core, view: DecodeBatch) -> Hidden | None:
+def _hidden_before(srv: Core, view: DecodeBatch) -> HiddenOutput | None:
     """Return the target model's hidden state before each token of the view, and carry the last state over to the next
     view."""
     hidden = srv.context.hidden

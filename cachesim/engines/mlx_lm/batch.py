@@ -14,7 +14,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import Died
-from cachesim.engines.mlx_lm.rules.keys import Key
+from cachesim.engines.mlx_lm.rules.keys import ConversationKey
 
 
 @dataclass(slots=True, eq=False)
@@ -24,8 +24,8 @@ class Task:
     id: int
     request: Request
     answer: Answer
-    role: str                       # role of the last message; "" = a plain text
-    key: Key = field(default_factory=lambda: Key(()))       # under which the conversation is stored
+    role: str  # role of the last message; "" = a plain text
+    key: ConversationKey = field(default_factory=lambda: ConversationKey(()))  # under which the conversation is stored
     old_key: Tokens | None = None   # the entry that its caches came from, in versions that move entries
     position: int | None = None     # of the requested checkpoint; None = none
 
@@ -64,7 +64,7 @@ class Row:
         return self.task.request
 
     @property
-    def hung_up(self) -> bool:
+    def has_hung_up(self) -> bool:
         """True if the client has disconnected.
 
         ``cancel_at`` counts the tokens that a slot would hold. A slot has not evaluated the last token of an answer; a
@@ -109,12 +109,12 @@ def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
 
 
 def right_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length, padded on the right with token 0."""
+    """Return the rows in equal length, padded on the right with token 0."""
     return [(*row, *[0] * (width - len(row))) for row in rows]
 
 
 def left_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length, padded on the left with token 0."""
+    """Return the rows in equal length, padded on the left with token 0."""
     return [(*[0] * (width - len(row)), *row) for row in rows]
 
 
@@ -126,7 +126,7 @@ class Batch:
     caches: list[Any] = field(default_factory=list)
 
     def extract(self, index: int) -> list[Any]:
-        """Return the caches of a row, as a conversation of its own."""
+        """Return the caches of a row as those of a separate conversation."""
         return [cache.extract(index) for cache in self.caches]
 
     def extend(self, addition: Batch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.command_table import CommandTable, Reading, release_names, table_rows
+from cachesim.engines.shared.command_table import CommandTable, ParsedArgument, release_names, table_rows
 
 OPTIONS = """
 1 --decode-concurrency
@@ -55,13 +55,13 @@ _UNITS = {"": 1, "M": 10**6, "G": 10**9, "MB": 10**6, "GB": 10**9}
 MOST_BYTES = 2**31 - 1
 
 
-def read_bytes(text: str) -> Reading:
+def read_bytes(text: str) -> ParsedArgument:
     """Read a size such as 70G. A size above the largest option is a limit that a simulated model does not reach."""
     found = _SIZE.fullmatch(text)
     if not found:
         raise BadInput(f"expected a size such as 4GB, found {quoted(text)}")
     size = int(float(found[1]) * _UNITS[found[2].upper()])
-    return Reading({"prompt_cache_bytes": size}) if size <= MOST_BYTES else Reading(limits=(text,))
+    return ParsedArgument({"prompt_cache_bytes": size}) if size <= MOST_BYTES else ParsedArgument(limits=(text,))
 
 
 COMMAND_TABLE = CommandTable(

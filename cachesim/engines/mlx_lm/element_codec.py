@@ -13,13 +13,13 @@ from typing import Any, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cachesim.model import LayerState, Rows
+from cachesim.model import KVRows, LayerState
 
 Array = npt.NDArray[Any]
 LABEL: Any = np.dtype(np.uint8)                     # dtype used when nothing is computed
 
 
-def pack_rows(pieces: Sequence[Rows]) -> tuple[Array, Array]:
+def pack_rows(pieces: Sequence[KVRows]) -> tuple[Array, Array]:
     """Return the elements of keys and of values, (n,) each, for all pieces in order. Both have the same dtype, as in
     the engine: a batch without buffers gives keys and values the dtype of the other batch's keys."""
     first = pieces[0]
@@ -33,12 +33,12 @@ def pack_rows(pieces: Sequence[Rows]) -> tuple[Array, Array]:
     return keys, values
 
 
-def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) -> Rows:
+def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) -> KVRows:
     """Return the rows of (n,) elements, or of a selection of them. Digests are 0 if nothing was computed."""
     if keys.dtype.names is None:
-        return Rows(np.zeros(len(keys[which]), np.uint64), None, None)
+        return KVRows(np.zeros(len(keys[which]), np.uint64), None, None)
     exact = "x" in keys.dtype.names
-    return Rows(keys["digest"][which], keys["x"][which] if exact else None, values["x"][which] if exact else None)
+    return KVRows(keys["digest"][which], keys["x"][which] if exact else None, values["x"][which] if exact else None)
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:

@@ -21,12 +21,12 @@ from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
 from cachesim.engines.shared.batch import join_runs
-from cachesim.model import Hidden, Layer, LayerState, Model, Rows, Spec, TokenRun
+from cachesim.model import HiddenOutput, KVRows, Layer, LayerState, Model, Spec, TokenRun
 from cachesim.model.attention_mask import MaskView, View
 from cachesim.model.grid import Positions
 
 
-class Piece(NamedTuple):
+class RowPiece(NamedTuple):
     """Tokens start .. stop-1 of a row. ``folded``: True if they enter the recurrent state. ``conv``: True if they
     also enter the inputs that the convolution keeps."""
 
@@ -37,13 +37,15 @@ class Piece(NamedTuple):
     conv: bool
 
 
-def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Hidden]:
+def forward(
+    model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]]
+) -> list[HiddenOutput]:
     """Evaluate B rows of N tokens. Return a Hidden of N for each row. ``caches``: a cache for each layer, of B rows.
     ``model`` None: the caches change, and nothing is computed."""
     pad = BatchStore(spec, caches, tokens, exact=model is not None and model.exact)
     if model is None:
         pad.label()
-        hidden = [Hidden(np.zeros(len(row), np.uint64), None) for row in tokens]
+        hidden = [HiddenOutput(np.zeros(len(row), np.uint64), None) for row in tokens]
     else:
         pieces = model.forward(pad.runs(), pad)
         hidden = pieces if len(pieces) == len(tokens) else [
@@ -73,7 +75,7 @@ class BatchStore:
         self.masks = {part: self._mask(index) for part, index in self.begins.items()}
         self.first = self._offsets()
         self.pieces = self._cut()
-        self.new: dict[int, list[Rows]] = {}
+        self.new: dict[int, list[KVRows]] = {}
         self.fetched: dict[int, tuple[Array, Array]] = {}
         self.states: dict[tuple[int, int], LayerState | None] = {}
         self.seen: dict[tuple[str, int], Array | slice] = {}
@@ -109,12 +111,12 @@ class BatchStore:
             return mask
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
 
-    def _cut(self) -> list[Piece]:
+    def _cut(self) -> list[RowPiece]:
         """Split each row's tokens into pieces whose tokens the recurrent layers treat alike."""
         cache = next((layer for layer in self.arrays if layer is not None), None)
         mask = None if cache is None else cache.make_mask(self.n)
         if cache is None or (cache.lengths is None and (mask is None or mask.all())):
-            return [Piece(row, 0, self.n, True, True) for row in range(self.b)]
+            return [RowPiece(row, 0, self.n, True, True) for row in range(self.b)]
         real = np.broadcast_to(True if mask is None else mask, (self.b, self.n))
         ends = [self.n] * self.b if cache.lengths is None else cache.lengths
         return [piece for row in range(self.b) for piece in _pieces(row, real[row], int(ends[row]))]
@@ -170,7 +172,7 @@ class BatchStore:
             raise Crash("a token sees rows with a gap between them")
         return MaskView(lo.astype(np.int64), hi.astype(np.int64), len(cells))
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Collect the new rows. Once all pieces have theirs, the layer's cache stores them."""
         held = self.new.setdefault(layer, [])
         held.append(rows)
@@ -186,7 +188,7 @@ class BatchStore:
         except (RuntimeError, ValueError) as error:     # unfinalized ring; rows of another batch size
             raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return the rows of the buffer that the piece's mask allows."""
         cells = self.seen[self.spec.layers[layer].part, run]
         keys, values = self.fetched[layer]
@@ -240,14 +242,14 @@ class BatchStore:
         return Buffer(self.b, kept + self.n, kept) if view and kept else Buffer(self.b, 1, 1)
 
 
-def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
+def _pieces(row: int, real: Array, stop: int) -> list[RowPiece]:
     """Return the pieces of a row. ``real``: bool, False for padding. The convolution keeps no token from ``stop``
     on."""
     n, at = len(real), np.flatnonzero(real)
     begin, end = (int(at[0]), int(at[-1]) + 1) if len(at) else (0, 0)
     kept = min(max(stop, 0), n)
     cuts = sorted({0, begin, end, kept, n})
-    return [Piece(row, a, b, begin <= a < end, begin <= a < end and b <= kept) for a, b in pairwise(cuts)]
+    return [RowPiece(row, a, b, begin <= a < end, begin <= a < end and b <= kept) for a, b in pairwise(cuts)]
 
 
 def _zeroed(like: LayerState) -> LayerState:

@@ -18,7 +18,7 @@ from cachesim.engines.mlx_lm.server_flags import Settings
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import Sampler
 from cachesim.events import Log, MicroBatch
-from cachesim.model import Hidden, Model
+from cachesim.model import HiddenOutput, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Machine:
     sampler: Sampler
     log: Log                    # counts the evaluated tokens
 
-    def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens], batch: Sequence[Row]) -> list[Hidden]:
+    def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens], batch: Sequence[Row]) -> list[HiddenOutput]:
         """Run a forward pass over rows of equal length. ``batch``: the requests of these rows."""
         rows, n = len(tokens), len(tokens[0])
         first = zip(batch, offsets(caches, rows), strict=True)
@@ -40,7 +40,7 @@ class Machine:
         self.log.spend(*cost_of(self.model, rows * n, rows * n, rows * n * (held + n // 2)))
         return forward(self.model, self.kind.spec, caches, tokens)
 
-    def record_output(self, row: Row, hidden: Hidden) -> None:
+    def record_output(self, row: Row, hidden: HiddenOutput) -> None:
         """Record the model's output after the last token of ``hidden``, and sample the row's next token."""
         logits = None if self.model is None or hidden.x is None else self.model.readout(hidden.x[-1:])[0]
         row.task.answer.outputs.append(Output(len(row.tokens) - 1, int(hidden.digest[-1]), logits))

@@ -10,7 +10,7 @@ from typing import Mapping
 from cachesim.engines.mlx_lm.log_others import MEANINGS as OTHER_MEANINGS
 from cachesim.engines.mlx_lm.log_others import OTHERS, WARNINGS
 from cachesim.engines.mlx_lm.log_signatures import SIGNATURES, UNLOGGED
-from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning, PrintedNumber
 from cachesim.engines.shared.log_verdicts import VERDICTS
 
 LINES = (
@@ -61,11 +61,16 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 
 GIVES = (
-    Gives("reused", "cache_n", ("cache_n",)), Gives("reused", "n_tokens", ("n_tokens",)),
-    Gives("reused", "prompt_n", ("prompt_n",)), Gives("usage", "cache_n", ("cache_n",)),
-    Gives("usage", "n_tokens", ("n_tokens",)), Gives("usage", "predicted_n", ("predicted_n",)),
-    Gives("ollama_prefix", "n_tokens", ("total",)), Gives("ollama_prefix", "cache_n", ("cached",)),
-    Gives("ollama_prefix", "prompt_n", ("left",)), Gives("progress_of", "prompt_n", ("total",), unless=("usage",)),
+    PrintedNumber("reused", "cache_n", ("cache_n",)),
+    PrintedNumber("reused", "n_tokens", ("n_tokens",)),
+    PrintedNumber("reused", "prompt_n", ("prompt_n",)),
+    PrintedNumber("usage", "cache_n", ("cache_n",)),
+    PrintedNumber("usage", "n_tokens", ("n_tokens",)),
+    PrintedNumber("usage", "predicted_n", ("predicted_n",)),
+    PrintedNumber("ollama_prefix", "n_tokens", ("total",)),
+    PrintedNumber("ollama_prefix", "cache_n", ("cached",)),
+    PrintedNumber("ollama_prefix", "prompt_n", ("left",)),
+    PrintedNumber("progress_of", "prompt_n", ("total",), unless=("usage",)),
 )
 """Numbers of a request that lines print."""
 

@@ -10,7 +10,7 @@ from cachesim.engines.shared.log_signatures import Signature
 SIGNATURES = (
     Signature("server-warning", (
         "thread_ended", "studio_clear", "studio_miss", "studio_unsaved", "ollama_restore_failed",
-    ), (), (), quoted=True),
+    ), (), (), is_quoted=True),
 )
 """Signatures: only warnings are printed."""
 

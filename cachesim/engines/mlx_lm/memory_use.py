@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import Iterator, Sequence
 
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
+from cachesim.engines.shared.memory_use import (
+    AgentForms,
+    MemoryForms,
+    MemoryPart,
+    MemoryQuestion,
+    MemoryUse,
+    context_of,
+)
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 
@@ -33,7 +40,7 @@ def state(model: RealModel) -> int:
     return sum(one.conv * F16 + one.matrix * F32 for one in model.states)
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of a server whose conversations all have the same length."""
     model, options, tokens = ask.model, ask.options, context_of(ask)
     each = conversation_bytes(model, tokens) + (conversation_bytes(ask.draft, tokens) if ask.draft else 0)
@@ -47,7 +54,7 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(row(model.full), row(model.windows), state(model), 0, parts, pool, chosen={"tokens": tokens})
 
 
-def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Option]]:
     """Yield numbers of running and of stored conversations; these get the bytes that the running ones leave."""
     for running in dict.fromkeys((clients, 1)):
         left = ask.room - running * conversation_bytes(ask.model, ask.tokens)

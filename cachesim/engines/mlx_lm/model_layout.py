@@ -35,7 +35,7 @@ NAMES = {"llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA",
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class TokenBytes:
     """Bytes of a token's rows, and of a batch row in each slot of a state."""
 
     row: int
@@ -48,7 +48,7 @@ class ModelKind:
 
     name: str
     spec: Spec
-    weights: tuple[Weight, ...]
+    weights: tuple[TokenBytes, ...]
 
 
 def model_kind(name: str) -> ModelKind:
@@ -60,15 +60,15 @@ def model_kind(name: str) -> ModelKind:
     return ModelKind(name, spec, tuple(_weight(layer, sizes) for layer in spec.layers))
 
 
-def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> Weight:
+def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> TokenBytes:
     """Return the weight of a layer. A declared state is counted in its last slot."""
     slots = tuple(FLOAT * n for n in layer.recurrence.state_numbers) if layer.recurrence else ()
     if sizes is not None:
-        return Weight(sizes.row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
-    return Weight(ROW if layer.part else 0, slots)
+        return TokenBytes(sizes.row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
+    return TokenBytes(ROW if layer.part else 0, slots)
 
 
-def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weight, ...]:
+def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[TokenBytes, ...]:
     """Return the weights of all layers: those of the model, then those of the draft model."""
     return kind.weights if draft is None else (*kind.weights, *(_weight(layer) for layer in draft[1].layers))
 
@@ -114,7 +114,7 @@ def _parts(cache: Any) -> Sequence[Any]:
     return cache.caches if type(cache) is CacheList else (cache,)
 
 
-def alive(entries: Iterable[Sequence[Any]], weights: Sequence[Weight]) -> int:
+def alive(entries: Iterable[Sequence[Any]], weights: Sequence[TokenBytes]) -> int:
     """Return the memory that these conversations keep alive [bytes]: as ``declared``, but views count with all of the
     memory behind them, once."""
     total, seen = 0, set[int]()
@@ -131,7 +131,7 @@ def alive(entries: Iterable[Sequence[Any]], weights: Sequence[Weight]) -> int:
     return total
 
 
-def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
+def declared(caches: Sequence[Any], weights: Sequence[TokenBytes]) -> int:
     """Return the size of these caches in the declared model [bytes]: allocated columns, and rows of states."""
     total = 0
     for cache, weight in zip(caches, weights, strict=True):
@@ -139,7 +139,7 @@ def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
     return total
 
 
-def _part_bytes(part: Any, weight: Weight) -> int:
+def _part_bytes(part: Any, weight: TokenBytes) -> int:
     if type(part) is ArraysCache:
         slots = zip(part.cache, weight.slots, strict=True)
         return sum(len(slot) * size for slot, size in slots if slot is not None)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import ImmutableItems
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.events import Died, Inserted, Removed
@@ -27,7 +27,7 @@ CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "con
 class PromptCache:
     """The LRUPromptCache of the server's only model."""
 
-    def __init__(self, srv: Core, point: Callable[[Key], Point]) -> None:
+    def __init__(self, srv: Core, point: Callable[[Key], RestorePoint]) -> None:
         self.srv, self.point = srv, point
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
@@ -53,7 +53,7 @@ class PromptCache:
         """Return the size of the caches in use [bytes]."""
         return sum(self._weigh(caches) for caches in held if caches)
 
-    def fetch(self, row: Row, query: Tokens) -> lru.Fetch:
+    def fetch(self, row: Row, query: Tokens) -> lru.FetchResult:
         """Look up an entry for a request. Raise Died."""
         self.at = row
         with _ending_thread("fetch_nearest_cache", KeyError, IndexError):

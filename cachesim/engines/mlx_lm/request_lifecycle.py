@@ -155,7 +155,7 @@ def serve_alone(srv: CachedCore, task: Task) -> None:
     prompt cache, the model, or the final insert (then the client already has its answer)."""
     row = srv.row(task)
     try:
-        _alone(srv, row)
+        _serve_unbatched(srv, row)
     except (ValueError, Died) as error:
         if not task.answer.done:
             task.answer.fails(404, str(error), getattr(error, "kind", VALUE_ERROR))
@@ -163,7 +163,7 @@ def serve_alone(srv: CachedCore, task: Task) -> None:
         row.busy = False
 
 
-def _alone(srv: CachedCore, row: Row) -> None:
+def _serve_unbatched(srv: CachedCore, row: Row) -> None:
     """Serve the request. Raise ValueError if no token of the prompt is left, and Died in the cases that would end a
     batch."""
     rest = keyed(srv, row)

@@ -21,7 +21,7 @@ def _key(key: Any, because: Because) -> str:
     return f"prompt cache key: {len(key.asked)} of {n} tokens, without the generation suffix{ends}"
 
 
-def _alone(batchable: bool, because: Because) -> str:
+def _batchable_sentence(batchable: bool, because: Because) -> str:
     if batchable:
         return NoEffect("the request may join a batch")
     return "the request is not batchable: " + ("it has a seed" if because["seed"] else "there is a draft model")
@@ -93,7 +93,7 @@ FAMILIES: dict[str, Say] = {
     "ML-KEY": _key,
     "ML-KEY-ALONE": lambda v, b: f"prompt cache key: {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
     "ML-KEY-STOPPED": lambda v, b: f"client disconnected: the key has {v} of {b['held']} tokens",
-    "ML-BATCHABLE": _alone,
+    "ML-BATCHABLE": _batchable_sentence,
     "ML-BATCHABLE-LAYERS": _layers,
     "ML-NEW-CACHE": lambda v, b: f"new caches {f'of at most {v} tokens' if v else 'without a limit'}"
                                  f" (max_kv_size {b['max_kv_size']})",

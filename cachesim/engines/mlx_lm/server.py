@@ -47,7 +47,7 @@ class Server(CoreServer):
     @property
     def idle(self) -> bool:
         """True if neither the next round nor any later round can change anything."""
-        return self.core.dead or not (self.working or self.core.draining)
+        return self.core.dead or not (self.working or self.core.is_draining)
 
     def submit(self, request: Request) -> Answer:
         """Queue a request. The server fills the returned answer as it works. Raise BadInput for unsupported
@@ -66,11 +66,11 @@ class Server(CoreServer):
         """First half of a round. Before a slice of ticks, admit each waiting request to the batch, answer it alone
         outside the batch, or postpone it. During a slice, do nothing."""
         core = self.core
-        while not core.ticked and not core.dead and not core.draining and (core.postponed or core.queue):
+        while not core.ticked and not core.dead and not core.is_draining and (core.postponed or core.queue):
             task = core.postponed.pop() if core.postponed else core.queue.popleft()
             batchable = self._batchable(task)
             if core.generator is not None and not batchable:
-                core.draining = True
+                core.is_draining = True
                 core.postponed.append(task)
             elif batchable:
                 self._guarded(lambda t=task: self._admit(t))
@@ -91,8 +91,8 @@ class Server(CoreServer):
             return
         if core.active:
             self._guarded(self._tick)
-        elif core.draining:
-            core.generator, core.draining = None, False
+        elif core.is_draining:
+            core.generator, core.is_draining = None, False
 
     def _guarded(self, work: Any) -> None:
         """Run ``work``. A Died ends the thread: the server answers no further requests."""
@@ -128,7 +128,7 @@ class Server(CoreServer):
             pause(core, row, end_of_segment, core.generator)
         for row, caches in ticked.ended:
             finish(core, row, caches, "limit")
-        core.gone += [row for row in ticked.notified if row.hung_up and row not in core.gone]
+        core.gone += [row for row in ticked.notified if row.has_hung_up and row not in core.gone]
         core.ticked += 1
         if core.ticked >= core.settings.flags.ticks_per_slice or not core.active:
             self._hang_up(core.generator)

@@ -120,7 +120,7 @@ class Core(shared.Core):
         self.postponed: list[Task] = []
         self.generator: Generator | None = None
         self.active: list[Row] = []
-        self.draining = self.dead = False
+        self.is_draining = self.dead = False
         self.ticked = 0                                 # ticks in the current slice
         self.widest = 0                                 # largest number of rows that decoded together
         self.gone: list[Row] = []                       # rows of clients that disconnected in the current slice

@@ -11,7 +11,16 @@ from typing import Any, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored, StoredBytes, StoredSize
+from cachesim.engines.inspection import (
+    ExceededLimit,
+    Key,
+    RestorePoint,
+    RowsPart,
+    StatePart,
+    StoredBytes,
+    StoredObject,
+    StoredSize,
+)
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import alive, declared, rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
@@ -19,13 +28,13 @@ from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.engines.server_parts import MemorySizes
 from cachesim.engines.shared.restore_point_tracker import RowRange, usable_lengths
 from cachesim.engines.shared.server_loop import SlotInspection
-from cachesim.model import LayerState, Rows
+from cachesim.model import KVRows, LayerState
 
 
-def _rows(cache: Any) -> tuple[int, Rows]:
+def _rows(cache: Any) -> tuple[int, KVRows]:
     """Return the position after the last row, and the rows in order."""
     if cache.keys is None:
-        return int(cache.offset), Rows(np.zeros(0, np.uint64), None, None)
+        return int(cache.offset), KVRows(np.zeros(0, np.uint64), None, None)
     if hasattr(cache, "temporal"):
         keys, values = (cache.temporal(buffer)[:, :, : cache.offset] for buffer in cache.pair())
     else:
@@ -34,9 +43,9 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
 
 
-def content(core: Core, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
+def content(core: Core, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> StoredObject:
     """Return the caches of a conversation as stored contents, with the tokens that they should hold."""
-    parts: dict[tuple[int, int], dict[int, Rows]] = {}
+    parts: dict[tuple[int, int], dict[int, KVRows]] = {}
     states: dict[int, LayerState | None] = {}
     exact = core.model is not None and core.model.exact
     ends = [0]
@@ -54,7 +63,7 @@ def content(core: Core, kind: str, owner: int, tokens: Tokens, caches: Sequence[
         RowsPart(window, np.arange(end - len(next(iter(rows.values())).digest), end), rows)
         for (window, end), rows in parts.items()
     )
-    return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
+    return StoredObject(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
 
 
 class CachedCore(Core):
@@ -66,7 +75,7 @@ class CachedCore(Core):
         return PromptCache(self, partial(point, self))
 
 
-def stored(core: CachedCore, key: Key) -> Stored:
+def stored(core: CachedCore, key: Key) -> StoredObject:
     """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request
     begins or ends."""
     kind, owner, _ = key
@@ -79,7 +88,7 @@ def stored(core: CachedCore, key: Key) -> Stored:
     return content(core, kind, owner, tokens, entry.layers)
 
 
-def point(core: CachedCore, key: Key) -> Point:
+def point(core: CachedCore, key: Key) -> RestorePoint:
     """Return the restore point of an entry. A state is usable only at its own end. Rows are usable at every length
     at which the window of each layer is complete."""
     found = stored(core, key)
@@ -87,7 +96,7 @@ def point(core: CachedCore, key: Key) -> Point:
     rows = [RowRange(int(part.pos[0]), int(part.pos[-1]), part.window) if len(part.pos)
             else RowRange(n, -1, part.window) for part in found.rows]  # fmt: skip
     lo, hi = usable_lengths(n, rows, None if found.state is None else n)
-    return Point(key, n, found.tokens, 0, None, lo, hi)
+    return RestorePoint(key, n, found.tokens, 0, None, lo, hi)
 
 
 class Inspection(SlotInspection):
@@ -111,7 +120,7 @@ class Inspection(SlotInspection):
         """Return the keys of all entries."""
         return [self.core.cache.keys[tokens] for _, tokens in self.core.cache.lru.entries()]
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the contents of an entry, with the tokens of its key; those of a row whose request begins or ends."""
         return stored(self.core, key)
 
@@ -119,11 +128,13 @@ class Inspection(SlotInspection):
         """Return the lengths of all stored keys, ascending: this server has no checkpoints of a single slot."""
         return sorted(len(key) for _, key in self.core.cache.lru.entries())
 
-    def exceeded_limits(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[ExceededLimit]:
         """Return the exceeded limits: entries of the prompt cache, and rows that decoded together. The server checks
         the bytes of the prompt cache only when it admits a request."""
-        entries = Excess("entries", len(self.core.cache.lru), self.core.settings.max_size, "the prompt cache holds")
-        rows = Excess("rows decoded", self.core.widest, self.core.settings.completion_batch_size)
+        entries = ExceededLimit(
+            "entries", len(self.core.cache.lru), self.core.settings.max_size, "the prompt cache holds"
+        )
+        rows = ExceededLimit("rows decoded", self.core.widest, self.core.settings.completion_batch_size)
         return [excess for excess in (entries, rows) if excess.held > excess.most]
 
 

@@ -17,7 +17,7 @@ from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.generator import Machine, offsets
 from cachesim.engines.shared.vocab import WRONG
 from cachesim.events import MicroBatch
-from cachesim.model import Hidden, Model, Spec
+from cachesim.model import HiddenOutput, Model, Spec
 
 
 class UnbatchedRequest:
@@ -50,12 +50,12 @@ class UnbatchedRequest:
             self.row.tokens += piece
             self.paused(self.row)
 
-    def _feed(self, tokens: Tokens) -> Hidden:
+    def _feed(self, tokens: Tokens) -> HiddenOutput:
         return self.machine.feed(self.caches, [tokens], [self.row])[0]
 
     def _gone(self) -> bool:
         """True if the client has disconnected. Checked after every returned token."""
-        self.row.stop = self.row.n_gen > 0 and self.row.hung_up
+        self.row.stop = self.row.n_gen > 0 and self.row.has_hung_up
         return self.row.stop
 
 
@@ -145,7 +145,7 @@ class SpeculativeRequest(UnbatchedRequest):
         row.task.answer.draft_n_accepted += n
         return n
 
-    def _return_token(self, hidden: Hidden, n: int) -> None:
+    def _return_token(self, hidden: HiddenOutput, n: int) -> None:
         """Sample the target's token after the n-th of ``hidden`` and return it to the client."""
         row = self.row
         self.machine.record_output(row, hidden.part(n, n + 1))

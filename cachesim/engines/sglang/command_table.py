@@ -8,7 +8,13 @@ Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py 
 from __future__ import annotations
 
 from cachesim.base.errors import quoted
-from cachesim.engines.shared.command_table import CommandTable, Reading, read_human_integer, release_names, table_rows
+from cachesim.engines.shared.command_table import (
+    CommandTable,
+    ParsedArgument,
+    read_human_integer,
+    release_names,
+    table_rows,
+)
 
 OPTIONS = """
 1 --chunked-prefill-size
@@ -609,11 +615,11 @@ DRAFTERS = {"EAGLE": "EAGLE", "EAGLE3": "EAGLE", "NEXTN": "EAGLE", "NGRAM": "NGR
 """Algorithm of drafts -> the option here: those of the EAGLE family compare prefixes as pairs of tokens."""
 
 
-def read_algorithm(text: str) -> Reading:
+def read_algorithm(text: str) -> ParsedArgument:
     """Read the algorithm of drafts."""
     if text not in DRAFTERS:
-        return Reading(refused=(quoted(text),))
-    return Reading({"speculative_algorithm": DRAFTERS[text]})
+        return ParsedArgument(refused=(quoted(text),))
+    return ParsedArgument({"speculative_algorithm": DRAFTERS[text]})
 
 
 COMMAND_TABLE = CommandTable(
@@ -632,8 +638,8 @@ COMMAND_TABLE = CommandTable(
     images=("sglang",),
     readers={
         "--speculative-algorithm": read_algorithm,
-        "--max-total-tokens": lambda text: Reading({"max_total_tokens": read_human_integer(text)}),
-        "--max-prefill-tokens": lambda text: Reading({"max_prefill_tokens": read_human_integer(text)}),
+        "--max-total-tokens": lambda text: ParsedArgument({"max_total_tokens": read_human_integer(text)}),
+        "--max-prefill-tokens": lambda text: ParsedArgument({"max_prefill_tokens": read_human_integer(text)}),
     },
     renamed={
         "--mamba-scheduler-strategy": "--mamba-radix-cache-strategy",

@@ -35,7 +35,7 @@ class Inserted(TreeEvent, ev="insert"):
 
 
 @frozen
-class Turn(Event, ev="turn", printed=False):
+class SchedulerStep(Event, ev="turn", printed=False):
     """A step of the scheduler: the queue, verdicts of the candidates, parts, requests that ended or were put back."""
 
     op: str

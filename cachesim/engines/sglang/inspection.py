@@ -6,7 +6,7 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored, TreeCell
+from cachesim.engines.inspection import ExceededLimit, Key, RowsPart, StatePart, StoredObject, TreeCell
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
@@ -33,11 +33,11 @@ class Inspection(RequestInspection):
         self.pools = scheduler.pools
         self.tp_worker = scheduler.tp_worker
 
-    def exceeded_limits(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""
         return too_many(self.scheduler.num_running_reqs, self.scheduler.max_running_requests)
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a node or its state; for a slot, the content of a request's row."""
         kind, owner, _ = key
         if kind == "slot":
@@ -45,15 +45,17 @@ class Inspection(RequestInspection):
         node = self.tree_cache.tree_core.nodes_by_id[owner]
         if kind == "state":
             state = self._state(node.value[MAMBA], node.end)
-            return Stored(kind, owner, node.text[: node.end], resume=node.end, rows=(), state=state)
+            return StoredObject(kind, owner, node.text[: node.end], resume=node.end, rows=(), state=state)
         text = node.text if node.start else node.text[: node.end]
-        return Stored(kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start)
+        return StoredObject(
+            kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start
+        )
 
-    def _stored_by_request(self, req: Req) -> Stored:
+    def _stored_by_request(self, req: Req) -> StoredObject:
         """Return the content of a request's row."""
         kv = req.kv
         end = min(kv.kv_committed_len, kv.kv_allocated_len)
-        found = Stored("slot", req.rid, (), resume=end, rows=(), state=self._state(kv.mamba_pool_idx, end))
+        found = StoredObject("slot", req.rid, (), resume=end, rows=(), state=self._state(kv.mamba_pool_idx, end))
         if not end:
             return found
         slots = self.pools.req_to_token_pool.read(req.rid, 0, end)

@@ -10,7 +10,7 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, row_type
+from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
 BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
@@ -27,7 +27,7 @@ WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
 
-def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, int]:
+def slots_in(ask: MemoryQuestion, full: int, window: int, state: int) -> tuple[int, int, int]:
     """Return the slots of full attention, of windows and of states that the room holds; a slot has these bytes in all
     layers of its kind. Raise BadInput."""
     room = ask.room
@@ -46,7 +46,7 @@ def slots_in(ask: Ask, full: int, window: int, state: int) -> tuple[int, int, in
     return rows if full else 0, int(rows * share) // page * page if full else rows, max(0, states)
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
     host memory, for which the room is not meant. Raise BadInput."""
     model = ask.model
@@ -67,7 +67,7 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(full, window, state, checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
-def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Option]]:
     """Yield what the layers of a model allow: shares of the memory for windows, or for states and where they come from;
     with as many slots as fit."""
     model = ask.model

@@ -6,12 +6,12 @@ from typing import Any, Mapping
 
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.capabilities import Option
-from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import LETTERS, MAMBA
 from cachesim.engines.sglang.server import Server
 from cachesim.engines.shared.class_recording import ClassRecording, StepPlayer, answer_so_far
-from cachesim.model import Hidden
+from cachesim.model import HiddenOutput
 
 NAMES = ("full", "swa", "mamba")
 SAME = {"page_size": "page_size", "tokens": "max_total_tokens", "swa_tokens": "swa_tokens",
@@ -48,7 +48,7 @@ class Player(StepPlayer):
         if not self.turns:
             server.update()
             for at, event in enumerate(server.log.events[first:], first):
-                if isinstance(event, Turn):
+                if isinstance(event, SchedulerStep):
                     self.turns.append({**event.record(), "ev": self.rows(at)})
             result = server.scheduler.last_result
             if server.model is not None and result is not None:
@@ -83,7 +83,7 @@ class Player(StepPlayer):
         return rows
 
 
-def _said(req: Req, end: int, hidden: Hidden | None) -> tuple[int, Request, Answer]:
+def _said(req: Req, end: int, hidden: HiddenOutput | None) -> tuple[int, Request, Answer]:
     """Return the outputs of a request in a step, which evaluated its tokens up to ``end``, as an answer to be
     judged."""
     held = tuple(req.token_identities(0, end))

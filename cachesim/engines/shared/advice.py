@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from cachesim.engines.capabilities import Flag, Load, Option
+from cachesim.engines.capabilities import Flag, Option, ServerLoad
 
 Try = dict[str, Option]
-Tries = Callable[[Mapping[str, Any], Load], Iterator[Try]]
+Tries = Callable[[Mapping[str, Any], ServerLoad], Iterator[Try]]
 
 SLOTS = 8                    # most slots advised
 LEAST_BATCH = 16             # smallest micro-batch advised [tokens]: smaller batches cost more than they save
@@ -22,7 +22,7 @@ def tries_of(flags: Sequence[Flag], *steps: str | Tries) -> Tries:
     values = {flag.name: flag.tries for flag in flags if flag.tries}
     order = dict.fromkeys((*steps, *values))
 
-    def tries(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+    def tries(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
         for step in order:
             yield from other_values(step, now, *values[step]) if isinstance(step, str) else step(now, load)
 
@@ -39,7 +39,7 @@ def larger_values(name: str, now: Mapping[str, Any], *values: int) -> Iterator[T
     return ({name: value} for value in [value for value in values if value > now[name]][:2])
 
 
-def halved_values(name: str, now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def halved_values(name: str, now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield the option halved up to three times, as long as the longest request exceeds a batch."""
     value = now[name]
     for _ in range(3):
@@ -54,19 +54,19 @@ def widen_context(now: Mapping[str, Any], tokens: int) -> Try:
     return {} if not now["ctx_size"] or now["ctx_size"] >= tokens else {"ctx_size": (tokens // PAD + 1) * PAD}
 
 
-def separate_contexts(now: Mapping[str, Any], load: Load, n: int) -> Try:
+def separate_contexts(now: Mapping[str, Any], load: ServerLoad, n: int) -> Try:
     """Return the option changes to ``n`` slots, each with its own context that holds the longest request."""
     each = widen_context({"ctx_size": now["ctx_size"] // n}, load.longest)
     return {"parallel": n, **{name: n * int(value) for name, value in each.items()}}
 
 
-def slot_counts(now: Mapping[str, Any], load: Load) -> list[int]:
+def slot_counts(now: Mapping[str, Any], load: ServerLoad) -> list[int]:
     """Return the slot counts to try: two, and a slot for each conversation (at most SLOTS)."""
     wanted = min(load.conversations, SLOTS)
     return [n for n in dict.fromkeys((2, wanted)) if 1 < n <= wanted and n != now["parallel"]]
 
 
-def smaller_batches(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def smaller_batches(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield smaller micro-batches, then smaller batches; a micro-batch never exceeds its batch."""
     yield from halved_values("ubatch_size", now, load)
     for change in halved_values("batch_size", now, load):
@@ -74,25 +74,25 @@ def smaller_batches(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
         yield change if int(size) >= now["ubatch_size"] else {**change, "ubatch_size": size}
 
 
-def larger_cache(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def larger_cache(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield a large prompt cache, or an unlimited prompt cache."""
     if now["cache_ram"] >= 0:
         yield {"cache_ram": ROOMY} if now["cache_ram"] < ROOMY else {"cache_ram": -1}
 
 
-def more_checkpoints(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def more_checkpoints(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Return the option changes to more checkpoints per slot."""
     return larger_values("ctx_checkpoints", now, 32, 64, 128, 256)
 
 
-def context_for_all(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def context_for_all(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield a context that holds all conversations; the prompt cache of llama.cpp holds as many tokens as the
     context."""
     if wider := widen_context(now, load.total):
         yield wider
 
 
-def fewer_drafts(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def fewer_drafts(now: Mapping[str, Any], load: ServerLoad) -> Iterator[Try]:
     """Yield no drafts, then drafts of a single token."""
     if now["spec_type"] != "none":
         yield {"spec_type": "none"}

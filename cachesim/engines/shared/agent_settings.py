@@ -7,10 +7,10 @@ from bisect import bisect_right
 from typing import Any, Callable, Iterator, Mapping
 
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.memory_use import MIB, Ask, MemoryUse
+from cachesim.engines.shared.memory_use import MIB, MemoryQuestion, MemoryUse
 
 Setting = dict[str, Option]
-Use = Callable[[Ask], MemoryUse]
+Use = Callable[[MemoryQuestion], MemoryUse]
 
 LEAST_CONTEXT = 4096            # smallest context of a slot [tokens]
 PAGE = 256                      # contexts [tokens] and prompt caches [MiB] are multiples of this
@@ -19,14 +19,14 @@ DEFAULT_CACHE = 8192            # [MiB]
 ENTRIES = 2                     # conversations of a client that the largest prompt cache holds
 
 
-def context_needed(ask: Ask) -> int:
+def context_needed(ask: MemoryQuestion) -> int:
     """Return the context for the longest request, at most that of the model [tokens]."""
     pages = -(-(ask.tokens + SPARE) // PAGE) * PAGE
     return min(pages, ask.model.context or pages)
 
 
 def slot_settings(
-    use: Use, ask: Ask, clients: int, unified: bool, checkpoints: tuple[int, ...]
+    use: Use, ask: MemoryQuestion, clients: int, unified: bool, checkpoints: tuple[int, ...]
 ) -> Iterator[Setting]:
     """Yield settings of a server: a slot, a slot for each client, or two slots; their ``checkpoints``; and divisions of
     ``ask.room`` between context and prompt cache. ``unified``: the slots can share a cache."""
@@ -39,7 +39,7 @@ def slot_settings(
                 yield from divided(use, ask, {**base, **more}, slots, clients)
 
 
-def _variants(ask: Ask, checkpoints: tuple[int, ...]) -> Iterator[Setting]:
+def _variants(ask: MemoryQuestion, checkpoints: tuple[int, ...]) -> Iterator[Setting]:
     """Yield what the layers of a model allow: numbers of checkpoints, () = it has none, and full rows of windows."""
     if not checkpoints:
         yield {}
@@ -49,7 +49,7 @@ def _variants(ask: Ask, checkpoints: tuple[int, ...]) -> Iterator[Setting]:
         yield {"swa_full": True}
 
 
-def divided(use: Use, ask: Ask, options: Setting, slots: int, clients: int) -> Iterator[Setting]:
+def divided(use: Use, ask: MemoryQuestion, options: Setting, slots: int, clients: int) -> Iterator[Setting]:
     """Yield divisions of the memory: the context that all slots need and what is left as prompt cache, or larger prompt
     caches and the context that is left. A division that does not fit has the smallest context and no prompt cache."""
     def total(context: int, cache: int) -> int:
@@ -66,5 +66,5 @@ def divided(use: Use, ask: Ask, options: Setting, slots: int, clients: int) -> I
         yield {**options, "ctx_size": least + PAGE * max(0, n - 1), "cache_ram": cache}
 
 
-def _with(ask: Ask, options: Mapping[str, Any]) -> Ask:
+def _with(ask: MemoryQuestion, options: Mapping[str, Any]) -> MemoryQuestion:
     return ask._replace(options={**ask.options, **options})

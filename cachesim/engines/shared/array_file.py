@@ -18,7 +18,7 @@ import numpy as np
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import SLOT_FILE_BYTES
-from cachesim.model import LayerState, Rows
+from cachesim.model import KVRows, LayerState
 
 Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
@@ -65,15 +65,15 @@ def array_text(array: np.ndarray) -> str:
     return array.tobytes().decode()
 
 
-def put_rows(arrays: Arrays, part: str, kept: Mapping[int, Rows]) -> None:
+def put_rows(arrays: Arrays, part: str, kept: Mapping[int, KVRows]) -> None:
     """Add K/V rows by layer to the arrays."""
     for layer, rows in kept.items():
         _put(arrays, f"{part}/{layer}", digest=rows.digest, k=rows.k, v=rows.v)
 
 
-def rows_in(arrays: Arrays, part: str) -> dict[int, Rows]:
+def rows_in(arrays: Arrays, part: str) -> dict[int, KVRows]:
     """Return the rows stored by ``put_rows``."""
-    return {layer: Rows(got["digest"], got.get("k"), got.get("v")) for layer, got in _layers(arrays, part).items()}
+    return {layer: KVRows(got["digest"], got.get("k"), got.get("v")) for layer, got in _layers(arrays, part).items()}
 
 
 def put_states(arrays: Arrays, part: str, kept: Mapping[int, LayerState | None]) -> None:

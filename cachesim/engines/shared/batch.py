@@ -15,7 +15,7 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.events import MicroBatch
-from cachesim.model import Hidden, Model, TokenRun
+from cachesim.model import HiddenOutput, Model, TokenRun
 
 
 @dataclass(slots=True)
@@ -107,7 +107,9 @@ class TokenOutput(NamedTuple):
     logits: np.ndarray | None
 
 
-def read_outputs(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Sequence[Hidden]) -> dict[int, TokenOutput]:
+def read_outputs(
+    model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Sequence[HiddenOutput]
+) -> dict[int, TokenOutput]:
     """Return index in the batch -> output, for the marked tokens of a micro-batch."""
     found: dict[int, TokenOutput] = {}
     for run, at, states in zip(ubatch.runs, ubatch.at, hidden, strict=True):
@@ -121,7 +123,7 @@ def read_outputs(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Seque
     return found
 
 
-def join_runs(parts: Sequence[Hidden]) -> Hidden:
+def join_runs(parts: Sequence[HiddenOutput]) -> HiddenOutput:
     """Return the hidden states of a run that was evaluated in several parts."""
     x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
-    return Hidden(np.concatenate([part.digest for part in parts]), x)
+    return HiddenOutput(np.concatenate([part.digest for part in parts]), x)

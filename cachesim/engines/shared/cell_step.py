@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, Sequence
 import numpy as np
 
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, write_rows
-from cachesim.model import LayerState, Rows, Spec, TokenRun
+from cachesim.model import KVRows, LayerState, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 
@@ -58,12 +58,12 @@ class CellStep(ByPosition):
         one = self.parts[run]
         return np.arange(self.memory.first_read(part, one.start), one.stop)
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the new rows to their cells."""
         one = self.parts[run]
         write_rows(self.memory.rows, layer, self.memory.cells(layer, one.request, one.start, one.stop), rows)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return all rows that a run can read."""
         one = self.parts[run]
         first = self.memory.first_read(self.memory.kind.layers[layer].part, one.start)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from cachesim.engines.inspection import Excess, Key, StoredBytes
+from cachesim.engines.inspection import ExceededLimit, Key, StoredBytes
 from cachesim.engines.server_parts import MemorySizes, Removal, SequenceMemory
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.server_loop import SlotInspection, observe_seq_rm
@@ -37,7 +37,7 @@ class CheckpointInspection(SlotInspection):
         """Return the lengths of the slot's checkpoints [tokens], oldest first."""
         return [checkpoint.facts.n_tokens for checkpoint in self.core.slots[slot].checkpoints]
 
-    def exceeded_limits(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[ExceededLimit]:
         """Return the exceeded limits: checkpoints of a slot, bytes of the prompt cache."""
         counts = [len(slot.checkpoints) for slot in self.core.slots]
         settings = self.core.settings

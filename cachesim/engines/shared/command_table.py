@@ -38,7 +38,7 @@ class Argument(NamedTuple):
     variable: str = ""                 # environment variable with the same meaning
 
 
-class Reading(NamedTuple):
+class ParsedArgument(NamedTuple):
     """Meaning of an argument's value: ``options`` of the server; ``ignored``: parts of the value without effect;
     ``refused``: parts that are not simulated; ``limits``: those that matter only for requests that reach them;
     ``needs``: options that the value leaves open -> why."""
@@ -50,11 +50,11 @@ class Reading(NamedTuple):
     needs: Mapping[str, str] = {}
 
 
-Reader = Callable[[Any], Reading]
+Reader = Callable[[Any], ParsedArgument]
 """Read the value of an argument: its text, or the parsed JSON of an argument with a JSON value. Raises BadInput."""
 
 
-class Style(NamedTuple):
+class ArgumentStyle(NamedTuple):
     """Spellings that a server's parser accepts: ``--name=value``, unique beginnings of a name, ``_`` for ``-``."""
 
     equals: bool = True
@@ -62,7 +62,7 @@ class Style(NamedTuple):
     underscores: bool = False
 
 
-ARGPARSE = Style()
+ARGPARSE = ArgumentStyle()
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class CommandTable:
     starts: tuple[tuple[str, ...], ...]          # words that start it: ("vllm", "serve")
     arguments: tuple[Argument, ...]
     releases: tuple[str, ...] = ()               # rule sets with whose servers the rows were compared, oldest first
-    style: Style = ARGPARSE
+    style: ArgumentStyle = ARGPARSE
     positional: bool = False                     # the model is a word without a flag
     images: tuple[str, ...] = ()                 # parts of the names of images whose entry point is the server
     mark: str = ""                               # part of the path of a program whose name another engine has, too
@@ -167,5 +167,20 @@ def default_table(engine: str, flags: Sequence[Flag], silent: Mapping[str, int])
     return CommandTable(starts=((engine,), (engine.replace("_", "-"),)), arguments=tuple(rows))
 
 
-__all__ = ["LIMIT", "MODEL", "NO_EFFECT", "OPEN", "OPTION", "SIZE", "Argument", "CommandTable", "Reader", "Reading",
-           "Style", "default_table", "read_human_integer", "release_names", "table_rows"]  # fmt: skip
+__all__ = [
+    "LIMIT",
+    "MODEL",
+    "NO_EFFECT",
+    "OPEN",
+    "OPTION",
+    "SIZE",
+    "Argument",
+    "ArgumentStyle",
+    "CommandTable",
+    "ParsedArgument",
+    "Reader",
+    "default_table",
+    "read_human_integer",
+    "release_names",
+    "table_rows",
+]  # fmt: skip

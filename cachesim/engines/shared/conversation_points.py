@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING, running_key
 from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
 from cachesim.events import Advanced, Gained, Log
@@ -41,18 +41,18 @@ class CheckpointRange(NamedTuple):
     hi: int
 
 
-Ranges = Mapping[Key, tuple[Any, CheckpointRange, Point]]
+Ranges = Mapping[Key, tuple[Any, CheckpointRange, RestorePoint]]
 """Checkpoints by key, with the range of each and its restore point."""
 
 
 class _Reported(NamedTuple):
-    """The last report of a conversation: number of tokens and rows, and its checkpoints by key. ``short``: a
+    """The last report of a conversation: number of tokens and rows, and its checkpoints by key. ``is_short``: a
     checkpoint would have more tokens or usable lengths if the conversation had more tokens and rows."""
 
     n: int
     rows: int
     ranges: Ranges
-    short: bool = False
+    is_short: bool = False
 
 
 UNREPORTED = _Reported(0, 0, {})
@@ -100,16 +100,16 @@ class ConversationPoints(RestorePointTracker):
         was, live = self.slots.get(number) or UNREPORTED, self.log.listens_to(Advanced)
         if not self.log.listens_to(Gained):
             self.unreported[key] = slot
-        if key in self.unreported or (grown and not live and not was.short):
+        if key in self.unreported or (grown and not live and not was.is_short):
             return
         now = self.owner.of_slot(slot)
         n = len(now.tokens)
         start = min(kept, self.touched.pop(number, ALL_TOKENS), was.n, was.rows, n)
         if live:
             tokens, after = tuple(now.tokens[start:]), key if start else None
-            point = Point(key, n, tokens, start, after, now.lo, min(now.hi, now.rows, n))
+            point = RestorePoint(key, n, tokens, start, after, now.lo, min(now.hi, now.rows, n))
             self.advance(number, point, cause, rule, anew=kept < was.n)
-        ranges, short = was.ranges, was.short
+        ranges, short = was.ranges, was.is_short
         if not grown or short or start < min(was.n, was.rows):
             ranges, short = self._ranges(key, now, was.ranges)
         self.slots[number] = _Reported(n, now.rows, ranges, short)
@@ -126,14 +126,14 @@ class ConversationPoints(RestorePointTracker):
         checkpoint is ``short`` (see ``_Reported``)."""
         kind, number = (CHECKPOINT, owner[1]) if owner[0] == RUNNING else (STORED_CHECKPOINT, owner[2])
         keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
-        found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
+        found, short, n = dict[Key, tuple[Any, CheckpointRange, RestorePoint]](), False, len(now.tokens)
         for checkpoint in now.checkpoints:
             key = keys.get(id(checkpoint.blob)) or self.new_key(kind, number)
             span = known[key][1] if key in known else self.owner.of_checkpoint(checkpoint)
             hi = min(span.hi, span.n, n, now.rows)
             short = short or n < span.n or hi < min(span.hi, span.n)
             m = min(span.n, n)
-            found[key] = checkpoint, span, Point(key, m, (), m, owner, span.lo, hi)
+            found[key] = checkpoint, span, RestorePoint(key, m, (), m, owner, span.lo, hi)
         return found, short
 
     def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:
@@ -156,7 +156,7 @@ class ConversationPoints(RestorePointTracker):
         n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
         ranges, short = self._ranges(key, now, was.ranges)
         self.entries[key] = entry, _Reported(n, now.rows, ranges, short)
-        self.hold(Point(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule, anew=True)
+        self.hold(RestorePoint(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule, anew=True)
         self._report(None, was.ranges, ranges, 0, cause, rule)
 
     def lost(self, entry: Any, cause: str, rule: str) -> None:

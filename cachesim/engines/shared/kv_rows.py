@@ -11,7 +11,7 @@ from typing import Callable, Iterable
 
 import numpy as np
 
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from cachesim.model.grid import Values
 
 FIRST = 256              # cells of the smallest table
@@ -37,16 +37,16 @@ def extend_array(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.
     return out
 
 
-RowTable = dict[int, Rows]
+RowTable = dict[int, KVRows]
 """Layer -> rows by cell."""
 
 
 def empty_rows(layers: Iterable[int]) -> RowTable:
     """Return a table of these layers without rows."""
-    return {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in layers}
+    return {layer: KVRows(np.zeros(0, np.uint64), None, None) for layer in layers}
 
 
-def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
+def read_rows(rows: KVRows, cells: np.ndarray | slice) -> KVRows:
     """Return the rows in the given cells, for reading only. For a slice they are a view that changes with the cells."""
     if isinstance(cells, slice) and _stop(cells) > len(rows.digest):
         rows = _longer(rows, _stop(cells))
@@ -56,12 +56,12 @@ def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
         return _each(_longer(rows, _stop(cells)), lambda array: array[cells])
 
 
-def copy_rows(rows: Rows) -> Rows:
+def copy_rows(rows: KVRows) -> KVRows:
     """Return a copy of the rows."""
     return _each(rows, lambda array: array.copy())
 
 
-def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
+def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: KVRows) -> None:
     """Write rows into cells. The arrays grow as needed; arrays of numbers are allocated when the first numbers
     arrive."""
     table = kept[layer]
@@ -76,24 +76,24 @@ def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows
         return
     if table.k is None or table.v is None:
         k, v = (np.zeros((len(table.digest), *x.shape[1:])) for x in (rows.k, rows.v))
-        kept[layer] = table = Rows(table.digest, k, v)
+        kept[layer] = table = KVRows(table.digest, k, v)
     assert table.k is not None and table.v is not None
     table.k[cells] = rows.k
     table.v[cells] = rows.v
 
 
-def zero_rows(table: Rows, cells: np.ndarray) -> None:
+def zero_rows(table: KVRows, cells: np.ndarray) -> None:
     """Zero the cells that exist."""
     for array in table:
         if array is not None:
             array[cells[cells < len(array)]] = 0
 
 
-def replace_rows(kept: RowTable, layer: int, rows: Rows) -> None:
+def replace_rows(kept: RowTable, layer: int, rows: KVRows) -> None:
     """Replace all rows of a layer by copies of ``rows``; cells after them become zero."""
     table = kept[layer]
     k, v = (_copy(old, new, len(rows.digest)) for old, new in ((table.k, rows.k), (table.v, rows.v)))
-    kept[layer] = Rows(rows.digest.copy(), k, v)
+    kept[layer] = KVRows(rows.digest.copy(), k, v)
 
 
 def _copy(old: Values | None, new: Values | None, n: int) -> Values | None:
@@ -109,17 +109,17 @@ def _stop(cells: np.ndarray | slice) -> int:
     return int(cells.max()) + 1 if len(cells) else 0
 
 
-def _grown(table: Rows, cells: np.ndarray | slice) -> Rows:
+def _grown(table: KVRows, cells: np.ndarray | slice) -> KVRows:
     return _longer(table, grown_size(len(table.digest), _stop(cells)))
 
 
-def _longer(rows: Rows, n: int) -> Rows:
+def _longer(rows: KVRows, n: int) -> KVRows:
     return _each(rows, lambda array: extend_array(array, n))
 
 
-def _each(rows: Rows, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
+def _each(rows: KVRows, change: Callable[[np.ndarray], np.ndarray]) -> KVRows:
     k = None if rows.k is None else change(rows.k)
-    return Rows(change(rows.digest), k, None if rows.v is None else change(rows.v))
+    return KVRows(change(rows.digest), k, None if rows.v is None else change(rows.v))
 
 
 def sort_by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:

@@ -48,7 +48,7 @@ class Meaning(NamedTuple):
     rules: tuple[str, ...] = ()
 
 
-class Read(NamedTuple):
+class ParsedLine(NamedTuple):
     """A recognised line. ``slot`` and ``task`` are None if the line does not contain them. ``words``: the values as
     printed, whose digits show how they were rounded."""
 
@@ -59,7 +59,7 @@ class Read(NamedTuple):
     words: Mapping[str, str] = {}
 
 
-class Gives(NamedTuple):
+class PrintedNumber(NamedTuple):
     """Number of a request that a kind of line prints: the printed value of the first of ``fields`` that it has, or
     0 without fields; it may be larger by ``plus``.
 
@@ -109,7 +109,7 @@ class LogGrammar:
     # options that logs often lack, with the values to try, most likely first
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     end: int = 4                                                     # tokens from a prompt's last checkpoint to its end
-    gives: Sequence[Gives] = ()                                      # numbers of a request that lines print
+    gives: Sequence[PrintedNumber] = ()                                      # numbers of a request that lines print
     # (kind of line, number in it) -> option of the server whose value it is
     flags: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # kind of line -> numbers that it means without printing them
@@ -129,7 +129,7 @@ class LogGrammar:
     totals: Callable[[Sequence[LoggedNumbers]], Iterable[LogTotal]] = lambda lines: ()
     nameless: str = ""                                # what a log without requests does not show, and what would
 
-    def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
+    def read(self, text: str, slot: int | None = None, task: int | None = None) -> ParsedLine | None:
         """Return the kind of a message without prefix, and its numbers; None for an unknown message."""
         plain = collapsed(text)
         for line in (*self._by_head.get(_head(plain), ()), *self._by_head.get("", ())):
@@ -139,7 +139,7 @@ class LogGrammar:
                 numbers = {name: value(word) for name, word in words.items()}
                 where = numbers.pop("slot", slot), numbers.pop("task", task)
                 kept = {name: word[:LONGEST] for name, word in words.items()}
-                return Read(line, _id(where[0]), _id(where[1]), numbers, kept)
+                return ParsedLine(line, _id(where[0]), _id(where[1]), numbers, kept)
         return None
 
     def begins(self, text: str) -> bool:
@@ -166,18 +166,18 @@ class LogGrammar:
         plain = collapsed(text)
         return [line for line in self.lines if len(plain) >= SHORTEST and _is_beginning(line.template, plain)]
 
-    def part(self, text: str) -> Read | None:
+    def part(self, text: str) -> ParsedLine | None:
         """Return the kind of message of which a text is a part between commas, and its numbers; None if the text is a
         part of no message, or of several kinds."""
         plain = collapsed(text).strip(" ,;.")
-        found: dict[str, Read] = {}
+        found: dict[str, ParsedLine] = {}
         for line in self.lines:
             for clause in _clauses(line.template):
                 agrees = pattern(clause).fullmatch(plain)
                 if agrees is not None:
                     numbers = {name: value(word) for name, word in agrees.groupdict().items() if word is not None}
                     slot, task = _id(numbers.pop("slot", None)), _id(numbers.pop("task", None))
-                    found.setdefault(line.ev, Read(line, slot, task, numbers))
+                    found.setdefault(line.ev, ParsedLine(line, slot, task, numbers))
         return next(iter(found.values())) if len(found) == 1 else None
 
     @cached_property

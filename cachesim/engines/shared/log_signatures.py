@@ -68,7 +68,7 @@ class Signature(NamedTuple):
     that log the decision, () = the numbers of the request alone show it; ``says``: sentences, the first of which all
     fields are known is used; ``flags``: options that may cure it; ``removed``: the restore point that such a line
     removes from later requests; ``unproved``: why no printed number shows whose prefix the decision concerned;
-    ``quoted``: the line itself is the statement."""
+    ``is_quoted``: the line itself is the statement."""
 
     key: str
     kinds: tuple[str, ...]
@@ -78,7 +78,7 @@ class Signature(NamedTuple):
     flags: tuple[str, ...] = ()
     removed: Callable[[Mapping[str, Any]], RemovedPoint | None] | None = None
     unproved: str = ""
-    quoted: bool = False
+    is_quoted: bool = False
 
 
 def whole_prefix(found: LogEvidence) -> Span | None:

@@ -55,7 +55,7 @@ class MemoryUse(NamedTuple):
         return sum(part.bytes for part in self.parts)
 
 
-class Ask(NamedTuple):
+class MemoryQuestion(NamedTuple):
     """A question: the model, all options of the server by name, and its rules. ``room``: memory for the caches [bytes],
     0 = not given; ``tokens``: length of a conversation where no option limits it; ``draft``: the draft model."""
 
@@ -73,7 +73,7 @@ class MemoryForms:
     smallest last: words, or the step and the least of a number; those come first that cost the user least.
     ``agents``: settings for agents, None = unknown."""
 
-    use: Callable[[Ask], MemoryUse]
+    use: Callable[[MemoryQuestion], MemoryUse]
     flags: tuple[Flag, ...] = ()
     lower: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
     agents: AgentForms | None = None
@@ -81,13 +81,13 @@ class MemoryForms:
 
 class AgentForms(NamedTuple):
     """How to start a server for agents. ``program``: words of a command line before the model; ``settings``: options
-    that matter, given the memory (``Ask.room``), the longest request (``Ask.tokens``) and the number of clients;
-    ``width``: option with the number of requests that run at a time, "" = as many as there are clients; ``smaller``:
-    options with which rows take less memory and are less precise; ``unit``: most tokens that can run as one, 0 = any
-    number; ``filled``: options whose value is as large as fits."""
+    that matter, given the memory (``MemoryQuestion.room``), the longest request (``MemoryQuestion.tokens``) and the
+    number of clients; ``width``: option with the number of requests that run at a time, "" = as many as there are
+    clients; ``smaller``: options with which rows take less memory and are less precise; ``unit``: most tokens that can
+    run as one, 0 = any number; ``filled``: options whose value is as large as fits."""
 
     program: tuple[str, ...]
-    settings: Callable[[Ask, int], Iterator[dict[str, Option]]]
+    settings: Callable[[MemoryQuestion, int], Iterator[dict[str, Option]]]
     width: str = ""
     smaller: Mapping[str, Option] = {}
     unit: int = 0
@@ -111,7 +111,7 @@ def row_type(types: Mapping[str, int]) -> Flag:
     return Flag("kv_cache_dtype", "auto", choices=(*types,), spellings=("--kv-cache-dtype",), help="Type of the rows.")
 
 
-def context_of(ask: Ask) -> int:
+def context_of(ask: MemoryQuestion) -> int:
     """Return the context that was asked for, else that of the model [tokens]. Raise BadInput if both are unknown."""
     found = ask.options.get("ctx_size") or ask.tokens or ask.model.context
     if not found:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.inspection import Excess
+from cachesim.engines.inspection import ExceededLimit
 
 F32 = np.float32
 
@@ -58,9 +58,13 @@ def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, s
     return Eviction(for_size, first - for_size, est)
 
 
-def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[Excess]:
+def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[ExceededLimit]:
     """Return the exceeded limits: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
     against ``limit`` (0 = no limit)."""
-    found = [Excess("checkpoints", n, most, f"slot {slot} has") for slot, n in enumerate(checkpoints) if n > most]
+    found = [
+        ExceededLimit("checkpoints", n, most, f"slot {slot} has") for slot, n in enumerate(checkpoints) if n > most
+    ]
     total = sum(sizes)
-    return [*found, Excess("bytes", total, limit, "the prompt cache holds")] if limit and total > limit else found
+    return (
+        [*found, ExceededLimit("bytes", total, limit, "the prompt cache holds")] if limit and total > limit else found
+    )

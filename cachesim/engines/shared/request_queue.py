@@ -11,7 +11,7 @@ from zlib import crc32
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.engines.inspection import Excess, Key
+from cachesim.engines.inspection import ExceededLimit, Key
 from cachesim.engines.server_parts import MemorySizes
 from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
@@ -70,9 +70,9 @@ class RequestInspection(SlotInspection):
         return list(self.points.kept())
 
 
-def too_many(at_work: int, most: int) -> list[Excess]:
+def too_many(at_work: int, most: int) -> list[ExceededLimit]:
     """Return an excess if more requests run than allowed."""
-    return [Excess("requests at work", at_work, most)] if at_work > most else []
+    return [ExceededLimit("requests at work", at_work, most)] if at_work > most else []
 
 
 class RequestQueue(Server):

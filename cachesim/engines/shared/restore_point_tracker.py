@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple
 
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.events import Advanced, Gained, Log, Lost
 
 UNUSABLE = 1, 0
@@ -56,7 +56,9 @@ class RestorePointTracker:
         """Return the keys of all copies that were reported and are not lost."""
         return list(self.reported)
 
-    def hold(self, point: Point, cause: str, rule: str = "", slot: int | None = None, anew: bool = False) -> None:
+    def hold(
+        self, point: RestorePoint, cause: str, rule: str = "", slot: int | None = None, anew: bool = False
+    ) -> None:
         """Report a copy if it is new or has other lengths than in its last report. ``anew``: its content changed, too,
         so that it is reported in any case."""
         now = point.n, point.lo, point.hi
@@ -64,7 +66,7 @@ class RestorePointTracker:
             self.reported[point.key] = now
             self.log.emit(Gained(slot, point, cause, rule))
 
-    def advance(self, slot: int, point: Point, cause: str, rule: str, anew: bool = False) -> None:
+    def advance(self, slot: int, point: RestorePoint, cause: str, rule: str, anew: bool = False) -> None:
         """Report the running state of a slot if it has other tokens or lengths than in its last report. ``anew``: its
         tokens are others although their number is the same."""
         now = point.n, point.lo, point.hi

@@ -14,21 +14,21 @@ from cachesim.engines.shared.rule_set import Change
 UNKNOWN = 0
 
 
-class Landed(NamedTuple):
+class Commit(NamedTuple):
     """A point on the main branch: the number of commits up to it (``UNKNOWN`` = only the date is known), and its
     date."""
 
     number: int
     date: str
 
-    def by(self, point: Landed) -> bool:
+    def by(self, point: Commit) -> bool:
         """True if this point is at or before ``point``. A point without a number is the end of its day."""
         if self.number and point.number:
             return self.number <= point.number
         return self.date <= point.date
 
 
-class Dated(NamedTuple):
+class DatedChange(NamedTuple):
     """A change between two recorded rule sets: from ``source`` on, a key of ``Timeline.landed``, ``field`` has this
     value. A field of a table or an entry of a mapping is written ``table.field``: ``defaults.ctx_size``."""
 
@@ -44,34 +44,34 @@ class Timeline:
     (versions, commits); ``builds``: True if points are named by their number (b9700); ``between``: values that no
     recorded rule set has, or that began at another point than the rules say, in order."""
 
-    own: Mapping[str, Landed] = field(default_factory=dict)
-    landed: Mapping[str, Landed] = field(default_factory=dict)
-    releases: Mapping[str, Landed] = field(default_factory=dict)
+    own: Mapping[str, Commit] = field(default_factory=dict)
+    landed: Mapping[str, Commit] = field(default_factory=dict)
+    releases: Mapping[str, Commit] = field(default_factory=dict)
     builds: bool = False
-    between: Sequence[Dated] = ()
+    between: Sequence[DatedChange] = ()
 
-    def last_landed(self, change: Change) -> Landed | None:
+    def last_landed(self, change: Change) -> Commit | None:
         """Return the point at which the last part of a change landed, None if it is unknown for a part."""
         return max(self.parts(change.source), default=None)
 
-    def first_landed(self, change: Change) -> Landed | None:
+    def first_landed(self, change: Change) -> Commit | None:
         """Return the point at which the first part of a change landed, None if unknown."""
         return min(self.parts(change.source), default=None)
 
-    def parts(self, source: str) -> list[Landed]:
+    def parts(self, source: str) -> list[Commit]:
         """Return the points of the changes in ``source`` ("#19924, #20279"); [] if one of them is unknown."""
         return _all_known(self.landed.get(part) for part in source.split(", "))
 
-    def dated(self, point: Landed) -> Landed:
+    def dated(self, point: Commit) -> Commit:
         """Return a point with its date, if a change landed there."""
         return point if point.date else next((at for at in self.landed.values() if at.number == point.number), point)
 
-    def label(self, point: Landed) -> str:
+    def label(self, point: Commit) -> str:
         """Return the name of a point: a build or a date."""
         return f"b{point.number}" if self.builds and point.number else point.date
 
 
-def _all_known(points: Iterable[Landed | None]) -> list[Landed]:
+def _all_known(points: Iterable[Commit | None]) -> list[Commit]:
     """Return the points; [] if any point is unknown."""
     found = list(points)
     return [] if None in found else [point for point in found if point is not None]

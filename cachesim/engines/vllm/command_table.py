@@ -12,9 +12,9 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.command_line import parse_integer
 from cachesim.engines.shared.command_table import (
+    ArgumentStyle,
     CommandTable,
-    Reading,
-    Style,
+    ParsedArgument,
     read_human_integer,
     release_names,
     table_rows,
@@ -440,24 +440,24 @@ LAYER_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_emb
 """Keys of --hf-overrides that change no layer's memory."""
 
 
-def read_max_model_len(text: str) -> Reading:
+def read_max_model_len(text: str) -> ParsedArgument:
     """Read ``8192``, ``32k``, ``auto`` or -1: the server then chooses."""
     if text in ("auto", "-1"):
-        return Reading({"max_model_len": 0})
-    return Reading({"max_model_len": read_human_integer(text)})
+        return ParsedArgument({"max_model_len": 0})
+    return ParsedArgument({"max_model_len": read_human_integer(text)})
 
 
-def read_batched_tokens(text: str) -> Reading:
+def read_batched_tokens(text: str) -> ParsedArgument:
     """Read the most tokens of a step, ``8192`` or ``8k``."""
-    return Reading({"max_num_batched_tokens": read_human_integer(text)})
+    return ParsedArgument({"max_num_batched_tokens": read_human_integer(text)})
 
 
-def _method(name: Any) -> Reading:
+def _method(name: Any) -> ParsedArgument:
     """Return the drafting method of this name."""
     method = "mtp" if isinstance(name, str) and name.endswith("_mtp") else name
     if method not in SIMULATED_METHODS:
-        return Reading(refused=(f"method {quoted(name)}",))
-    return Reading({"speculative_method": method})
+        return ParsedArgument(refused=(f"method {quoted(name)}",))
+    return ParsedArgument({"speculative_method": method})
 
 
 def _drafted(number: Any) -> Mapping[str, int]:
@@ -467,10 +467,10 @@ def _drafted(number: Any) -> Mapping[str, int]:
     return {"num_speculative_tokens": number}
 
 
-def read_speculative_config(value: Any) -> Reading:
+def read_speculative_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --speculative-config. Raise BadInput."""
     config = _object(value)
-    found = _method(config["method"]) if "method" in config else Reading(needs={
+    found = _method(config["method"]) if "method" in config else ParsedArgument(needs={
         "speculative_method": "the method of --speculative-config is derived from the draft model"})  # fmt: skip
     options = {**found.options}
     if "num_speculative_tokens" in config:
@@ -480,15 +480,17 @@ def read_speculative_config(value: Any) -> Reading:
     read = {"method", "num_speculative_tokens", "disable_lookahead_block_hashes"}
     rest = [key for key in config if key not in read]
     refused = [key for key in rest if key not in DRAFTER_KEYS and config[key] not in (None, False)]
-    return Reading(options, [key for key in rest if key not in refused], [*found.refused, *refused], needs=found.needs)
+    return ParsedArgument(
+        options, [key for key in rest if key not in refused], [*found.refused, *refused], needs=found.needs
+    )
 
 
-def read_kv_transfer_config(value: Any) -> Reading:
+def read_kv_transfer_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raise BadInput."""
     config = _object(value)
     name = config.get("kv_connector")
     if name != "OffloadingConnector":
-        return Reading(refused=(f"kv_connector {quoted(name)}",))
+        return ParsedArgument(refused=(f"kv_connector {quoted(name)}",))
     more = _object(config.get("kv_connector_extra_config", {}))
     options: dict[str, Any] = {}
     for key, kind in OFFLOAD_KEYS.items():
@@ -497,27 +499,29 @@ def read_kv_transfer_config(value: Any) -> Reading:
         if key in more:
             options[key] = more[key]
     if options.get("eviction_policy", LRU) not in (LRU, ARC):
-        return Reading(refused=(f"eviction_policy {quoted(options['eviction_policy'])}",))
+        return ParsedArgument(refused=(f"eviction_policy {quoted(options['eviction_policy'])}",))
     sizes = ("cpu_bytes_to_use", "cpu_bytes_to_use_per_rank")
     if more.get("spec_name", "CPUOffloadingSpec") != "CPUOffloadingSpec":
-        return Reading(refused=(f"spec_name {quoted(more['spec_name'])}",))
+        return ParsedArgument(refused=(f"spec_name {quoted(more['spec_name'])}",))
     refused = [key for key in more if key not in OFFLOAD_KEYS and key not in (*sizes, "spec_name")]
     ignored = [key for key in (*config, *more) if key in (*sizes, "kv_role", "spec_name")]
-    return Reading(options, ignored, refused, needs={"num_cpu_chunks": CHUNKS})
+    return ParsedArgument(options, ignored, refused, needs={"num_cpu_chunks": CHUNKS})
 
 
-def read_offloading_size(text: str) -> Reading:
+def read_offloading_size(text: str) -> ParsedArgument:
     """Read the size of CPU memory, which does not give the number of chunks."""
-    return Reading() if text in ("0", "0.0") else Reading(ignored=(text,), needs={"num_cpu_chunks": CHUNKS})
+    return (
+        ParsedArgument() if text in ("0", "0.0") else ParsedArgument(ignored=(text,), needs={"num_cpu_chunks": CHUNKS})
+    )
 
 
-def read_hf_overrides(value: Any) -> Reading:
+def read_hf_overrides(value: Any) -> ParsedArgument:
     """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
     changed = _object(value)
     inner = changed.get("text_config", {})
     keys = [*changed, *(inner if isinstance(inner, dict) else ())]
-    return Reading(ignored=[key for key in keys if key in LAYER_KEYS],
-                   refused=[key for key in keys if key not in LAYER_KEYS])  # fmt: skip
+    return ParsedArgument(ignored=[key for key in keys if key in LAYER_KEYS],
+                          refused=[key for key in keys if key not in LAYER_KEYS])  # fmt: skip
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -539,7 +543,7 @@ COMMAND_TABLE = CommandTable(
         no_effect=WITHOUT_EFFECT,
     ),
     releases=release_names("vllm", "0.30.0 0.31.0 0.32.0 0.33.0"),
-    style=Style(underscores=True),
+    style=ArgumentStyle(underscores=True),
     positional=True,
     images=("vllm",),
     readers={
@@ -547,8 +551,8 @@ COMMAND_TABLE = CommandTable(
         "--max-num-batched-tokens": read_batched_tokens,
         "--speculative-config": read_speculative_config,
         "--spec-method": _method,
-        "--spec-model": lambda text: Reading(ignored=(text,)),
-        "--spec-tokens": lambda text: Reading(_drafted(parse_integer(text))),
+        "--spec-model": lambda text: ParsedArgument(ignored=(text,)),
+        "--spec-tokens": lambda text: ParsedArgument(_drafted(parse_integer(text))),
         "--kv-transfer-config": read_kv_transfer_config,
         "--kv-offloading-size": read_offloading_size,
         "--hf-overrides": read_hf_overrides,

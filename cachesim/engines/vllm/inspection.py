@@ -8,7 +8,7 @@ from typing import Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import BlockCell, Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared.request_queue import RequestInspection, too_many
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
@@ -56,7 +56,7 @@ class Inspection(RequestInspection):
         request = self.slots[slot]
         return request.text.full()[: request.num_processed_tokens]
 
-    def stored(self, key: Key, start: int = 0) -> Stored:
+    def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
         kind, owner, _ = key
         if kind == "slot":
@@ -68,7 +68,7 @@ class Inspection(RequestInspection):
         groups = self.kv_cache_groups
         block_ids = [self._blocks_of(group, text, node.end) for group in groups]
         prefix = StoredPrefix(node.end, block_ids, start=max(start, node.start), running_column={}, has_states=True)
-        return self._content(Stored(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
+        return self._content(StoredObject(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
 
     def _blocks_of(self, group: KVCacheGroupSpec, text: RequestText, end: int) -> list[int]:
         """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
@@ -86,13 +86,13 @@ class Inspection(RequestInspection):
             found[-1] = next(filter(None, blocks), None)
         return [blocks[0] if blocks else 0 for blocks in found]
 
-    def _stored_by_request(self, req_id: int) -> Stored:
+    def _stored_by_request(self, req_id: int) -> StoredObject:
         """Return the content of a request's blocks. With drafts, or with steps in flight, its states are ahead of its
         tokens."""
         request = self.slots[req_id]
         state = self.model_runner.requests.get(req_id)
         end = min(request.num_processed_tokens, len(request.text.token_ids))
-        found = Stored("slot", req_id, (), resume=end, rows=(), state=None)
+        found = StoredObject("slot", req_id, (), resume=end, rows=(), state=None)
         if state is None:
             return found
         ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
@@ -100,7 +100,7 @@ class Inspection(RequestInspection):
             end, state.block_ids, start=0, running_column=state.running_column, has_states=not ahead,
         ))  # fmt: skip
 
-    def _content(self, found: Stored, prefix: StoredPrefix) -> Stored:
+    def _content(self, found: StoredObject, prefix: StoredPrefix) -> StoredObject:
         """Return stored tokens with the rows and states in their blocks."""
         contents = self.model_runner.kv_caches
         end = prefix.end
@@ -130,7 +130,7 @@ class Inspection(RequestInspection):
         tables = [blocks for request in self.slots for blocks in manager.get_block_ids(request.request_id)]
         manager.block_pool.check(chain(*tables))
 
-    def exceeded_limits(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""
         return too_many(len(self.running), self.opts.max_num_seqs)
 

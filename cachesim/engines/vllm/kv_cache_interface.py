@@ -13,7 +13,7 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Speculation
-from cachesim.engines.vllm.rules.states import Boundary, Export
+from cachesim.engines.vllm.rules.states import StateBoundary, StateExport
 from cachesim.events import Log
 
 FULL = ("full", "rswa")
@@ -76,7 +76,7 @@ class VllmConfig(NamedTuple):
     def get_mamba_prefill_checkpoint_position(self, num_tokens: int) -> int:
         """Return the length below ``num_tokens`` whose state inside a chunk can be found."""
         config = self.kv_cache_config
-        return int(self.rules.checkpoint(Boundary(
+        return int(self.rules.checkpoint(StateBoundary(
             num_tokens, unit=config.hash_block_size, align=config.cache_hit_alignment_tokens,
             drop=config.speculation.use_eagle_block_drop, lookahead=config.speculation.num_hash_lookahead_tokens,
         )))  # fmt: skip
@@ -90,7 +90,7 @@ class VllmConfig(NamedTuple):
 
     def is_mamba_prefill_checkpoint_valid(self, query_start: int, query_end: int, position: int, block: int) -> bool:
         """True if the kernels can export the state after ``position`` tokens in a chunk."""
-        return bool(self.rules.state_inside(Export(
+        return bool(self.rules.state_inside(StateExport(
             query_start, query_end, position, unit=self.kv_cache_config.hash_block_size, block=block,
             grid=self.options.mamba_prefill_checkpoint_alignment,
         )))  # fmt: skip

@@ -118,7 +118,7 @@ ORDINARY: Mapping[str, str] = {
     "loading of the model": r"Loading (?:safetensors|weights)|Model loading took|torch\.compile|Graph captur|Compiling",
     "memory of the device": r"Available KV cache memory|CUDA graph (?:pool )?memory|init engine \(profile",
 }
-SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), quoted=True),)
+SIGNATURES = (Signature("server-warning", ("reset_failed", "preempted", "engine_died"), (), (), is_quoted=True),)
 
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:

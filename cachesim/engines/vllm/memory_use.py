@@ -11,7 +11,14 @@ from typing import Iterator, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.agent_settings import context_needed
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryPart, MemoryUse, context_of
+from cachesim.engines.shared.memory_use import (
+    AgentForms,
+    MemoryForms,
+    MemoryPart,
+    MemoryQuestion,
+    MemoryUse,
+    context_of,
+)
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.vllm.flags import Options, options
 from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, row_bytes, state_bytes
@@ -42,7 +49,7 @@ def groups_of(model: RealModel) -> Groups:
     return Groups(full, window, state, size)
 
 
-def use(ask: Ask) -> MemoryUse:
+def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
     opts = options(ask.options)
@@ -63,7 +70,7 @@ def use(ask: Ask) -> MemoryUse:
     return MemoryUse(sum(full), sum(window), state=sum(states), checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
-def _request_blocks(ask: Ask, opts: Options, groups: Groups, sizes: LayerBlocks, most: int) -> int:
+def _request_blocks(ask: MemoryQuestion, opts: Options, groups: Groups, sizes: LayerBlocks, most: int) -> int:
     """Return the blocks that a request of ``most`` tokens holds."""
     windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
     cap = ask.rules.admission_cap(windows) if groups.window else 0
@@ -80,7 +87,7 @@ def _refuse_unequal(model: RealModel) -> None:
         raise BadInput("settings for models whose layers have rows of different sizes are not compared")
 
 
-def agent_settings(ask: Ask, clients: int) -> Iterator[dict[str, Option]]:
+def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Option]]:
     """Yield sizes of blocks and, for windows, distances between published blocks, with as many blocks as fit. A request
     is at most as long as the pool. Raise BadInput for a model whose blocks have other sizes."""
     _refuse_unequal(ask.model)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
 from cachesim.events import Log
 
@@ -50,7 +50,7 @@ class Prefix:
     text: object
     longer: dict[int, Prefix] = field(default_factory=dict)
     start: int = 0
-    usable: bool = False
+    is_usable: bool = False
 
     def back(self, tokens: int) -> Prefix | None:
         """Return the prefix without its last tokens, None = the empty one or one that is not known."""
@@ -144,8 +144,8 @@ class PrefixPoints(RestorePointTracker):
             touched += node.below(self.far)
         for one in touched:
             usable = self._is_usable(one)
-            if usable != one.usable:
-                one.usable = usable
+            if usable != one.is_usable:
+                one.is_usable = usable
                 self._report(one, cause, rule)
 
     def _flip(self, group: int, node: Prefix) -> list[Prefix]:
@@ -197,16 +197,16 @@ class PrefixPoints(RestorePointTracker):
 
     def _report(self, node: Prefix, cause: str, rule: str) -> None:
         key = "block", -1, node.number
-        if not node.usable:
+        if not node.is_usable:
             self.lose(key, cause, rule)
             return
         units = [node.unit]
         after = node.before
-        while after is not None and not after.usable:
+        while after is not None and not after.is_usable:
             units.append(after.unit)
             after = after.before
         node.start = after.end if after is not None else 0
         tokens = tuple(token for unit in reversed(units) for token in unit)
         origin = None if after is None else ("block", -1, after.number)
-        point = Point(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
+        point = RestorePoint(key, node.end, tokens, start=node.start, after=origin, lo=node.end, hi=node.end)
         self.hold(point, "stored", anew=True)

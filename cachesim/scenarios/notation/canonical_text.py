@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping
 
 from cachesim.scenarios.notation.flags import FLAGS, given
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine
+from cachesim.scenarios.notation.tree import Action, LineRequest, Piece, Pieces, ScenarioLine
 
 
 class Lengths:
@@ -32,12 +32,12 @@ def spell(line: ScenarioLine) -> str:
                     for step in line.steps)  # fmt: skip
 
 
-def step_text(step: Asked | Action) -> str:
+def step_text(step: LineRequest | Action) -> str:
     """Return a canonical step without lengths of words; an action without its braces."""
     return action_text(step) if isinstance(step, Action) else request_text(step, Lengths())
 
 
-def prompt_text(step: Asked | Action) -> str:
+def prompt_text(step: LineRequest | Action) -> str:
     """Return only the words of the prompt, or the action, for a table."""
     return action_text(step) if isinstance(step, Action) else _prompt(step, Lengths())
 
@@ -50,7 +50,7 @@ def action_text(action: Action) -> str:
     return f"{action.do}{slot} {action.file or action.scales}".strip() + cut + changed
 
 
-def request_text(step: Asked, lengths: Lengths) -> str:
+def request_text(step: LineRequest, lengths: Lengths) -> str:
     """Return a request: its prompt, then the fields that differ from their defaults."""
     text = _prompt(step, lengths)
     if step.answer is not None:
@@ -65,12 +65,12 @@ def request_text(step: Asked, lengths: Lengths) -> str:
     return f"{text}{{{more}}}" if more else text
 
 
-def _prompt(step: Asked, lengths: Lengths) -> str:
+def _prompt(step: LineRequest, lengths: Lengths) -> str:
     messages = "+".join(f"{role[0]}:{lengths.text(text)}" for role, text in step.chat)
     return messages or lengths.text(step.prompt)
 
 
-def _more(step: Asked, lengths: Lengths) -> Iterator[str]:
+def _more(step: LineRequest, lengths: Lengths) -> Iterator[str]:
     """Yield the fields in braces."""
     texts = {name: f"{name}={FLAGS[name].write(value) if name in FLAGS else value}" for name, value in given(step)}
     drafts, _, _ = (texts.pop(name, "") for name in ("drafts", "together", "after"))

@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 from cachesim.scenarios.notation.normalise import clipped
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase, fitting, sound
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
+from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest, Piece, Pieces, ScenarioLine, map_texts
 from cachesim.scenarios.notation.word_lengths import shortened
 
 LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else": 1, "n_keep": 1, "n_discard": 1,
@@ -34,9 +34,9 @@ def simpler(case: ShrinkCase) -> Iterator[ShrinkCase]:
                 yield case._replace(line=_shortened(line, word, less, front, end))
 
 
-def _with(line: ScenarioLine, number: int, *instead: Asked | Action) -> ScenarioLine:
+def _with(line: ScenarioLine, number: int, *instead: LineRequest | Action) -> ScenarioLine:
     """Return the line with step ``number`` replaced, or removed without ``instead``."""
-    steps = (fitting(step, line.words) if isinstance(step, Asked) else step for step in instead)
+    steps = (fitting(step, line.words) if isinstance(step, LineRequest) else step for step in instead)
     return sound(line._replace(steps=(*line.steps[:number], *steps, *line.steps[number + 1 :])))
 
 
@@ -48,7 +48,7 @@ def _actions(step: Action) -> Iterator[Action]:
         yield replace(step, id_slot=0)
 
 
-def _requests(step: Asked) -> Iterator[Asked]:
+def _requests(step: LineRequest) -> Iterator[LineRequest]:
     """Yield reductions of a request: without a field, with a smaller number, without a piece or mark."""
     for name in SWITCHES:
         if getattr(step, name) != getattr(PLAIN, name):
@@ -69,7 +69,7 @@ def _requests(step: Asked) -> Iterator[Asked]:
             yield step._replace(answer=answer)
 
 
-def _following(name: str, value: Any, step: Asked) -> dict[str, Any]:
+def _following(name: str, value: Any, step: LineRequest) -> dict[str, Any]:
     """Return the other fields that must change with a field."""
     if name == "n_cmpl":
         return {"answers": step.answers[: value - 1]}
@@ -110,9 +110,9 @@ def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -
     def change(text: Pieces) -> Pieces:
         return clipped(tuple(_earlier(piece, front, end) if piece.word == word else piece for piece in text), words)
 
-    steps: list[Asked | Action] = []
+    steps: list[LineRequest | Action] = []
     for step in line.steps:
-        if isinstance(step, Asked):
+        if isinstance(step, LineRequest):
             before, step = step, map_texts(step, change)
             if before.prompt and not step.prompt:
                 continue

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.capabilities import Field
 from cachesim.engines.registry import ENGINES
-from cachesim.scenarios.notation.tree import PLAIN, TASKS, Asked
+from cachesim.scenarios.notation.tree import PLAIN, TASKS, LineRequest
 from cachesim.scenarios.notation.value_checks import integer, integers, items, one_of, truth
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -30,7 +30,7 @@ def _from(low: int) -> Callable[[str, object], int]:
     return lambda name, value: integer(name, value, low)
 
 
-def plain(text: str) -> object:
+def parse_value(text: str) -> object:
     """Return a text as an integer, True or False if it is written so, else unchanged."""
     if text in ("True", "False"):
         return text == "True"
@@ -49,7 +49,7 @@ def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
 
 
 def _read_drafts(text: str) -> object:
-    return [[plain(number) for number in pair.split(":")] for pair in text.split(",")]
+    return [[parse_value(number) for number in pair.split(":")] for pair in text.split(",")]
 
 
 def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
@@ -58,16 +58,16 @@ def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
 
 FLAGS: Mapping[str, RequestFlag] = {
     "task": RequestFlag(lambda name, value: one_of(name, value, TASKS), str),
-    "n_keep": RequestFlag(_from(-1), plain),
-    "n_discard": RequestFlag(_from(0), plain),
-    "n_cache_reuse": RequestFlag(_from(0), plain),
-    "n_cmpl": RequestFlag(_from(0), plain),
-    "cancel_after": RequestFlag(_from(0), plain),
-    "draft_else": RequestFlag(_from(0), plain),
-    "seed": RequestFlag(truth, plain),
+    "n_keep": RequestFlag(_from(-1), parse_value),
+    "n_discard": RequestFlag(_from(0), parse_value),
+    "n_cache_reuse": RequestFlag(_from(0), parse_value),
+    "n_cmpl": RequestFlag(_from(0), parse_value),
+    "cancel_after": RequestFlag(_from(0), parse_value),
+    "draft_else": RequestFlag(_from(0), parse_value),
+    "seed": RequestFlag(truth, parse_value),
     "drafts": RequestFlag(_drafts, _read_drafts, _write_drafts),
-    "together": RequestFlag(truth, plain),
-    "after": RequestFlag(_from(0), plain),
+    "together": RequestFlag(truth, parse_value),
+    "after": RequestFlag(_from(0), parse_value),
 }
 """All flags except those with words as values, in the order in which they are written."""
 
@@ -94,7 +94,7 @@ def check_after(flags: Mapping[str, Any]) -> None:
         raise BadInput("after counts from the previous request, so it needs together = true")
 
 
-def given(step: Asked, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
+def given(step: LineRequest, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
     """Yield name and value of the flags that differ from their defaults, in the order of ``names``."""
     for name in names:
         if getattr(step, name) != getattr(PLAIN, name):

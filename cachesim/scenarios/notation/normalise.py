@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Mapping
 
 from cachesim.base.errors import BadInput, counted, quoted
-from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
+from cachesim.scenarios.notation.tree import LineRequest, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
 from cachesim.scenarios.notation.word_lengths import FIXED, ImageSize, predicted, prompt_size, size, span
 
 
-def check_asked(step: Asked, words: Mapping[str, int]) -> None:
+def check_asked(step: LineRequest, words: Mapping[str, int]) -> None:
     """Raise BadInput if a request is invalid by itself."""
     prompt_size(step, words)
     for text in (step.answer or (), *step.answers):
@@ -33,7 +33,7 @@ def check_answer(piece: Piece, words: Mapping[str, int]) -> None:
         raise BadInput(f"{quoted(piece.word)} is an image, which no answer has")
 
 
-def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
+def check_lengths(step: LineRequest, words: Mapping[str, int]) -> None:
     """Raise BadInput unless the numbers of a request fit the length of its answer."""
     length = predicted(step, words)
     if step.answer is not None and step.n_predict not in (None, length):
@@ -69,7 +69,7 @@ def renamed_apart(line: ScenarioLine) -> ScenarioLine:
     """Return the line with its words renamed in the order of first use: A, B, C, or a, b, c if the first use is in an
     answer."""
     names: dict[str, str] = {}
-    for step in (step for step in line.steps if isinstance(step, Asked)):
+    for step in (step for step in line.steps if isinstance(step, LineRequest)):
         prompts = texts(step._replace(answer=None, answers=()))
         for number, text in enumerate(texts(step)):
             in_answer = number >= len(prompts)

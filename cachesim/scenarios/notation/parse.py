@@ -6,9 +6,19 @@ import re
 from typing import Any, Callable, Iterator, NamedTuple, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
+from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, parse_value
 from cachesim.scenarios.notation.normalise import check_answer, check_lengths
-from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
+from cachesim.scenarios.notation.tree import (
+    ACTIONS,
+    ROLES,
+    Action,
+    LineRequest,
+    Piece,
+    Pieces,
+    ScenarioLine,
+    Value,
+    joins,
+)
 from cachesim.scenarios.notation.value_checks import file_name, integer, literal, share
 from cachesim.scenarios.notation.word_lengths import LENGTH, canonical, check_word, read_length, span
 
@@ -16,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Misread(BadInput):
+class NotationError(BadInput):
     """Syntax error in a part of a line. ``parse`` turns it into a BadInput with column and step."""
 
     def __init__(self, cause: str, hint: str, part: LinePart) -> None:
@@ -60,9 +70,9 @@ class LinePart(NamedTuple):
         """Return a group of a match in the text, an empty part if the group did not match."""
         return self._replace(text=match[number] or "", at=self.at + max(match.start(number), 0))
 
-    def fault(self, cause: str, hint: str = "") -> Misread:
+    def fault(self, cause: str, hint: str = "") -> NotationError:
         """Return the error for this part."""
-        return Misread(cause, hint, self)
+        return NotationError(cause, hint, self)
 
     def placed(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return ``check(*args, **kwargs)``; add the place of this part to a BadInput that it raises."""
@@ -85,12 +95,12 @@ _COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
 class ParsedPiece(NamedTuple):
-    """A piece with its place. ``length``: the length written after it, if any; ``answer``: True in an answer."""
+    """A piece with its place. ``length``: the length written after it, if any; ``is_answer``: True in an answer."""
 
     piece: Piece
     length: int | None
     part: LinePart
-    answer: bool
+    is_answer: bool
 
 
 def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> ScenarioLine:
@@ -99,7 +109,7 @@ def parse(text: str, setting: Setting = lambda name, value: (name, literal(value
     try:
         for part in steps_of(text):
             reader.read(part.stripped())
-    except Misread as wrong:
+    except NotationError as wrong:
         raise wrong.located() from None
     return ScenarioLine(reader.words, tuple(reader.steps))
 
@@ -129,7 +139,7 @@ class _Reader:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.words: dict[str, int] = {}
-        self.steps: list[Asked | Action] = []
+        self.steps: list[LineRequest | Action] = []
         self.saved: list[str] = []
 
     def read(self, part: LinePart) -> None:
@@ -137,7 +147,7 @@ class _Reader:
         action = _ACTION.fullmatch(part.text)
         self.steps.append(self._action(part.group(action, 1)) if action else self._request(part))
 
-    def _request(self, part: LinePart) -> Asked | Action:
+    def _request(self, part: LinePart) -> LineRequest | Action:
         match = _REQUEST.match(part.text)
         if match is None or match.end() < len(part.text):
             end = match.end() if match else 0
@@ -151,7 +161,7 @@ class _Reader:
             step = step._replace(**flags)
         self._define(parsed)
         for piece in parsed:
-            piece.part.placed(check_answer if piece.answer else span, piece.piece, self.words)
+            piece.part.placed(check_answer if piece.is_answer else span, piece.piece, self.words)
         wrong = places.get("cancel_after") or places.get("answers") or part
         wrong.placed(check_lengths, step, self.words)
         if step.together and not joins(step, self.steps):
@@ -184,8 +194,8 @@ class _Reader:
                 raise found[0].fault(f"{do.text} takes no {'option' if key == 'server' else key}")
             if not found and key in takes and key not in ("server", "scales"):
                 raise first.fault(f"{key} is missing")
-        percent = cuts[-1].placed(share, plain(cuts[-1].partition("=")[2].text)) if cuts else 100
-        id_slot = slot.placed(integer, "id_slot", plain(slot.text), 0) if "id_slot" in takes else -1
+        percent = cuts[-1].placed(share, parse_value(cuts[-1].partition("=")[2].text)) if cuts else 100
+        id_slot = slot.placed(integer, "id_slot", parse_value(slot.text), 0) if "id_slot" in takes else -1
         file = self._file(do.text, names) if names and named == "file" else ""
         scales = " ".join(name.text for name in names) if named == "scales" else ""
         return Action(do.text, id_slot, file, tuple(dict(map(self._setting, settings)).items()), percent, scales)
@@ -203,12 +213,12 @@ class _Reader:
         return word.placed(self.setting, name.text, value.text)
 
 
-def _asked(part: LinePart, match: re.Match[str], parsed: list[ParsedPiece]) -> Asked:
+def _asked(part: LinePart, match: re.Match[str], parsed: list[ParsedPiece]) -> LineRequest:
     """Return the request of words and signs, without braces. Adds its pieces to ``parsed``."""
     prompt, answer = part.group(match, 1), part.group(match, 2).partition(">")[2]
     sampled = _COUNT.fullmatch(answer.text)
     chat = _chat(prompt, parsed)
-    return Asked(
+    return LineRequest(
         prompt=() if chat else _text(prompt, parsed), chat=chat,
         answer=_text(answer, parsed, answer=True) if match[2] and not sampled else None,
         n_predict=int(sampled[0]) if sampled else None,
@@ -265,13 +275,13 @@ def _flags(braces: LinePart, parsed: list[ParsedPiece]) -> tuple[dict[str, Any],
         if name.text == "answers":
             fields["answers"] = tuple(_text(text, parsed, answer=True) for text in value.split("/"))
             continue
-        read = FLAGS[name.text].read if name.text in FLAGS else plain
+        read = FLAGS[name.text].read if name.text in FLAGS else parse_value
         checked = word.placed(check_flag, name.text, True if alone else read(value.text))
         if name.text in FLAGS:
             fields[name.text] = checked
         else:
             fields["extra"] = (*fields.get("extra", ()), (name.text, checked))
         if plus:
-            fields["after"] = word.placed(check_flag, "after", plain(after.text))
+            fields["after"] = word.placed(check_flag, "after", parse_value(after.text))
     places.get("after", braces).placed(check_after, fields)
     return fields, places

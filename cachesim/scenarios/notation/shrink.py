@@ -31,7 +31,7 @@ def lowest(row: Sequence[int], holds: Holds, tries: int) -> Row:
         descent.take_away()
         descent.lower_one()
         descent.lower_two()
-        if descent.row == before or descent.spent:
+        if descent.row == before or descent.is_spent:
             return descent.row
 
 
@@ -43,14 +43,14 @@ class _Descent:
         self.asked: set[Row] = {row}
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if all tries are used up."""
         return len(self.asked) > self.tries
 
     def take_away(self) -> None:
         """Set blocks of numbers to 0, long blocks first (delta debugging)."""
         size = len(self.row)
-        while size and not self.spent:
+        while size and not self.is_spent:
             for start in range(0, len(self.row), size):
                 self._lower(range(start, min(start + size, len(self.row))), max(self.row[start : start + size]))
             size //= 2
@@ -63,7 +63,7 @@ class _Descent:
     def lower_two(self) -> None:
         """Lower pairs of numbers by equal amounts, because only their difference may matter."""
         for pair in combinations([i for i, n in enumerate(self.row) if n > 1], 2):
-            if self.spent:
+            if self.is_spent:
                 return
             self._halving(pair)
 
@@ -78,7 +78,7 @@ class _Descent:
 
     def _lower(self, places: Iterable[int], by: int) -> bool:
         """Lower these numbers by ``by``, not below 0, if ``holds`` is still true. Return True on success."""
-        if self.spent:
+        if self.is_spent:
             return False
         new = list(self.row)
         for i in places:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.scenarios.notation.normalise import clipped
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, map_texts, used
+from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest, ScenarioLine, joins, map_texts, used
 from cachesim.scenarios.notation.word_lengths import predicted, shortened
 
 FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
@@ -55,7 +55,7 @@ class ShrinkVector(NamedTuple):
 def whole(case: ShrinkCase) -> ShrinkVector:
     """Return the vector of a case that keeps everything."""
     line = case.line
-    asked = [step for step in line.steps if isinstance(step, Asked)]
+    asked = [step for step in line.steps if isinstance(step, LineRequest)]
     texts = (text for step in asked for text in (step.prompt, *(text for _, text in step.chat)))
     rare = ((step, flag) for step in asked for flag in RARE if _has(step, flag))
     return ShrinkVector(
@@ -68,8 +68,8 @@ def whole(case: ShrinkCase) -> ShrinkVector:
     )
 
 
-def _has(step: Asked | Action, flag: str) -> bool:
-    return isinstance(step, Asked) and bool(getattr(step, flag) != getattr(PLAIN, flag))
+def _has(step: LineRequest | Action, flag: str) -> bool:
+    return isinstance(step, LineRequest) and bool(getattr(step, flag) != getattr(PLAIN, flag))
 
 
 def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
@@ -77,10 +77,10 @@ def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
     lengths = case.line.words
     words = {word: shortened(lengths[word], n) for word, n in zip(lengths, row.words, strict=True)}
     flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
-    steps: list[Asked | Action] = []
+    steps: list[LineRequest | Action] = []
     for step, stays in zip(case.line.steps, row.steps, strict=True):
         stay = dict(zip(FLAGS, flags, strict=False))
-        if isinstance(step, Asked):
+        if isinstance(step, LineRequest):
             stay |= {flag: next(rare) for flag in RARE if _has(step, flag)}
             before, step = step, _smaller(_with_pieces(step, pieces), stay, words)
             emptied = (before.prompt or before.chat) and not (step.prompt or step.chat)
@@ -91,14 +91,14 @@ def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
     return ShrinkCase(sound(ScenarioLine(words, tuple(steps))), tuple(options))
 
 
-def _with_pieces(step: Asked, stay: Iterator[int]) -> Asked:
+def _with_pieces(step: LineRequest, stay: Iterator[int]) -> LineRequest:
     """Return the request with only the kept pieces. ``stay``: 1 or 0 per piece."""
     prompt = tuple(piece for piece in step.prompt if next(stay))
     chat = tuple((role, tuple(piece for piece in text if next(stay))) for role, text in step.chat)
     return step._replace(prompt=prompt, chat=chat)
 
 
-def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> Asked:
+def _smaller(step: LineRequest, stay: Mapping[str, int], words: Mapping[str, int]) -> LineRequest:
     """Return the request without the dropped fields, and with its words cut to their new lengths."""
     gone: dict[str, Any] = {flag: getattr(PLAIN, flag) for flag, stays in stay.items() if not stays}
     if not stay["together"]:
@@ -110,7 +110,7 @@ def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> 
     return fitting(map_texts(step._replace(**gone), lambda text: clipped(text, words)), words)
 
 
-def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
+def fitting(step: LineRequest, words: Mapping[str, int]) -> LineRequest:
     """Return the request without an empty answer, and without a ``cancel_after`` beyond its end."""
     length = predicted(step, words)
     late = step.cancel_after is not None and step.cancel_after >= length >= 0
@@ -120,10 +120,10 @@ def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
 def sound(line: ScenarioLine) -> ScenarioLine:
     """Return the line without invalid rests of shrinking: ``together`` without a previous request, a restore of a file
     that was not saved, unused words."""
-    steps: list[Asked | Action] = []
+    steps: list[LineRequest | Action] = []
     saved: set[str] = set()
     for step in line.steps:
-        if isinstance(step, Asked) and step.together and not joins(step, steps):
+        if isinstance(step, LineRequest) and step.together and not joins(step, steps):
             step = step._replace(together=False, after=0)
         if isinstance(step, Action) and step.do == "restore" and step.file not in saved:
             continue

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 Pieces = tuple[Piece, ...]
 
 
-class Asked(NamedTuple):
+class LineRequest(NamedTuple):
     """A request with a prompt or a chat. Fields without a comment have the meaning of the server's request field."""
 
     prompt: Pieces
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     extra: tuple[tuple[str, Value], ...] = ()           # fields that only some engines have
 
 
-PLAIN = Asked(())
+PLAIN = LineRequest(())
 """A request with default values only."""
 
 
@@ -80,10 +80,10 @@ class ScenarioLine(NamedTuple):
     """Steps in words, and the lengths of the words [tokens]. The index of a word in ``words`` determines its tokens."""
 
     words: Mapping[str, int]
-    steps: tuple[Asked | Action, ...]
+    steps: tuple[LineRequest | Action, ...]
 
 
-def texts(step: Asked | Action) -> tuple[Pieces, ...]:
+def texts(step: LineRequest | Action) -> tuple[Pieces, ...]:
     """Return all texts of a step, in the order in which they are written."""
     if isinstance(step, Action):
         return ()
@@ -91,7 +91,7 @@ def texts(step: Asked | Action) -> tuple[Pieces, ...]:
             *step.answers)  # fmt: skip
 
 
-def map_texts(step: Asked, change: Callable[[Pieces], Pieces]) -> Asked:
+def map_texts(step: LineRequest, change: Callable[[Pieces], Pieces]) -> LineRequest:
     """Return the request with ``change`` applied to every text."""
     return step._replace(
         prompt=change(step.prompt),
@@ -101,7 +101,7 @@ def map_texts(step: Asked, change: Callable[[Pieces], Pieces]) -> Asked:
     )
 
 
-def map_step_texts(step: Asked | Action, change: Callable[[Pieces], Pieces]) -> Asked | Action:
+def map_step_texts(step: LineRequest | Action, change: Callable[[Pieces], Pieces]) -> LineRequest | Action:
     """Return the step with ``change`` applied to every text; an action unchanged."""
     return step if isinstance(step, Action) else map_texts(step, change)
 
@@ -111,6 +111,6 @@ def used(line: ScenarioLine) -> list[str]:
     return list(dict.fromkeys(piece.word for step in line.steps for text in texts(step) for piece in text))
 
 
-def joins(step: Asked | Action, before: tuple[Asked | Action, ...] | list[Asked | Action]) -> bool:
+def joins(step: LineRequest | Action, before: tuple[LineRequest | Action, ...] | list[LineRequest | Action]) -> bool:
     """True if a request is sent together with the previous request. Actions always wait for all previous requests."""
-    return isinstance(step, Asked) and step.together and bool(before) and isinstance(before[-1], Asked)
+    return isinstance(step, LineRequest) and step.together and bool(before) and isinstance(before[-1], LineRequest)

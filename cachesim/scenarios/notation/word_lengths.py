@@ -9,7 +9,16 @@ from typing import Mapping, Self
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.limits import WORD_LENGTH
 from cachesim.base.media_items import MOST
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
+from cachesim.scenarios.notation.tree import (
+    Action,
+    LineRequest,
+    Piece,
+    Pieces,
+    ScenarioLine,
+    map_step_texts,
+    texts,
+    used,
+)
 
 THINK, NULL = "THINK", "NULL"
 FIXED: Mapping[str, str] = {THINK: "the think token", NULL: "the token -1, which no model has"}
@@ -93,12 +102,12 @@ def size(pieces: Pieces, words: Mapping[str, int]) -> int:
     return sum(stop - start for start, stop in (span(piece, words) for piece in pieces))
 
 
-def prompt_size(step: Asked, words: Mapping[str, int]) -> int:
+def prompt_size(step: LineRequest, words: Mapping[str, int]) -> int:
     """Return the length of a prompt, or of a chat without template tokens [tokens]. Raise BadInput."""
     return size(step.prompt, words) + sum(size(text, words) for _, text in step.chat)
 
 
-def predicted(step: Asked, words: Mapping[str, int]) -> int:
+def predicted(step: LineRequest, words: Mapping[str, int]) -> int:
     """Return the number of tokens to generate, -1 = until the server ends the answer. Raise BadInput."""
     if step.answer is not None:
         return size(step.answer, words)
@@ -117,11 +126,11 @@ def longest(line: ScenarioLine) -> int:
     return max(sizes, default=0)
 
 
-def canonical(step: Asked | Action, words: Mapping[str, int]) -> Asked | Action:
+def canonical(step: LineRequest | Action, words: Mapping[str, int]) -> LineRequest | Action:
     """Return a step in canonical form: without slices that are whole words and without redundant numbers. Raise
     BadInput."""
     step = map_step_texts(step, lambda pieces: tuple(_sliced(piece, words) for piece in pieces))
-    if isinstance(step, Asked) and (step.answer is not None or step.n_predict == 1):
+    if isinstance(step, LineRequest) and (step.answer is not None or step.n_predict == 1):
         return step._replace(n_predict=None)
     return step
 

@@ -66,7 +66,7 @@ def _value(costly: CostlySetting, name: str, search: AgentSearch) -> Any:
 def _numbers(costly: CostlySetting) -> Data:
     setting, cost = costly
     return {"evaluated": cost.evaluated, "prompt_tokens": cost.prompt, "units": cost.units, "bytes": setting.total,
-            "less_precise": setting.imprecise, "unanswered": cost.unanswered, "requests": cost.requests,
+            "less_precise": setting.is_imprecise, "unanswered": cost.unanswered, "requests": cost.requests,
             "wrong": cost.wrong}  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _decided(here: CostlySetting, there: CostlySetting, servers: str) -> str:
         return NOT_RUN if servers == PART else TIE
     if here.cost.unanswered != there.cost.unanswered:
         return UNANSWERED
-    if here.setting.imprecise != there.setting.imprecise:
+    if here.setting.is_imprecise != there.setting.is_imprecise:
         return PRECISION
     if here.cost.units != there.cost.units:
         return EVALUATED

@@ -41,7 +41,7 @@ def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
     return {
         "command": shell_command([*search.agents.program, model, *words]), "flags": shell_command(words),
         "options": [{"name": name, "value": value} for name, value in setting.options.items()],
-        "bytes": setting.total, "less_precise": setting.imprecise,
+        "bytes": setting.total, "less_precise": setting.is_imprecise,
         "waits": not search.serves_all(costly), **_cost(costly.cost),
     }  # fmt: skip
 

@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.memory_use import AgentForms, Ask, MemoryForms, MemoryUse
+from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import ModelSizes, real_model, sizes_of
 from cachesim.scenarios.option_checks import in_force
@@ -50,12 +50,12 @@ class AgentCost(NamedTuple):
 
 
 class FittedSetting(NamedTuple):
-    """A setting with its memory [bytes]. ``row``: bytes of a row; ``imprecise``: rows are less precise."""
+    """A setting with its memory [bytes]. ``row``: bytes of a row; ``is_imprecise``: rows are less precise."""
 
     options: Setting
     total: int
     row: int
-    imprecise: bool
+    is_imprecise: bool
 
 
 class CostlySetting(NamedTuple):
@@ -67,7 +67,7 @@ class CostlySetting(NamedTuple):
     @property
     def rank(self) -> tuple[Any, ...]:
         """Sort key, the smallest is the best: unanswered requests, cost, memory. Less precise rows must save tokens."""
-        less, units = self.setting.imprecise, self.cost.units
+        less, units = self.setting.is_imprecise, self.cost.units
         return self.cost.unanswered, units + less * FINE // WORTH, less, self.setting.total, str(self.setting.options)
 
 
@@ -111,7 +111,7 @@ class AgentSearch:
                 smaller = self.fitted(self.agents.smaller)
             more, bad = self.judged(self.compared(smaller), KEPT)
             first = min([*best, *more], key=lambda one: one.rank, default=None)
-            if first and first.setting.imprecise:
+            if first and first.setting.is_imprecise:
                 best = sorted([*best, *more], key=lambda one: one.rank)
             wrong += bad
         if not self.first:
@@ -155,7 +155,7 @@ class AgentSearch:
         """Return the settings that fit, with these types of rows; add the others to ``excluded``."""
         sizes = {flag.name: flag.default for flag in self.forms.flags}
         options = {**sizes, **in_force({}, self.profile), **smaller}
-        ask = Ask(self.model, options, rules_of(self.profile), self.room, self.load.longest)
+        ask = MemoryQuestion(self.model, options, rules_of(self.profile), self.room, self.load.longest)
         out: dict[str, FittedSetting] = {}
         for found in self.agents.settings(ask, self.clients):
             use = self.forms.use(ask._replace(options={**options, **found}))

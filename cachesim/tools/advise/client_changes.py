@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, NamedTuple
 
-from cachesim.engines.capabilities import Load, Manual
-from cachesim.scenarios.notation.tree import PLAIN, Asked, Pieces, ScenarioLine
+from cachesim.engines.capabilities import Manual, ServerLoad
+from cachesim.scenarios.notation.tree import PLAIN, LineRequest, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import predicted, prompt_size
 from cachesim.tools.advise.changed_middle import move_changing_last, send_unchanged, sort_parts
 from cachesim.tools.advise.line_pieces import (
@@ -47,14 +47,14 @@ def conversations(line: ScenarioLine) -> dict[int, int]:
     return found
 
 
-def load_of(line: ScenarioLine) -> Load:
+def load_of(line: ScenarioLine) -> ServerLoad:
     """Return the load of a line: its longest conversation, all conversations together (tokens), their number."""
     longest: dict[int, int] = {}
     of = conversations(line)
     for i, step in requests(line):
         tokens = prompt_size(step, line.words) + max(0, predicted(step, line.words))
         longest[of[i]] = max(longest.get(of[i], 0), tokens)
-    return Load(max(longest.values(), default=0), sum(longest.values()), len(longest))
+    return ServerLoad(max(longest.values(), default=0), sum(longest.values()), len(longest))
 
 
 # Changes that a client can make. Each applies only if the line shows the pattern that it addresses.
@@ -71,7 +71,7 @@ class ClientChange(NamedTuple):
     assumes: str = ""
 
 
-def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], ScenarioLine | None]:
+def _every(change: Callable[[LineRequest], LineRequest]) -> Callable[[ScenarioLine], ScenarioLine | None]:
     """Return a line change that applies ``change`` to every request."""
 
     def all_of(line: ScenarioLine) -> ScenarioLine | None:
@@ -155,7 +155,7 @@ def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
     return with_requests(line, new) if mended else None
 
 
-def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
+def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[LineRequest, bool]:
     """Return a request with the whole answer of its parent, and True if the answer was incomplete before."""
     step, answer = told[i], told[parent].answer or ()
     rest = step.prompt[len(told[parent].prompt) :]
@@ -165,7 +165,7 @@ def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
     return step._replace(prompt=(*new[parent].prompt, *answer, *rest[kept:])), kept < len(answer)
 
 
-def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
+def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[LineRequest, bool]:
     """Return a chat with the whole answer of its parent, and True if the answer was incomplete before."""
     step, answer, n = told[i], told[parent].answer or (), len(told[parent].chat)
     rest = step.chat[n:]

@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
-from cachesim.tools.picture.picture_options import Shown, add_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
 from cachesim.tools.run.arguments import (
     CASE,
     add_json,
@@ -95,8 +95,9 @@ def run(args: Namespace) -> int:
     else:
         show(*map(advise_report, found))
     if found:
-        shown = Shown(f"cachesim advise {shell_command(case_arguments(asked, args.case))}", try_sentence(found[0]),
-                      names=run_names(found[0]), report=advise_report(found[0]))  # fmt: skip
+        command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
+        names = run_names(found[0])
+        shown = PictureOptions(command, try_sentence(found[0]), names=names, report=advise_report(found[0]))
         draw_cases(args, drawn[:2], shown)
     if ended is not None:
         return exits.interrupted(ended)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.notation.normalise import split
-from cachesim.scenarios.notation.tree import Asked, Pieces, ScenarioLine, texts
+from cachesim.scenarios.notation.tree import LineRequest, Pieces, ScenarioLine, texts
 
-Steps = dict[int, Asked]
+Steps = dict[int, LineRequest]
 
 
 class RequestPieces(NamedTuple):
@@ -17,7 +17,7 @@ class RequestPieces(NamedTuple):
     answer: Pieces
 
 
-def said(step: Asked) -> RequestPieces:
+def said(step: LineRequest) -> RequestPieces:
     """Return the prompt and the answer of a request as pieces without marks."""
     prompt = (*step.prompt, *(piece for _, text in step.chat for piece in text))
     return RequestPieces(bare(prompt), bare(step.answer or ()))
@@ -28,9 +28,9 @@ def bare(pieces: Pieces) -> Pieces:
     return tuple(piece._replace(user=False) for piece in pieces)
 
 
-def requests(line: ScenarioLine) -> Iterator[tuple[int, Asked]]:
+def requests(line: ScenarioLine) -> Iterator[tuple[int, LineRequest]]:
     """Yield the requests of a line with their step numbers."""
-    return ((i, step) for i, step in enumerate(line.steps) if isinstance(step, Asked))
+    return ((i, step) for i, step in enumerate(line.steps) if isinstance(step, LineRequest))
 
 
 def common(lists: Sequence[Pieces]) -> int:
@@ -45,7 +45,7 @@ def without_slices(line: ScenarioLine) -> ScenarioLine:
     return split(line) if cut else line
 
 
-def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine | None:
+def with_requests(line: ScenarioLine, changed: Mapping[int, LineRequest]) -> ScenarioLine | None:
     """Return the line with these requests replaced, None if nothing changes."""
     steps = tuple(changed.get(i, step) for i, step in enumerate(line.steps))
     return None if steps == line.steps else line._replace(steps=steps)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.engines.inspection import Stored
+from cachesim.engines.inspection import StoredObject
 from cachesim.engines.shared.model_sizes import ModelSizes
 from cachesim.model.spec import parse
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.setup_changes import Setup
 
@@ -57,7 +57,7 @@ def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
     return replace(scenario, model=model.declared(name), expect={}, lives=())
 
 
-class Meter(Silent):
+class Meter(SilentObserver):
     """Observer that measures the bytes held after every answer; ``most`` is the maximum."""
 
     def __init__(self, sizes: Sizes) -> None:
@@ -82,7 +82,7 @@ class Meter(Silent):
         return sum(size_of(server.inspection.stored(key), self.sizes) for key in server.inspection.kept())
 
 
-def size_of(stored: Stored, sizes: Sizes) -> int:
+def size_of(stored: StoredObject, sizes: Sizes) -> int:
     """Return the bytes of a stored object; a state before the first token counts 0."""
     rows = sum(len(part.pos) * (sizes.window if part.window else sizes.full) for part in stored.rows)
     return rows + (sizes.state if stored.state is not None and stored.state.pos >= 0 else 0)

@@ -10,7 +10,7 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.judging.evidence import Dependence, predicted
+from cachesim.judging.evidence import OutcomeDependence, predicted
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
@@ -28,7 +28,7 @@ from cachesim.tools.advise.setup_changes import (
 # Origin of an improvement: the build and the rule change. Each change between two recorded rule sets is applied to the
 # older rule set alone; if none suffices alone, a minimal set of changes is searched.
 
-class Since(NamedTuple):
+class ImprovingChange(NamedTuple):
     """A rule change that causes an improvement."""
 
     field: str
@@ -40,7 +40,7 @@ class Since(NamedTuple):
     alone: bool             # sufficient alone, or only together with the others
 
 
-def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[Since]:
+def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[ImprovingChange]:
     """Return the changes that give the preceding rule set the outcome of a later rule set: those that suffice alone,
     else a minimal set; [] without preceding rule set, or if all changes are needed."""
     line = list(engine.line)
@@ -69,10 +69,10 @@ def _same(case: Setup, older: RuleSet, table: RuleSet, want: TrialOutcome) -> bo
     return (mine.evaluated, mine.wrong, mine.failed) == (want.evaluated, want.wrong, want.failed)
 
 
-def _told(change: Change, engine: Engine, alone: bool) -> Since:
+def _told(change: Change, engine: Engine, alone: bool) -> ImprovingChange:
     point = engine.when.last_landed(change)
     build, date = (engine.when.label(point), point.date) if point else ("", "")
-    return Since(change.field, change.old, change.new, change.source, build, date, alone)
+    return ImprovingChange(change.field, change.old, change.new, change.source, build, date, alone)
 
 
 SHOWN = 5              # maximum number of suggestions
@@ -90,9 +90,9 @@ class RankedAdvice(NamedTuple):
     bytes: int
     later: bool = False
     alike: tuple[Trial, ...] = ()
-    since: tuple[Since, ...] = ()
+    since: tuple[ImprovingChange, ...] = ()
     certain: bool = True
-    predicted: tuple[Dependence, ...] = ()
+    predicted: tuple[OutcomeDependence, ...] = ()
     rests_on: tuple[str, ...] = ()
 
     @property

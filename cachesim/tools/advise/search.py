@@ -22,7 +22,7 @@ from cachesim.tools.advise.setup_changes import (
     SetupChange,
     Trial,
     TrialOutcome,
-    clashes,
+    affect_same_setting,
     command_words,
     run_trial,
     single_changes,
@@ -62,7 +62,7 @@ class AdviceSearch:
         good = [one for one in self.found if helps(one, self.base) and one.changes[0].kind < ChangeKind.PROPOSAL]
         best = [one.changes[0] for one in sorted(best_of_families(good), key=rank)[:PAIRED]]
         for pair in combinations(best, 2):
-            if not clashes(*pair):
+            if not affect_same_setting(*pair):
                 yield tuple(sorted(pair, key=lambda one: one.kind))
 
     def attempt(self, changes: tuple[SetupChange, ...]) -> Trial | None:

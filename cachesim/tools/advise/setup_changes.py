@@ -14,7 +14,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.rule_files import profile_argument
 from cachesim.engines.shared.advice import tries_of
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.lower_bound import Bound, evaluated_request, lower_bound
+from cachesim.judging.lower_bound import EvaluationBound, evaluated_request, lower_bound
 from cachesim.judging.reproduce_command import line_words, set_words
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
@@ -71,7 +71,7 @@ class SetupChange:
         return Setup(replace(scenario, words=line.words, steps=steps), case.profile)
 
 
-def clashes(a: SetupChange, b: SetupChange) -> bool:
+def affect_same_setting(a: SetupChange, b: SetupChange) -> bool:
     """True if two changes affect the same setting."""
     return bool({*a.options} & {*b.options}) or bool(a.profile and b.profile) or a.family == b.family
 
@@ -150,7 +150,7 @@ class Trial:
 
     changes: tuple[SetupChange, ...]
     case: Setup
-    bound: Bound
+    bound: EvaluationBound
     outcome: TrialOutcome
 
     @property
@@ -160,7 +160,7 @@ class Trial:
         return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
 
 
-def run_trial(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
+def run_trial(case: Setup, changes: tuple[SetupChange, ...] = (), bound: EvaluationBound | None = None) -> Trial:
     """Run and judge a case by provenance. ``bound``: lower bound of its requests, None = compute it. Raise BadInput if
     the profile cannot run the case."""
     run = run_judged(case.scenario, case.profile, MODE, with_ledger=False)
@@ -177,7 +177,7 @@ def outcome_of(run: Run) -> TrialOutcome:
     return TrialOutcome(sum(each), each, tuple(run.broken), undecided, failed, corrupt)
 
 
-def bound_of(run: Run) -> Bound:
+def bound_of(run: Run) -> EvaluationBound:
     """Return the lower bound of the tokens that any server must evaluate for the requests of a run."""
     pairs = zip(run.requests, run.scenario.steps, strict=True)
     return lower_bound(evaluated_request(one.request, one.answer, step.together) for one, step in pairs)

@@ -80,7 +80,7 @@ def run(args: Namespace) -> int:
 def _checked(args: Namespace) -> ServerReport:
     """Return the result of the check. If the server cannot be checked, write the reason into the reports for CI and
     raise BadInput."""
-    from cachesim.base.console import Bar
+    from cachesim.base.console import ProgressBar
     from cachesim.tools.conformance.check_progress import CheckProgress
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
     from cachesim.tools.conformance.http_check.suite import check
@@ -88,7 +88,7 @@ def _checked(args: Namespace) -> ServerReport:
     http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
     try:
         server = _identified(http, args)
-        with Bar() as bar:
+        with ProgressBar() as bar:
             return check(http, server, _options(args), CheckProgress(bar, args.json))
     except Exhausted as end:
         _write_reason(args, str(end))

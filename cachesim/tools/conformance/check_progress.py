@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cachesim.base.console import Bar, note, say
+from cachesim.base.console import ProgressBar, note, say
 from cachesim.base.errors import counted
 from cachesim.tools.conformance.http_check.listener import CheckListener, FoundFault
 
@@ -12,7 +12,7 @@ from cachesim.tools.conformance.http_check.listener import CheckListener, FoundF
 class CheckProgress(CheckListener):
     """Prints faults on stdout as they are found, with ``as_json`` on stderr, and shows the stage in ``bar``."""
 
-    def __init__(self, bar: Bar, as_json: bool) -> None:
+    def __init__(self, bar: ProgressBar, as_json: bool) -> None:
         self._bar, self._as_json = bar, as_json
         self._stage, self._histories, self._done, self._requests = "", 0, 0, 0
 

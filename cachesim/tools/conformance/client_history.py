@@ -16,7 +16,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, ScenarioLine
+from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest, Piece, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.request_spec import FIRST, STRIDE, make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
@@ -30,7 +30,7 @@ SLOTS = 32                   # most words of a history: each has every 32nd toke
 FEWEST = 64                  # smallest usable vocabulary
 
 
-class Dictionary:
+class TokenDictionary:
     """Mapping of a history's tokens to a vocabulary of at least ``FEWEST`` tokens. ``name`` makes its images differ
     from those of other dictionaries."""
 
@@ -133,9 +133,9 @@ class History:
         return history_from_tree(ScenarioLine(self.scenario.words, off))
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[LineRequest, ...]:
         """The requests in words."""
-        return tuple(step.asked for step in self.scenario.steps if isinstance(step.asked, Asked))
+        return tuple(step.asked for step in self.scenario.steps if isinstance(step.asked, LineRequest))
 
     @property
     def hang_ups(self) -> tuple[int | None, ...]:
@@ -184,7 +184,7 @@ def history_from_tree(line: ScenarioLine) -> History:
         if other:
             known = "supported: prompts with an answer, !, cancel_after=N, together"
             raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)
-        if isinstance(step, Asked):
+        if isinstance(step, LineRequest):
             check_asked(step, line.words)
     engine = DEFAULT_PROFILE.partition("@")[0]
     steps = make_steps(line.steps, line.words)
@@ -243,8 +243,8 @@ def _first(parts: Parts, most: int) -> Parts:
     return tuple(out)
 
 
-def _asked(number: int, turn: HistoryTurn, prompt: Parts, said: set[str]) -> Asked:
+def _asked(number: int, turn: HistoryTurn, prompt: Parts, said: set[str]) -> LineRequest:
     answer = (Piece(_answer(number)),) if _answer(number) in said else None
     pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in prompt)
-    return Asked(pieces, answer, turn.predict, cache_prompt=turn.cache, cancel_after=turn.cancel_after,
-                 together=turn.together and number > 0)  # fmt: skip
+    return LineRequest(pieces, answer, turn.predict, cache_prompt=turn.cache, cancel_after=turn.cancel_after,
+                       together=turn.together and number > 0)  # fmt: skip

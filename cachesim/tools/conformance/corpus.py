@@ -13,7 +13,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.notation.normalise import unmarked
-from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
+from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.conformance.client_history import (
@@ -149,8 +149,8 @@ def scaled(history: History, size: int) -> History:
 
 def _plain(scenario: Scenario) -> History | None:
     """Return the scenario without slots and marks, which are engine-specific; None if it needs more than an answer."""
-    steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, Asked))
-    if any(step._replace(cache_prompt=True) != Asked(step.prompt, step.answer, step.n_predict) for step in steps):
+    steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, LineRequest))
+    if any(step._replace(cache_prompt=True) != LineRequest(step.prompt, step.answer, step.n_predict) for step in steps):
         return None
     return history_from_tree(normal(unmarked(ScenarioLine(scenario.words, steps))))
 

@@ -74,7 +74,7 @@ def identical(a: Any, b: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NumericComparison:
     """Comparison of numeric fingerprints: no two numbers may differ by more than ``tolerance``."""
 
     tolerance: float
@@ -86,11 +86,11 @@ class Near:
         return found is not None and found.largest <= self.tolerance
 
 
-def near(tolerance: float) -> Near:
+def near(tolerance: float) -> NumericComparison:
     """Return a comparison that allows each number a difference of ``tolerance``: ``same=near(1e-4)``."""
     if not tolerance >= 0:
         raise BadInput(f"near: expected a tolerance of at least 0, found {tolerance!r:.40}")
-    return Near(tolerance)
+    return NumericComparison(tolerance)
 
 
 def agree(same: Same, a: Any, b: Any) -> bool:

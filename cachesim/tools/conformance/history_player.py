@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.schema import at_once
-from cachesim.tools.conformance.client_history import Dictionary, History
+from cachesim.tools.conformance.client_history import History, TokenDictionary
 from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.protocol import (
     ABILITIES,
@@ -43,7 +43,7 @@ class HistoryRun:
     groups: list[range] = field(default_factory=list)                # request numbers sent together
     limits: Mapping[str, int] = field(default_factory=dict)
     gap: str = ""                                                    # why the run stopped, such as a missing ability
-    drafted: bool = False                                            # the server drafts tokens; cold runs do not
+    has_drafts: bool = False                                            # the server drafts tokens; cold runs do not
 
 
 class SubjectPool:
@@ -85,8 +85,9 @@ class ColdRuns:
         self.twice: dict[CacheRequest, Outcome] = {}
 
     def answer(self, ask: CacheRequest) -> Outcome:
-        """Return the cold reply. The first few requests are sent twice; after two replies differed, all are."""
-        ask = self._alone(ask)
+        """Return the cold reply. The first few requests are sent twice. After two replies of one request differed,
+        every request is sent twice."""
+        ask = self._without_cache(ask)
         if ask not in self.known:
             self.known[ask] = self._ask(ask)
             if isinstance(self.known[ask], TimedOut):
@@ -98,9 +99,9 @@ class ColdRuns:
 
     def again(self, ask: CacheRequest) -> Outcome | None:
         """Return the second cold reply to a request, None if it was sent once."""
-        return self.twice.get(self._alone(ask))
+        return self.twice.get(self._without_cache(ask))
 
-    def _alone(self, ask: CacheRequest) -> CacheRequest:
+    def _without_cache(self, ask: CacheRequest) -> CacheRequest:
         return CacheRequest(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling,
                             key=ask.key)  # fmt: skip
 
@@ -114,7 +115,7 @@ class ColdRuns:
             return Failed(f"the implementation cannot complete a prompt: {gap}")
 
 
-class SentHistory(NamedTuple):
+class SendingOptions(NamedTuple):
     """What is sent for a history: token ids from ``vocabulary``; request i gets the parameters ``sampling[i]`` and the
     key ``keys[i]``, modulo their number."""
 
@@ -131,7 +132,7 @@ class SentHistory(NamedTuple):
         return self.keys[number % len(self.keys)] if self.keys else NO_KEY
 
 
-def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SentHistory) -> HistoryRun:
+def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SendingOptions) -> HistoryRun:
     """Run a history cold and warm."""
     played = HistoryRun(history)
     try:
@@ -165,8 +166,8 @@ def _equal(first: Outcome, second: Outcome, same: Same) -> bool:
     return str(first) == str(second)
 
 
-def _play_cold(played: HistoryRun, cold: ColdRuns, sent: SentHistory) -> None:
-    dictionary = Dictionary(sent.vocabulary)
+def _play_cold(played: HistoryRun, cold: ColdRuns, sent: SendingOptions) -> None:
+    dictionary = TokenDictionary(sent.vocabulary)
     for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
         request, sampling = step.request, sent.parameters(number)
         ask = CacheRequest(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up, sampling,
@@ -189,7 +190,7 @@ CANCEL = ("cancel_prompt", "cancel_answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
+class SubjectAbilities:
     """Abilities of an implementation. ``missing``: the reason for each ability that it lacks."""
 
     missing: Mapping[str, str]
@@ -215,7 +216,7 @@ class Abilities:
 
 
 def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any],
-          key: RequestKey = NO_KEY) -> Abilities:  # fmt: skip
+          key: RequestKey = NO_KEY) -> SubjectAbilities:  # fmt: skip
     """Try every ability; "sampling" only if parameters are given, "key" only with a key."""
     missing = {}
     for name in ABILITIES:
@@ -227,7 +228,7 @@ def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, An
             break
         if reason:
             missing[name] = reason
-    return Abilities(missing)
+    return SubjectAbilities(missing)
 
 
 def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any],

@@ -40,7 +40,7 @@ class ProcessSubject:
 
     def __init__(self, command: Sequence[str], budget: TimeBudget) -> None:
         budget.check()
-        self.budget, self.dead, self.closed = budget, "", False
+        self.budget, self.dead, self.is_closed = budget, "", False
         try:
             self.process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
@@ -67,9 +67,9 @@ class ProcessSubject:
 
     def close(self) -> None:
         """Ask the process to end, then kill it and the rest of its process group."""
-        if self.closed:
+        if self.is_closed:
             return
-        self.closed = True
+        self.is_closed = True
         if self._talking():                           # interrupted during an exchange: closing stdin could block
             self._kill()
         else:
@@ -114,7 +114,7 @@ class ProcessSubject:
         except Empty:
             self._kill()
             self.budget.missed += 1
-            self.dead = self.budget.silence
+            self.dead = self.budget.missed_reply
             raise TimedOut(self.dead) from None
 
     def _talk(self, line: bytes, answer: SimpleQueue[bytes]) -> None:
@@ -125,7 +125,7 @@ class ProcessSubject:
         with suppress(OSError, ValueError):
             said = self.process.stdout.readline(LINE + 1)    # type: ignore[union-attr]
         answer.put(said)
-        if self.closed:                               # a child that left the group held the pipes; close them here
+        if self.is_closed:                               # a child that left the group held the pipes; close them here
             for stream in (self.process.stdin, self.process.stdout):
                 with suppress(OSError):
                     stream.close()                    # type: ignore[union-attr]

@@ -56,7 +56,7 @@ DIFFERS = "the answer differs from a cold run's"
 """Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
 
 
-class Check(NamedTuple):
+class PropertyCheck(NamedTuple):
     """Result of a property for a request."""
 
     name: str
@@ -67,26 +67,26 @@ class Check(NamedTuple):
     reused: bool = False                 # the reply reports tokens from the cache
     apart: Difference | None = None      # distance from the cold fingerprint, None if identical
     split: tuple[int, int] | None = None  # reported cached tokens, and the other tokens of the prompt
-    decisive: bool = True                # it could have failed: the answer to another prompt differs
+    is_decisive: bool = True                # it could have failed: the answer to another prompt differs
 
 
 class CompletedSequence(NamedTuple):
-    """A sequence that was complete when a request arrived: ``whole`` True if the answer's tokens are known too."""
+    """A sequence that was complete when a request arrived: ``is_whole`` True if the answer's tokens are known too."""
 
     tokens: Tokens
     prompt: int
-    whole: bool
+    is_whole: bool
     key: RequestKey = NO_KEY
 
 
-class Answered(NamedTuple):
+class ColdAnswer(NamedTuple):
     """A request with its cold answer."""
 
     ask: CacheRequest
     reply: Reply
 
 
-def checks(played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> Iterator[Check]:
+def checks(played: HistoryRun, same: Same, known: Sequence[ColdAnswer] = ()) -> Iterator[PropertyCheck]:
     """Yield every check that the run of a history allows. ``known``: answers of other runs."""
     answers = ColdAnswers(played, same, known)
     yield from _answers(played)
@@ -111,9 +111,9 @@ class ColdAnswers:
     """The cold answers of a run, which show whether a wrong answer would differ. ``known``: answers of other runs, used
     if the run has a single prompt."""
 
-    def __init__(self, played: HistoryRun, same: Same, known: Sequence[Answered] = ()) -> None:
+    def __init__(self, played: HistoryRun, same: Same, known: Sequence[ColdAnswer] = ()) -> None:
         pairs = zip(played.asks, played.cold, strict=False)
-        self.here = [Answered(ask, said) for ask, said in pairs if isinstance(said, Reply) and not said.refused]
+        self.here = [ColdAnswer(ask, said) for ask, said in pairs if isinstance(said, Reply) and not said.refused]
         self.same, self.known = same, known
 
     def tell(self, ask: CacheRequest, cold: Reply) -> bool:
@@ -143,19 +143,19 @@ def reply_to(outcomes: Sequence[Outcome], number: int) -> Reply | None:
     return said if isinstance(said, Reply) else None
 
 
-def _answers(played: HistoryRun) -> Iterator[Check]:
+def _answers(played: HistoryRun) -> Iterator[PropertyCheck]:
     for where, outcomes in (("cold: ", played.cold), ("", played.warm)):
         for number, said in enumerate(outcomes):
             failed = isinstance(said, Failed)
-            yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
+            yield PropertyCheck("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
 
 
-def _steady(played: HistoryRun, same: Same, answers: ColdAnswers) -> Iterator[Check]:
+def _steady(played: HistoryRun, same: Same, answers: ColdAnswers) -> Iterator[PropertyCheck]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
-            yield Check("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
-                        f"{reply_text(two)} (cold again)", apart=apart(two, one),
-                        decisive=answers.tell(played.asks[number], one))  # fmt: skip
+            yield PropertyCheck("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
+                                f"{reply_text(two)} (cold again)", apart=apart(two, one),
+                                is_decisive=answers.tell(played.asks[number], one))  # fmt: skip
 
 
 def _sequence(played: HistoryRun, number: int, warm: Reply) -> CompletedSequence:
@@ -177,7 +177,7 @@ def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
 
 
 def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
-           same: Same, answers: ColdAnswers) -> Iterator[Check]:  # fmt: skip
+           same: Same, answers: ColdAnswers) -> Iterator[PropertyCheck]:  # fmt: skip
     ask = played.asks[number]
     if ask.cancel_after is not None and None in (warm.tokens, cold.tokens) and not warm.refused:
         return                                       # the client saw no token, so there is nothing to compare
@@ -190,7 +190,7 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
         cached = f", {warm.cached} cached" if warm.cached is not None else ""
         expected, got = f"{reply_text(cold)}{nothing} (cold)", f"{reply_text(warm)}{cached}"
         split = None if warm.cached is None else (warm.cached, len(ask.prompt) - warm.cached)
-        yield Check(name, fine, number, expected, got, reused, distance, split, decisive)
+        yield PropertyCheck(name, fine, number, expected, got, reused, distance, split, decisive)
 
 
 def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], ok: bool) -> Iterator[str]:
@@ -210,12 +210,12 @@ def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence], o
         yield "cancel"
     if any(len(group) > 1 and group[0] <= number for group in played.groups):
         yield "burst"
-    if played.drafted:
+    if played.has_drafts:
         yield "drafts"
 
 
 def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], same: Same,
-               answers: ColdAnswers) -> Iterator[Check]:  # fmt: skip
+               answers: ColdAnswers) -> Iterator[PropertyCheck]:  # fmt: skip
     """Yield a check for each prompt that a group has several times. An answer that equals the cold run's counts as the
     cold run's, so that two small differences do not add up."""
     alike: dict[CacheRequest, list[tuple[int, Reply, Reply]]] = {}
@@ -232,25 +232,29 @@ def _identical(played: HistoryRun, pairs: Sequence[tuple[int, Reply, Reply]], sa
                 several.append(answer)
         got = f"{len(several)} distinct answers to {len(group)} identical prompts"
         decisive = answers.tell(played.asks[where], group[0][2])
-        yield Check("identical", len(several) == 1, where, "1 distinct answer", got, decisive=decisive)
+        yield PropertyCheck("identical", len(several) == 1, where, "1 distinct answer", got, is_decisive=decisive)
 
 
 def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
-             seen: Sequence[CompletedSequence]) -> Iterator[Check]:  # fmt: skip
+             seen: Sequence[CompletedSequence]) -> Iterator[PropertyCheck]:  # fmt: skip
     prompt = ask.prompt
     if warm.refused:
         return
     if warm.cached is not None and warm.evaluated is not None and ask.cancel_after is None:
         got = f"{warm.cached} cached + {warm.evaluated} evaluated"
-        yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
+        yield PropertyCheck(
+            "accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got
+        )
     if warm.cached is not None:
         most = max((_usable(ask, one) for one in seen), default=0)
-        yield Check("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
+        yield PropertyCheck("unseen", warm.cached <= most, number, f"at most {most} cached", f"{warm.cached} cached")
     if cold.cached is not None:
-        yield Check("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
+        yield PropertyCheck("unseen", not cold.cached, number, "0 cached by an empty cache", f"{cold.cached} cached")
     if warm.evaluated is not None and cold.evaluated is not None:
         got = f"{warm.evaluated} evaluated"
-        yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
+        yield PropertyCheck(
+            "work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got
+        )
 
 
 def _usable(ask: CacheRequest, sequence: CompletedSequence) -> int:
@@ -262,22 +266,22 @@ def _usable(ask: CacheRequest, sequence: CompletedSequence) -> int:
 def _shared(prompt: Tokens, sequence: CompletedSequence) -> int:
     """Return how many prompt tokens may have been stored; all of them after an answer whose tokens are unknown."""
     shared = common_prefix(prompt, sequence.tokens)
-    return shared if sequence.whole or shared < sequence.prompt else len(prompt)
+    return shared if sequence.is_whole or shared < sequence.prompt else len(prompt)
 
 
-def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterator[Check]:
+def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterator[PropertyCheck]:
     for kept in warm.stored or ():
         known = any(_shared(kept.tokens, one) == len(kept.tokens) for one in seen)
         want = f"{len(kept.tokens)} tokens" if known else "tokens that were sent or generated"
         got = f"a state of {kept.length} tokens" if known else cut(f"a state with the key {list(kept.tokens)}")
-        yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
+        yield PropertyCheck("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
 
 
-def _limited(played: HistoryRun, number: int, warm: Reply) -> Iterator[Check]:
+def _limited(played: HistoryRun, number: int, warm: Reply) -> Iterator[PropertyCheck]:
     for name, used in (warm.used or {}).items():
         if name in played.limits:
             most = played.limits[name]
-            yield Check("limits", used <= most, number, f"at most {most} {name}", f"{used} {name}")
+            yield PropertyCheck("limits", used <= most, number, f"at most {most} {name}", f"{used} {name}")
 
 
 def reply_text(reply: Reply) -> str:

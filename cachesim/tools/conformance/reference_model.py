@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.model import LayerState, Rows, TokenRun, make_model
+from cachesim.model import KVRows, LayerState, TokenRun, make_model
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 
@@ -20,7 +20,7 @@ class Memory(NamedTuple):
     cannot be split."""
 
     length: int = 0
-    rows: tuple[Rows | None, ...] = ()
+    rows: tuple[KVRows | None, ...] = ()
     states: tuple[LayerState | None, ...] = ()
 
 
@@ -59,13 +59,13 @@ class _Store(ByPosition):
     def positions(self, part: str, run: int) -> Positions:
         return np.arange(self.total)
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         held = self.rows[layer]
-        self.rows[layer] = rows if held is None else Rows(np.concatenate([held.digest, rows.digest]), None, None)
+        self.rows[layer] = rows if held is None else KVRows(np.concatenate([held.digest, rows.digest]), None, None)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         found = self.rows[layer]
-        return Rows(np.zeros(0, np.uint64), None, None) if found is None else found
+        return KVRows(np.zeros(0, np.uint64), None, None) if found is None else found
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         return self.states[layer]

@@ -11,7 +11,7 @@ from cachesim.base.escaping import printable_line
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import Check
+from cachesim.tools.conformance.properties import PropertyCheck
 
 # Sections of the suite. An adapter and a running server have equal sections in equal order.
 
@@ -128,7 +128,7 @@ class Result:
     like: str = ""                       # property whose finding shows the same fault
 
 
-def make_finding(line: str, check: Check, played: HistoryRun, notes: Iterable[str] = ()) -> Finding:
+def make_finding(line: str, check: PropertyCheck, played: HistoryRun, notes: Iterable[str] = ()) -> Finding:
     """Return the finding of a failed check. The distance of the fingerprints comes before ``notes``."""
     prompts = tuple(ask.prompt for ask in played.asks)
     apart = (check.apart.text,) if check.apart is not None else ()

@@ -16,14 +16,14 @@ from cachesim.tools.conformance import report
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, histories, line_history
 from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun
+from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import (
     COMPARING,
     DIFFERS,
     PROPERTIES,
     SERVED,
     VERSUS_COLD,
-    Check,
+    PropertyCheck,
     reply_to,
 )
 from cachesim.tools.conformance.protocol import RequestKey
@@ -84,7 +84,7 @@ def run_floors(search: HistorySearch, space: DrawBounds, play: Player) -> dict[s
         result = Result(name, "reuse", PROPERTIES[name], "undecided")
         if name not in lines:
             found[name] = replace(result, state="unsupported", why="its history does not fit")
-        elif search.budget.low or search.budget.spent:
+        elif search.budget.is_low or search.budget.is_spent:
             undecided[name] = replace(result, why=search.budget.why)
         else:
             found[name] = _floor(result, lines[name], play(parse_history(lines[name])))
@@ -99,7 +99,7 @@ def _floor(result: Result, line: str, played: HistoryRun) -> Result:
         return replace(result, state="ok", checked=1, decisive=1, reused=1)
     if cached is not None:
         got = f"0 of {len(played.asks[-1].prompt)} tokens cached"
-        missed = Check(result.name, False, last, "at least 1 token cached", got)
+        missed = PropertyCheck(result.name, False, last, "at least 1 token cached", got)
         return replace(result, state="missed", checked=1, decisive=1, finding=make_finding(line, missed, played))
     if played.gap or warm is None or warm.refused:
         return replace(result, why=played.gap or "its last request got no answer")
@@ -181,7 +181,7 @@ class HistoryPlan:
         return report.chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: ColdRuns,
+def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdRuns,
                 play_floor: Player | None = None) -> Report:  # fmt: skip
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
@@ -215,14 +215,14 @@ FED_BY = {"noise": "same", "books": "same"}
 def _run_sources(sources: Sequence[HistorySource], search: HistorySearch) -> None:
     """Run the sources that were not run before, until a limit ends the run."""
     for source in sources[search.done :]:
-        if search.budget.low or search.budget.spent:
+        if search.budget.is_low or search.budget.is_spent:
             return
         search.begin(source.section, source.number)
         for history in source.histories():
-            if search.budget.low or search.budget.spent:
+            if search.budget.is_low or search.budget.is_spent:
                 return
             search.count(source.section, history)
-            if search.cut:
+            if search.is_cut_short:
                 return
         search.done += 1
 
@@ -280,7 +280,7 @@ def _sources(plan: HistoryPlan, space: DrawBounds) -> list[HistorySource]:
 def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Iterator[str]:
     if "unseen" not in tallies and "work" not in tallies and search.reported:
         yield UNKNOWN
-    if search.budget.spent:
+    if search.budget.is_spent:
         yield f"note: {search.budget.stopped}; only earlier histories were judged"
 
 
@@ -299,18 +299,20 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     notes = [f"sampling {dict(sampling)}"] if sampling else []
     if any(ask.key.name for ask in played.asks):
         notes.append("keys of the requests: " + ", ".join(str(ask.key) for ask in played.asks))
-    if name in VERSUS_COLD and not search.budget.low:
+    if name in VERSUS_COLD and not search.budget.is_low:
         found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
         notes += filter(None, found)
     finding = make_finding(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)
     if not search.again(history, check):
-        again = f"{search.budget.stopped} before it was run again" if search.budget.spent else "not when run again"
+        again = f"{search.budget.stopped} before it was run again" if search.budget.is_spent else "not when run again"
         return replace(result, state="undecided", why=f"failed, but {again}")
     return result
 
 
-def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Result:
+def _passed(
+    name: str, abilities: SubjectAbilities, tallies: Mapping[str, PropertyTally], search: HistorySearch
+) -> Result:
     """Return the result of a property that never failed."""
     tally = tallies.get(name, PropertyTally())
     ability = ABILITY.get(name, "")
@@ -320,7 +322,7 @@ def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally
                     "; ".join(notes))  # fmt: skip
     if not result.checked and missing:
         return replace(result, state="unsupported", why=missing)
-    if not result.checked and name in NOT_REPORTED and _lacks(name, search.reported):
+    if not result.checked and name in NOT_REPORTED and _lacks_keys(name, search.reported):
         return replace(result, state="unsupported", why=NOT_REPORTED[name])
     if not result.checked:
         return replace(result, state="undecided", why=search.gap or "no request of this kind was completed")
@@ -332,7 +334,7 @@ def _passed(name: str, abilities: Abilities, tallies: Mapping[str, PropertyTally
     return result
 
 
-def _lacks(name: str, reported: Collection[str]) -> bool:
+def _lacks_keys(name: str, reported: Collection[str]) -> bool:
     """True if replies arrived, and none had the keys that a property needs."""
     return bool(reported) and (not KEYS[name] or not {*KEYS[name]} <= {*reported})
 

@@ -15,7 +15,7 @@ from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.fingerprint import Difference, Same
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import COMPARING, VERSUS_COLD, Answered, Check, checks, distinct
+from cachesim.tools.conformance.properties import COMPARING, VERSUS_COLD, ColdAnswer, PropertyCheck, checks, distinct
 from cachesim.tools.conformance.protocol import FIELDS, Reply
 from cachesim.tools.conformance.report import Result, SectionCount
 from cachesim.tools.conformance.timeouts import TimeBudget
@@ -26,10 +26,10 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 # to that only if the prompts are answered correctly when sent in sequence and to the end.
 SPECIAL = ("cancel", "burst")
 SUSPECTED = (*SPECIAL, "drafts")                     # not guilty before a run without them is right
-Replay = Callable[..., Sequence[Check]]
+Replay = Callable[..., Sequence[PropertyCheck]]
 
 
-def attributed(found: Sequence[Check], replay: Replay | None) -> list[Check]:
+def attributed(found: Sequence[PropertyCheck], replay: Replay | None) -> list[PropertyCheck]:
     """Return the checks without failures that follow from other failures. ``replay`` runs the prompts without the named
     special request options; None if the history has none."""
     wrong = _wrong(found)
@@ -46,7 +46,7 @@ def attributed(found: Sequence[Check], replay: Replay | None) -> list[Check]:
             or (check.request == first and check.name in guilty)]  # fmt: skip
 
 
-def _wrong(found: Sequence[Check]) -> set[int]:
+def _wrong(found: Sequence[PropertyCheck]) -> set[int]:
     """Return the requests whose answer differs from a cold run."""
     return {check.request for check in found if check.name in VERSUS_COLD and not check.ok}
 
@@ -71,14 +71,14 @@ class PropertyTally:
     checked: int = 0
     decisive: int = 0                    # checks that could have failed
     reused: int = 0
-    failed: list[tuple[History, Check]] = field(default_factory=list)
+    failed: list[tuple[History, PropertyCheck]] = field(default_factory=list)
     apart: Difference | None = None
-    right: Counter[tuple[int, int]] = field(default_factory=Counter)     # ``Check.split`` of correct answers
+    right: Counter[tuple[int, int]] = field(default_factory=Counter)     # ``PropertyCheck.split`` of correct answers
 
-    def add(self, history: History, check: Check) -> None:
+    def add(self, history: History, check: PropertyCheck) -> None:
         """Count a check of a history, and keep the largest difference of two fingerprints."""
         self.checked += 1
-        self.decisive += check.decisive
+        self.decisive += check.is_decisive
         self.reused += check.reused
         if check.apart is not None and (self.apart is None or check.apart.largest > self.apart.largest):
             self.apart = check.apart
@@ -95,11 +95,11 @@ class HistorySearch:
         self.play, self.same, self.budget = play, same, budget
         self.tallies: dict[str, PropertyTally] = {}
         self.gap = ""                                # the first ability that was present and then missing
-        self.known: dict[str, list[Check]] = {}
+        self.known: dict[str, list[PropertyCheck]] = {}
         self.counts: dict[str, SectionCount] = {}
-        self.answers: list[Answered] = []            # answers to two prompts, different ones if there are any
+        self.answers: list[ColdAnswer] = []            # answers to two prompts, different ones if there are any
         self.reported: set[str] = set()              # keys of ``Reply`` that a reply had
-        self.cut = False                             # a limit ended the last history within
+        self.is_cut_short = False                             # a limit ended the last history within
         self.done = 0                                # sources of histories that were run
         self.floors: dict[str, Result] = {}          # results of the floors that were run
 
@@ -114,10 +114,10 @@ class HistorySearch:
         failed = sorted({check.name for check in found if not check.ok})
         count = self.counts.get(section, SectionCount())
         names = tuple(sorted({*count.names, *failed}))
-        decisive = count.decisive + sum(check.decisive for check in found if check.name in COMPARING)
+        decisive = count.decisive + sum(check.is_decisive for check in found if check.name in COMPARING)
         self.counts[section] = SectionCount(count.histories + 1, count.failed + bool(failed), names, decisive)
 
-    def look(self, history: History) -> list[Check]:
+    def look(self, history: History) -> list[PropertyCheck]:
         """Return the checks of a history, each wrong answer attributed to a single property."""
         if history.line not in self.known:
             self.known[history.line] = found = self._attributed(history)
@@ -125,13 +125,13 @@ class HistorySearch:
                 self.tallies.setdefault(check.name, PropertyTally()).add(history, check)
         return self.known[history.line]
 
-    def _attributed(self, history: History) -> list[Check]:
-        def replay(*names: str) -> list[Check]:
+    def _attributed(self, history: History) -> list[PropertyCheck]:
+        def replay(*names: str) -> list[PropertyCheck]:
             return self._checks(history.without(*names))
 
         return attributed(self._checks(history), replay if "{" in history.line else None)
 
-    def _checks(self, history: History) -> list[Check]:
+    def _checks(self, history: History) -> list[PropertyCheck]:
         played = self.play(history)
         self.gap = self.gap or played.gap
         self.note_replies(played)
@@ -143,14 +143,14 @@ class HistorySearch:
             if not isinstance(one, Reply) or one.refused or len(self.answers) > 1:
                 continue
             if all(answer.ask != ask and distinct(one, answer.reply, self.same) for answer in self.answers):
-                self.answers.append(Answered(ask, one))
+                self.answers.append(ColdAnswer(ask, one))
         for one in (*played.cold, *played.warm):
             if isinstance(one, Reply):
                 self.reported |= {name for name in FIELDS if name != "refused" and getattr(one, name) is not None}
 
-    def smallest(self, name: str) -> tuple[History, Check]:
+    def smallest(self, name: str) -> tuple[History, PropertyCheck]:
         """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""
-        if name == "answers" and self.budget.low and self._fails(parse_history("A1"), name):
+        if name == "answers" and self.budget.is_low and self._fails(parse_history("A1"), name):
             start = [parse_history("A1")]      # a single time-out is left: do not spend it on a larger history
         else:
             failed = {history.line: history for history, _ in self.tallies[name].failed}
@@ -158,13 +158,13 @@ class HistorySearch:
         history = min((shrink(one, lambda other: self._fails(other, name)) for one in start), key=_size)
         return history, next(check for check in self.look(history) if check.name == name and not check.ok)
 
-    def again(self, history: History, check: Check) -> bool:
+    def again(self, history: History, check: PropertyCheck) -> bool:
         """True if the request fails again in this history. After the last time-out missing replies count."""
-        hangs = self.budget.gone and check.name == "answers" and check.got.endswith(self.budget.silence)
+        hangs = self.budget.is_gone and check.name == "answers" and check.got.endswith(self.budget.missed_reply)
         return hangs or any(one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _fails(self, history: History, name: str) -> bool:
-        if self.budget.spent and history.line not in self.known:
+        if self.budget.is_spent and history.line not in self.known:
             return False                             # no time is left for shrinking
         return any(check.name == name and not check.ok for check in self.look(history))
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.conformance.client_history import FEWEST, MOST
 from cachesim.tools.conformance.fingerprint import Same, identical
-from cachesim.tools.conformance.history_player import ColdRuns, SentHistory, SubjectFactory, SubjectPool, play, probe
+from cachesim.tools.conformance.history_player import ColdRuns, SendingOptions, SubjectFactory, SubjectPool, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import NO_KEY, RequestKey
@@ -71,7 +71,7 @@ def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeB
     ):
         if wanted and ability in abilities.missing:
             raise BadInput(f"{needs}: {abilities.missing[ability]}")
-    sent, one_key = SentHistory(plan.tokens, plan.sampling, plan.keys), [key for key in plan.keys if key.name][:1]
+    sent, one_key = SendingOptions(plan.tokens, plan.sampling, plan.keys), [key for key in plan.keys if key.name][:1]
     play_one = partial(play, bench=bench, cold=cold)
     search = HistorySearch(partial(play_one, sent=sent), cold.same, budget)
     return make_report(plan, abilities, search, cold, partial(play_one, sent=sent._replace(keys=one_key)))

@@ -37,7 +37,7 @@ class TimeBudget:
         self.end = None if seconds is None else monotonic() + seconds
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if the time for the whole run is over."""
         return self.end is not None and monotonic() >= self.end
 
@@ -52,12 +52,12 @@ class TimeBudget:
         return 0
 
     @property
-    def low(self) -> bool:
+    def is_low(self) -> bool:
         """True if at most a single time-out is left; it is reserved for shrinking the history that hangs."""
         return self.missed >= TIMEOUTS - 1
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if all time-outs are used up."""
         return self.missed >= TIMEOUTS
 
@@ -67,14 +67,14 @@ class TimeBudget:
         return GRACE if self.killed < TIMEOUTS else GRACE / 100
 
     @property
-    def silence(self) -> str:
+    def missed_reply(self) -> str:
         """Message for a missed reply."""
         return f"no reply within {self.timeout:g} seconds"
 
     @property
     def why(self) -> str:
         """Reason why a property was not tested, if ``low``, ``gone`` or ``spent`` is true."""
-        return f"{NOT_RUN}{self.missed} replies timed out" if self.low else f"{NOT_RUN}{self.stopped}"
+        return f"{NOT_RUN}{self.missed} replies timed out" if self.is_low else f"{NOT_RUN}{self.stopped}"
 
     @property
     def stopped(self) -> str:
@@ -83,7 +83,7 @@ class TimeBudget:
 
     def check(self) -> None:
         """Raise GaveUp if all time-outs are used up."""
-        if self.gone:
+        if self.is_gone:
             raise TimeoutsExhausted(self.why)
 
     @contextmanager
@@ -95,7 +95,7 @@ class TimeBudget:
                 yield
         except _Late:
             self.missed += 1
-            raise TimedOut(self.silence) from None
+            raise TimedOut(self.missed_reply) from None
 
 
 @contextmanager

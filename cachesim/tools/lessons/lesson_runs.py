@@ -12,7 +12,7 @@ from cachesim.scenarios.load import load as load_file
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
 from cachesim.tools.lessons.terminal_lesson import WIDTH
 from cachesim.tools.picture.event_sentences import at_event, minus, slot_change
-from cachesim.tools.picture.event_stream import Held, Span, Told
+from cachesim.tools.picture.event_stream import CaptionedWalk, SlotContents, Span
 from cachesim.tools.picture.scene import Scene
 from cachesim.tools.run.pictured_runs import run_pictured
 
@@ -25,7 +25,7 @@ class LessonRun(NamedTuple):
 
     shown: RunShown
     scene: Scene
-    log: Told
+    log: CaptionedWalk
 
     def event(self, step: LessonStep) -> int:
         """Return the event that a step names. Raise BadInput if there is none."""
@@ -66,7 +66,7 @@ def step_lines(run: LessonRun, step: LessonStep) -> list[str]:
     unit = -(-run.length // WIDE)
     for slot in walk.held:
         was, now = slot_change(walk, slot, before, k)
-        if now != Held() or was != now:
+        if now != SlotContents() or was != now:
             lines = [*_slot(was, now, unit)]
             out += [f"  {'' if number else f'slot {slot}':8}{line}"[:WIDTH] for number, line in enumerate(lines)]
     entries, had = (at_event(walk.entries, at, ()) for at in (k, before))
@@ -75,7 +75,7 @@ def step_lines(run: LessonRun, step: LessonStep) -> list[str]:
     return out + [f"  prompt cache: entries of {', '.join(each)} tokens"] * bool(each)
 
 
-def _slot(was: Held, now: Held, unit: int) -> Iterator[str]:
+def _slot(was: SlotContents, now: SlotContents, unit: int) -> Iterator[str]:
     for name, old, new in (("rows", was.rows, now.rows), ("window", was.window, now.window)):
         if old or new:
             yield f"{name:12}{_bar(old, new, unit)}  {_ranges(new)}"

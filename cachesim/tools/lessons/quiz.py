@@ -15,9 +15,9 @@ _WORDS = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
 
 
 class QuizResult(NamedTuple):
-    """``right``: None if the input is not an answer. ``says``: a line of text."""
+    """``is_right``: None if the input is not an answer. ``says``: a line of text."""
 
-    right: bool | None
+    is_right: bool | None
     says: str
 
 

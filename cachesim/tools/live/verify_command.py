@@ -11,14 +11,14 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.judging.verdict_words import exit_code_of
 from cachesim.tools.live.record_command import add_timeout
-from cachesim.tools.picture.picture_options import Shown, add_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.live.llama_server.verify.case import Verified
+    from cachesim.tools.live.llama_server.verify.case import Verification
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,16 +68,16 @@ def run(args: Namespace) -> int:
     return exit_code_of(found.same)
 
 
-def _shown(data: dict[str, Any]) -> Shown:
+def _shown(data: dict[str, Any]) -> PictureOptions:
     """Return the note on a picture: the first request that differs on the real server."""
     for row in data["requests"]:
         if row["same"] is False:
             note = f"The real server differs at request {row['number']}: {row['first']}"
-            return Shown(note=note, focus=row["number"])
-    return Shown(note=data["undecided"] or "The real server behaves like the simulator.")
+            return PictureOptions(note=note, focus=row["number"])
+    return PictureOptions(note=data["undecided"] or "The real server behaves like the simulator.")
 
 
-def _verified(args: Namespace) -> tuple[Verified, Scenario]:
+def _verified(args: Namespace) -> tuple[Verification, Scenario]:
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, on_server, on_url
     from cachesim.tools.live.llama_server.verify.remote import Remote

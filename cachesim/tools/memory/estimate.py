@@ -10,7 +10,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.flags import check_flags
-from cachesim.engines.shared.memory_use import MIB, Ask, MemoryForms, MemoryUse
+from cachesim.engines.shared.memory_use import MIB, MemoryForms, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.option_checks import in_force, parse_settings
@@ -55,7 +55,7 @@ def estimate(
     server = {name: value for name, value in given.items() if name not in sizes}
     defaults = {flag.name: flag.default for flag in forms.flags}
     _check_room(engine, forms, given, room)
-    ask = Ask(model, {**defaults, **in_force(server, profile), **given}, rules, room, tokens, draft)
+    ask = MemoryQuestion(model, {**defaults, **in_force(server, profile), **given}, rules, room, tokens, draft)
     found = MemoryEstimate(engine, rules, given, forms.use(ask))
     if room and not _exceeds(found.use, room):
         context = engine.manual.context
@@ -100,7 +100,7 @@ def _given(settings: Sequence[str], engine: Engine, forms: MemoryForms) -> dict[
 class LowerSearch(NamedTuple):
     """Search for smaller values of the options. ``defaults``: of the server."""
 
-    ask: Ask
+    ask: MemoryQuestion
     forms: MemoryForms
     defaults: Mapping[str, Option]
 
@@ -156,7 +156,7 @@ class LowerSearch(NamedTuple):
             return least + step * (max(0, now - least) // (2 * step))
         return least + step * max(0, _count(steps, lambda n: self._fits(option, least + step * n)) - 1)
 
-    def _with(self, option: str, value: Option) -> Ask:
+    def _with(self, option: str, value: Option) -> MemoryQuestion:
         return self.ask._replace(options={**self.ask.options, option: value})
 
     def _fits(self, option: str, value: Option) -> bool:
@@ -171,7 +171,7 @@ class LowerSearch(NamedTuple):
             return None
 
 
-def _largest_context(ask: Ask, forms: MemoryForms, use: MemoryUse, option: str) -> int:
+def _largest_context(ask: MemoryQuestion, forms: MemoryForms, use: MemoryUse, option: str) -> int:
     """Return the largest context that fits, at most that of the model, at least the present one [tokens]. ``option``:
     the server's option for it."""
     now, step = use.chosen[option], int(forms.lower[option][0])

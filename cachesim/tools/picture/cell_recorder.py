@@ -6,7 +6,7 @@ from typing import Any, Mapping, NamedTuple
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.scenarios.schema import Action
 from cachesim.tools.picture.block_cells import Cells
 from cachesim.tools.picture.tree_cells import Tree
@@ -22,7 +22,7 @@ class CellHistory(NamedTuple):
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree, of a server without a pool of blocks
 
 
-class CellRecorder(Silent):
+class CellRecorder(SilentObserver):
     """Observer that records the cells after each step."""
 
     server: Server

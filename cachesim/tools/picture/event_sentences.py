@@ -13,10 +13,10 @@ from cachesim.engines.rule import role_of
 from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, ReuseChunk, Warn
 from cachesim.events import Aborted, Decided, Event, SeqRm
 from cachesim.judging.verdict_text import QUIET, sentence
-from cachesim.tools.picture.event_stream import Held, Span, Told, Walk
+from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents, Span
 
 
-def told(found: Walk) -> Told:
+def told(found: EventWalk) -> CaptionedWalk:
     """Return an event log in sentences."""
     says, shown = list[str](), list[bool]()
     for event in found.events:
@@ -33,7 +33,7 @@ def told(found: Walk) -> Told:
         if says[k]:
             before = k
             slots.clear()
-    return Told(found, says, shown)
+    return CaptionedWalk(found, says, shown)
 
 
 def has_effect(event: Decided) -> bool:
@@ -58,7 +58,7 @@ def _noted(event: Event) -> str:
     return event.text if isinstance(event, Warn | Error | Aborted) else ""
 
 
-def _ends(found: Walk, says: Sequence[str]) -> Iterator[int]:
+def _ends(found: EventWalk, says: Sequence[str]) -> Iterator[int]:
     """Yield the events at which the timeline may stop: those with a sentence, and the last before a sentence, before
     another request, and before a change of another kind."""
     kinds, kind = _kinds(found), frozenset[str]()
@@ -70,17 +70,17 @@ def _ends(found: Walk, says: Sequence[str]) -> Iterator[int]:
             kind = frozenset() if says[k] else kind
 
 
-def _kinds(found: Walk) -> dict[int, frozenset[str]]:
+def _kinds(found: EventWalk) -> dict[int, frozenset[str]]:
     """Return the kinds of memory that change at each event."""
     kinds = {k: {"entries"} for k, _ in found.entries}
     for changes in found.held.values():
-        for (_, was), (k, now) in zip([(0, Held()), *changes], changes, strict=False):
+        for (_, was), (k, now) in zip([(0, SlotContents()), *changes], changes, strict=False):
             evaluated = ["rows"] * ((was.rows, was.window, was.state) != (now.rows, now.window, now.state))
             kinds.setdefault(k, set()).update(evaluated, ["checkpoints"] * (was.checkpoints != now.checkpoints))
     return {k: frozenset(some) for k, some in kinds.items() if some}
 
 
-def _changes(found: Walk, slots: Iterable[int], before: int, k: int) -> Iterator[str]:
+def _changes(found: EventWalk, slots: Iterable[int], before: int, k: int) -> Iterator[str]:
     """Yield what changed in these slots and in the prompt cache after event ``before``, up to event ``k``."""
     old, new = (at_event(found.entries, when, ()) for when in (before, k))
     lengths = {tokens for _, tokens in (*old, *new)}
@@ -93,17 +93,17 @@ def _changes(found: Walk, slots: Iterable[int], before: int, k: int) -> Iterator
     yield from (f"entry of {tokens} tokens removed" for column, tokens in old if (column, tokens) not in new)
 
 
-def slot_change(found: Walk, slot: int, before: int, k: int) -> tuple[Held, Held]:
+def slot_change(found: EventWalk, slot: int, before: int, k: int) -> tuple[SlotContents, SlotContents]:
     """Return the contents of a slot at event ``before`` and at event ``k``. If an entry of the prompt cache replaced
     everything in between, the slot counts as empty before."""
     changes = found.held[slot]
-    was, now = (at_event(changes, when, Held()) for when in (before, k))
+    was, now = (at_event(changes, when, SlotContents()) for when in (before, k))
     fresh = now.rows and any(before < at <= k and any(when == at for when, _ in changes)
                              for at, _ in found.owners.get(slot, ()))  # fmt: skip
-    return (Held() if fresh and was != now else was), now
+    return (SlotContents() if fresh and was != now else was), now
 
 
-def _held(was: Held, now: Held, stored: set[int]) -> Iterator[str]:
+def _held(was: SlotContents, now: SlotContents, stored: set[int]) -> Iterator[str]:
     """Yield the changes of a slot. ``stored``: lengths of entries that are named by themselves; an engine without
     checkpoints reports entries as such."""
     for name, old, new in (("rows", was.rows, now.rows), ("window rows", was.window, now.window)):

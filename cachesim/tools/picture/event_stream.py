@@ -13,7 +13,7 @@ from cachesim.tools.picture.scene import TokenStretch
 Span = tuple[int, int]
 
 
-class Held(NamedTuple):
+class SlotContents(NamedTuple):
     """Contents of a slot."""
 
     tokens: int = 0                                     # length of the slot's token list
@@ -23,14 +23,14 @@ class Held(NamedTuple):
     checkpoints: Sequence[Sequence[int]] = ()           # length, and pos_min and pos_max if the engine records them
 
 
-class Walk(NamedTuple):
+class EventWalk(NamedTuple):
     """Event log of a run with the memory. The event number after the last stands for the end of the run."""
 
     events: Sequence[Event]
     rows: list[int]                                     # request of each event, -1 = before the first request
     begins: list[int]                                   # of each request: number of events before it was sent
     ends: list[int]                                     # of each request: number of events before it was answered
-    held: dict[int, list[tuple[int, Held]]]             # of each slot: changes of its contents
+    held: dict[int, list[tuple[int, SlotContents]]]             # of each slot: changes of its contents
     owners: dict[int, list[tuple[int, int]]]            # of each slot: changes of the request whose tokens it holds
     entries: list[tuple[int, Sequence[Span]]]           # changes of the prompt cache: lane column and length of entries
 
@@ -58,11 +58,11 @@ class Walk(NamedTuple):
 END = 2**31 - 1              # a removal up to this position removes everything from its beginning on
 
 
-class Told(NamedTuple):
+class CaptionedWalk(NamedTuple):
     """An event log with the text of each event: ``RULE: decision``, a change of the memory, or "" for an event that is
     not shown. ``decisions``: True for events that are decisions with an effect."""
 
-    walk: Walk
+    walk: EventWalk
     says: Sequence[str]
     decisions: Sequence[bool]
 

@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple
 
 from cachesim.base.escaping import markup
 from cachesim.tools.picture.block_cells import cell_signs
-from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
+from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, PositionScale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
 from cachesim.tools.picture.tree_cells import tree_signs
@@ -20,7 +20,7 @@ STATE = 6.0                  # minimum width in pixels of a wrongly read state o
 NAME = 190.0                 # pixels of a label
 
 
-def memory(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str]:
+def memory(held: SlotMemory, scale: PositionScale, y: float, keeps: str) -> Iterator[str]:
     """Yield the attention rows as cells, the window's rows, the position of the recurrent state, and checkpoints."""
     if held.rows is not None:
         yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
@@ -35,7 +35,7 @@ def memory(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str
         yield f'<g class="mark">{"".join(_marks(held, scale, y + 26, keeps))}</g>'
 
 
-def _marks(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str]:
+def _marks(held: SlotMemory, scale: PositionScale, y: float, keeps: str) -> Iterator[str]:
     """Yield triangles, each with a tooltip; for more than ``EACH`` checkpoints a single path with a common tooltip."""
     if len(held.checkpoints) > EACH:
         spans = [f" [{low}, {high}]" for low, high in held.spans] or [""] * len(held.checkpoints)
@@ -52,7 +52,7 @@ def _marks(held: SlotMemory, scale: Scale, y: float, keeps: str) -> Iterator[str
         yield f'<path d="M{scale.px(mark) - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
 
 
-def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
+def _bar(name: str, rows: tuple[int, int], scale: PositionScale, y: float, title: str) -> str:
     """Return a bar of cells: a cell for each row if there is room, else wider cells."""
     a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
@@ -61,7 +61,7 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     return f'<path class="{name}" {line}><title>{markup(title)}</title></path>'
 
 
-def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
+def foreign(row: StepRow, scale: PositionScale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
     """Draw the data that a wrong answer read: hatched positions, and an arrow to the request they belong to. ``named``:
     sources that have a label already, in this row and above; new labels are added. Labels too close to another are
     omitted."""
@@ -78,7 +78,7 @@ def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[i
         yield "</g>"
 
 
-def _source(read: ForeignRead, scale: Scale, x: float, y: float, up: float, named: set[tuple[int, int]]) -> str:
+def _source(read: ForeignRead, scale: PositionScale, x: float, y: float, up: float, named: set[tuple[int, int]]) -> str:
     to = scale.px(max(0, read.theirs))
     near = any(row == read.request and abs(scale.px(other) - to) < NAME for row, other in named)
     label = "" if near else f"request {read.request}, position {read.theirs}"
@@ -102,10 +102,10 @@ WORDS = {
 
 def origin_text(origin: str, scene: Scene) -> str:
     """Return the meaning of an origin. Requests may share one cache."""
-    return "loaded from the shared cache" if origin == "loaded" and scene.pool else WORDS[origin]
+    return "loaded from the shared cache" if origin == "loaded" and scene.has_pool else WORDS[origin]
 
 
-class Sign(NamedTuple):
+class LegendSign(NamedTuple):
     """A sign of the legend: its SVG with the upper left corner at 0, 0, its meaning, and classes of that text."""
 
     drawn: str
@@ -113,7 +113,7 @@ class Sign(NamedTuple):
     kind: str = "dim"
 
 
-def legend(y: float, scene: Scene, lanes: Lanes, scale: Scale, wide: float) -> tuple[str, float]:
+def legend(y: float, scene: Scene, lanes: Lanes, scale: PositionScale, wide: float) -> tuple[str, float]:
     """Return the legend from ``y`` on in lines ``wide`` pixels long, and its height."""
     x, top, out = 12.0, y, list[str]()
     for sign in _signs(scene, lanes, scale):
@@ -125,25 +125,27 @@ def legend(y: float, scene: Scene, lanes: Lanes, scale: Scale, wide: float) -> t
     return "".join(out), y - top + 28
 
 
-def legend_list(scene: Scene, lanes: Lanes, scale: Scale) -> str:
+def legend_list(scene: Scene, lanes: Lanes, scale: PositionScale) -> str:
     """Return the legend as a list of HTML, which wraps."""
     box = f'<svg class="cs" width="{WIDE}" height="{HIGH}" aria-hidden="true">'
     signs = (f"<li>{box}{sign.drawn}</svg> {markup(sign.says)}</li>" for sign in _signs(scene, lanes, scale))
     return f'<ul class="legend">{"".join(signs)}</ul>'
 
 
-def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
+def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendSign]:
     """Yield the signs that occur: origins of tokens, wrong answers, contents of slots and prompt cache, the rest."""
     parts = [(row, part) for row in scene.rows for part in row.stretches]
     for origin in WORDS:
         if any(part.origin == origin for _, part in parts):
             letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
-            yield Sign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', origin_text(origin, scene))
+            yield LegendSign(
+                f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', origin_text(origin, scene)
+            )
     held, reads = [row.memory for row in scene.rows], [(row, read) for row in scene.rows for read in row.foreign]
     box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
     rows = (
-        (any(row.wrong for row, _ in parts), "wrong answer", "bad",
+        (any(row.is_wrong for row, _ in parts), "wrong answer", "bad",
          f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'),
         (reads, "wrong rows or state read", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
         (any(0 <= read.request < row.number for row, read in reads), "request it belongs to", "bad",
@@ -157,9 +159,9 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
         (any(has.checkpoints for has in held), scene.keeps, "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
         (lanes.lives, "entry of the prompt cache", "dim",
          f'<path class="life" d="M12 7V14"/><rect class="full" x="8" {entry}'),
-        (any(life.gone is not None and not life.consumed for life in lanes.lives), "entry removed", "dim",
+        (any(life.gone is not None and not life.is_consumed for life in lanes.lives), "entry removed", "dim",
          f'<rect class="gone box" x="8" {entry}'),
-        (any(life.consumed for life in lanes.lives), "entry removed on load", "dim",
+        (any(life.is_consumed for life in lanes.lives), "entry removed on load", "dim",
          f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
         (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
          "dim", f'<path class="arrow" {arrow}'),
@@ -167,4 +169,4 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
         *tree_signs(scene.nodes),
         (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
     )
-    yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)
+    yield from (LegendSign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

@@ -16,21 +16,21 @@ from typing import Iterator, Sequence
 
 from cachesim.base.escaping import markup
 from cachesim.judging.verdict_text import titles_text
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.report_html import report_html
 from cachesim.tools.picture.run_text import RunText
 from cachesim.tools.picture.scene import Scene
-from cachesim.tools.picture.shown import Shown
+from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.picture.timeline import script, style, timeline
 
 
-def page(scenes: Sequence[Scene], shown: Shown, told: Sequence[Told] = ()) -> str:
+def page(scenes: Sequence[Scene], shown: PictureOptions, told: Sequence[CaptionedWalk] = ()) -> str:
     """Return a page for runs of a scenario. ``shown``: what stands around the drawings. ``told``: event log of each
     run, () = unknown: no slider."""
     first = scenes[0]
     texts = [("", first.why), ("dim", titles_text(first.titles))]
-    logs: Sequence[Told | None] = told or [None] * len(scenes)
+    logs: Sequence[CaptionedWalk | None] = told or [None] * len(scenes)
     names = shown.names or [""] * len(scenes)
     runs = [RunText(one, log, number, name, shown.focus) for number, (one, log, name) in
             enumerate(zip(scenes, logs, names, strict=True))]  # fmt: skip
@@ -44,7 +44,7 @@ def page(scenes: Sequence[Scene], shown: Shown, told: Sequence[Told] = ()) -> st
     )  # fmt: skip
 
 
-def _report(shown: Shown, title: str) -> Iterator[str]:
+def _report(shown: PictureOptions, title: str) -> Iterator[str]:
     """Yield the report without the title, and in a fold the report with -v."""
     if shown.report is not None:
         yield f'<section class="report">{report_html(shown.report, "report", (shown.note, title))}</section>'

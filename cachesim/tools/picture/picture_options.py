@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Iterable, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
-from cachesim.tools.picture.shown import Shown as Shown
+from cachesim.tools.picture.shown import PictureOptions as PictureOptions
 
 if TYPE_CHECKING:
-    from cachesim.tools.picture.event_stream import Told
+    from cachesim.tools.picture.event_stream import CaptionedWalk
     from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
     from cachesim.tools.picture.scene import Scene
 
@@ -44,7 +44,7 @@ def check_one_scenario(ids: Iterable[str]) -> None:
         raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
 
 
-def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: Shown | None = None) -> None:
+def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: PictureOptions | None = None) -> None:
     """Write the requested pictures of runs. Raise BadInput for runs of several scenarios and for a file that cannot be
     written."""
     if not wanted(args) or not runs:
@@ -52,7 +52,7 @@ def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: Shown | 
     from cachesim.judging.equal_outcomes import fold
 
     check_one_scenario(run.scenario.id for run in runs)
-    shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
+    shown = (shown or PictureOptions())._replace(command=(shown and shown.command) or _command(runs))
     groups = [[run.data] for run in runs] if shown.names else fold([run.data for run in runs])
     of = {id(run.data): run for run in runs}
     logs = [of[id(data)].told() for data, *_ in groups] if args.html else []
@@ -61,7 +61,9 @@ def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: Shown | 
     write_scenes(args, scenes, known if len(known) == len(logs) else [], shown)
 
 
-def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
+def write_scenes(
+    args: Namespace, scenes: Sequence[Scene], told: Sequence[CaptionedWalk], shown: PictureOptions
+) -> None:
     """Write the requested files. ``told``: event log of each run, () = none. Raise BadInput if that fails."""
     from cachesim.base.console import complain
     from cachesim.base.files import write_whole

@@ -9,7 +9,7 @@ from cachesim.scenarios.runner import Observers
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.picture.cell_recorder import CellRecorder
 from cachesim.tools.picture.event_sentences import told
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.scene import Scene, scene
 from cachesim.tools.picture.walk_recorder import WalkRecorder
 
@@ -35,7 +35,7 @@ class PicturedRun(NamedTuple):
         """Return the scene of the run. ``same``: other rule sets with its outcome."""
         return scene(self.scenario, self.data, self.recorder.cell_recorder.cells(), same)
 
-    def told(self) -> Told | None:
+    def told(self) -> CaptionedWalk | None:
         """Return the event log in sentences; None if it was not recorded or the run is incomplete."""
         recorder = self.recorder.walk_recorder
         return None if recorder is None or self.data["not_run"] else told(recorder.walk())

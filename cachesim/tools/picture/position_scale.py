@@ -46,7 +46,7 @@ UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: t
 WIDE, NARROW = 1200.0, 520.0          # maximum width of all tokens in a drawing alone, and in a timeline
 
 
-class Scale:
+class PositionScale:
     """Piecewise linear scale: intervals between boundaries are LEAST to MOST pixels wide. ``broken``: the intervals
     that are shortened. ``left``: x of position 0 in the drawing. ``wide``: maximum width, if that is possible."""
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.escaping import markup
-from cachesim.base.layout import ROOMY, Fitted
+from cachesim.base.layout import ROOMY, FittedRenderable
 
 STYLES = {"bold": "t-bold", "dim": "t-dim", "red": "t-red", "yellow": "t-yellow", "green": "t-green"}
 """Classes of the styles that a page shows."""
@@ -42,7 +42,7 @@ def _flat(parts: Iterable[RenderableType]) -> Iterator[Text | Table]:
             yield from _flat(part.renderables)
         elif isinstance(part, Padding):
             yield from _flat([part.renderable])
-        elif isinstance(part, Fitted):
+        elif isinstance(part, FittedRenderable):
             yield from _flat([part.make(ROOMY)])
         elif isinstance(part, Table):
             yield part

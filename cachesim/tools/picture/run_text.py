@@ -11,12 +11,12 @@ from cachesim.base.escaping import attribute, markup
 from cachesim.events import Decided
 from cachesim.judging.verdict_text import answer_text, sentence, titles_text
 from cachesim.tools.picture.event_sentences import has_effect
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.legend import WORDS, origin_text
 from cachesim.tools.picture.position_scale import PROMPT, inner
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
 from cachesim.tools.picture.svg import prefix
-from cachesim.tools.picture.timeline import Around, region
+from cachesim.tools.picture.timeline import DrawingFrame, region
 
 
 class RunText(NamedTuple):
@@ -24,16 +24,16 @@ class RunText(NamedTuple):
     the page is about, None = all."""
 
     scene: Scene
-    told: Told | None
+    told: CaptionedWalk | None
     number: int
     name: str = ""
     focus: int | None = None
 
-    def around(self) -> Around:
+    def around(self) -> DrawingFrame:
         """Return the heading above the drawing, and what stands beside and below it."""
         each = "".join(map(self._details, self.scene.rows))
         why = f'<div class="why"{region("why", self.number, self.scene)}>{each}</div>'
-        return Around(self._above(), f'{why}<div class="tables">{self._requests()}{self._rules()}</div>')
+        return DrawingFrame(self._above(), f'{why}<div class="tables">{self._requests()}{self._rules()}</div>')
 
     def verdict(self, alone: bool) -> str:
         """Return the sentence of a run, the answer first, then the cost. ``alone``: without its rule set."""
@@ -42,7 +42,7 @@ class RunText(NamedTuple):
         if row is None:
             return _sentence(about, one.answer, one.fine, one.cost)
         about += f"request {row.number} {self._prompt(row)}: "
-        return _sentence(about, answer_text(row.verdict), not row.wrong, _cost(row))
+        return _sentence(about, answer_text(row.verdict), not row.is_wrong, _cost(row))
 
     @property
     def _focus(self) -> StepRow | None:
@@ -56,7 +56,7 @@ class RunText(NamedTuple):
 
     def _details(self, row: StepRow) -> str:
         mark, focus = prefix(self.number), row.number == self.focus
-        kind = ' class="bad"' if row.wrong else ""
+        kind = ' class="bad"' if row.is_wrong else ""
         said = ": ".join(filter(None, (answer_text(row.verdict), row.reason)))
         head = f"request {row.number} {self._prompt(row)}"
         body = f"<summary>{head}</summary><p{kind}>{markup('; '.join(filter(None, (said, *row.read))))}</p>"
@@ -112,16 +112,16 @@ class RunText(NamedTuple):
 
     def _requests(self) -> str:
         """Return the table of all requests with their sums."""
-        heads = ("#", "prompt", "slot" * (not self.scene.pool), "reused", "evaluated", "again", "answer", "how")
+        heads = ("#", "prompt", "slot" * (not self.scene.has_pool), "reused", "evaluated", "again", "answer", "how")
         rows = [self._cells(row) for row in self.scene.rows]
         sums = [sum(numbers) for numbers in zip(*(_counts(row) for row in self.scene.rows), strict=True)]
         total = ["", "total", "", *(f"{n:,}" for n in sums), "", ""] if len(rows) > 1 else []
         return f"<div class='table req'{region('requests', self.number, self.scene)}>{_table(heads, rows, total)}</div>"
 
     def _cells(self, row: StepRow) -> list[str]:
-        kind = ' class="bad"' if row.wrong else ""
+        kind = ' class="bad"' if row.is_wrong else ""
         how = markup("; ".join(filter(None, (row.reason, *row.read))))
-        slot = str(row.slot) if row.slot >= 0 and not self.scene.pool else ""
+        slot = str(row.slot) if row.slot >= 0 and not self.scene.has_pool else ""
         return [str(row.number), self._prompt(row), slot, *(f"{n:,}" if n else "·" for n in _counts(row)),
                 f"<span{kind}>{markup(answer_text(row.verdict))}</span>", how]  # fmt: skip
 

@@ -24,7 +24,7 @@ from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
@@ -105,7 +105,7 @@ class CacheContents(NamedTuple):
     lengths: Sequence[int] = ()
     saved: Sequence[int] = ()
     gone: Sequence[int] = ()
-    consumed: bool = False
+    is_consumed: bool = False
 
 
 class ForeignRead(NamedTuple):
@@ -133,7 +133,7 @@ class StepRow(NamedTuple):
     memory: SlotMemory                      # after the step
     entries: CacheContents                  # after the step
     verdict: str                            # as in reports
-    wrong: bool
+    is_wrong: bool
     reason: str                             # adapters of the request, and how the tokens were reused
     rule: str                               # that decided
     read: Sequence[str]                     # descriptions of what a wrong answer read
@@ -154,12 +154,12 @@ class Scene(NamedTuple):
     verdict: str
     rows: Sequence[StepRow]
     causes: Mapping[str, RuleSource] = {}       # sources of the rules that caused losses, by id
-    recorded: bool = False                      # recorded on a real server: the server's memory is unknown
+    is_recorded: bool = False                      # recorded on a real server: the server's memory is unknown
     answer: str = ""                            # verdict about the answers, in words
     cost: str = ""                              # tokens evaluated again, with the most expensive reason
     same: Sequence[str] = ()                    # other rule sets with the same outcome
     titles: Mapping[str, str] = {}              # of words
-    pool: bool = False                          # all requests share one cache, without slots
+    has_pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
     blocks: Mapping[int, Cells] = {}            # used blocks of a pool after each step, by its number
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree after each step
@@ -172,7 +172,7 @@ class Scene(NamedTuple):
     @property
     def fine(self) -> bool:
         """True if every answer is correct."""
-        return not any(row.wrong for row in self.rows) and self.verdict in ("OK", "recorded")
+        return not any(row.is_wrong for row in self.rows) and self.verdict in ("OK", "recorded")
 
     @property
     def length(self) -> int:
@@ -236,7 +236,7 @@ def _batches(done: Data) -> Iterator[int]:
 
 
 def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
-    if not isinstance(step.asked, Asked):
+    if not isinstance(step.asked, LineRequest):
         return
     at = 0
     for piece in step.asked.prompt:
@@ -247,7 +247,7 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
         at += stop - start
 
 
-def _reused(done: Data) -> Iterator[TokenStretch]:
+def _reused_stretches(done: Data) -> Iterator[TokenStretch]:
     at = done["kept"] + done["restored"]
     stay = max(0, at - done["moved"])
     if done["kept"]:
@@ -260,7 +260,7 @@ def _reused(done: Data) -> Iterator[TokenStretch]:
 def _stretches(done: Data, lost: Sequence[Data], end: int, keeps: str, note: str = "") -> Iterator[TokenStretch]:
     """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
     ``keeps``: noun for a restore point; ``note`` is added to each."""
-    yield from _reused(done)
+    yield from _reused_stretches(done)
     at = done["cache_n"]
     for charge in reversed(lost):
         stop = min(at + charge["tokens"], done["prompt"])

@@ -11,17 +11,17 @@ from functools import lru_cache
 from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.slot_events import CkptRestore, PcLoad
-from cachesim.tools.picture.event_stream import Held, Told, Walk
+from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
 from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
 from cachesim.tools.picture.scene import StepRow
 from cachesim.tools.picture.slot_lanes import SHOWN
-from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.svg import RunDrawing
 
 NUMBER = re.compile(r"(?<![\w#-])(?<!\w\.)\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 GAP = "\t"
 
 
-def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
+def script_data(drawn: Sequence[RunDrawing], told: Sequence[CaptionedWalk]) -> str:
     """Return JSON with the forms of all sentences, and each run."""
     forms: dict[str, int] = {}
     runs = [_run(one, other, forms) for one, other in zip(drawn, told, strict=False)]
@@ -33,7 +33,7 @@ def packed(text: str) -> str:
     return b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
 
 
-def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
+def _run(drawn: RunDrawing, told: CaptionedWalk, forms: dict[str, int]) -> dict[str, Any]:
     walk, lanes, scale = told.walk, drawn.lanes, drawn.scale
     return {
         "log": "\n".join(_line(says, forms) for says in told.says),
@@ -44,9 +44,9 @@ def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
         "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
         "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
-        "taken": [row.number for row in drawn.scene.rows if row.entries.consumed],
+        "taken": [row.number for row in drawn.scene.rows if row.entries.is_consumed],
         "in": [row.slot for row in drawn.scene.rows], "words": [_words(row) for row in drawn.scene.rows],
-        "wrong": [row.number for row in drawn.scene.rows if row.wrong],
+        "wrong": [row.number for row in drawn.scene.rows if row.is_wrong],
         "settled": walk.settled(), "reads": [*_reads(walk)],
         "lost": [[k, part.stop - part.start, row.number] for row in drawn.scene.rows for part in row.stretches
                  if part.origin == "again" and (k := walk.lost(row.number, part)) is not None],
@@ -60,7 +60,7 @@ def _words(row: StepRow) -> list[list[Any]]:
     return [*each, *([end, "answer", part.stop] for part in made if part.origin == "generated")]
 
 
-def _reads(walk: Walk) -> Iterator[list[Any]]:
+def _reads(walk: EventWalk) -> Iterator[list[Any]]:
     """Yield what is read into a slot: the event at which the slot changes, "checkpoint" or "entry", its length."""
     for k, event in enumerate(walk.events):
         if isinstance(event, CkptRestore) and event.slot is not None:
@@ -71,9 +71,11 @@ def _reads(walk: Walk) -> Iterator[list[Any]]:
                 yield from ([at, "entry", one.tokens] for at, one in walk.held[slot] if at == loaded)
 
 
-def _slot(walk: Walk, slot: int) -> dict[str, Any]:
+def _slot(walk: EventWalk, slot: int) -> dict[str, Any]:
     """Return the contents of a slot, each field as changes; "owner" is the request whose tokens it holds."""
-    changes = {name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in Held._fields}
+    changes = {
+        name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in SlotContents._fields
+    }
     return {"owner": flat(walk.owners.get(slot, [])), **changes}
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-class Shown(NamedTuple):
+class PictureOptions(NamedTuple):
     """Additions to a picture: the command that reproduces it, the result in a sentence, the request that a page is
     about (None = all), a name for each run (() = their rule sets, equal ones in one picture), and the reports of the
     command in short and with -v, in their form for terminals."""

@@ -21,7 +21,7 @@ class Entry(NamedTuple):
     tokens: int                 # length
     born: int                   # row of the request that saved it
     gone: int | None            # row of the request that removed it; None = it still exists at the end
-    consumed: bool              # removed because a slot loaded it
+    is_consumed: bool              # removed because a slot loaded it
 
 
 class Columns:
@@ -53,7 +53,7 @@ def lives(rows: Sequence[StepRow]) -> list[Entry]:
             columns.save(tokens, index)
         for tokens in row.entries.gone:
             if (found := columns.take(tokens)) is not None:
-                out.append(Entry(found[0], tokens, found[1], index, row.entries.consumed))
+                out.append(Entry(found[0], tokens, found[1], index, row.entries.is_consumed))
     out += [Entry(column, tokens, born, None, False) for column, (tokens, born) in columns.held.items()]
     return sorted(out)
 
@@ -65,7 +65,7 @@ class Lanes:
 
     def __init__(self, scene: Scene) -> None:
         self.slots = sorted({row.slot for row in scene.rows if row.slot >= 0})
-        self.shared = len(self.slots) > MOST or scene.pool
+        self.shared = len(self.slots) > MOST or scene.has_pool
         self.count = 1 if self.shared else max(1, len(self.slots))
         self.lives = lives(scene.rows)
         wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
@@ -73,8 +73,8 @@ class Lanes:
         letters = max((len(line) for row in scene.rows for line in label(row.number, row.text)), default=0)
         self.names = round(max(24 + 7.25 * letters, 52.0))
         self.cache = self.names + self.count * LANE + 6
-        self.stores = not (scene.pool or scene.recorded)
-        self.heading = "" if scene.pool else "slot"
+        self.stores = not (scene.has_pool or scene.is_recorded)
+        self.heading = "" if scene.has_pool else "slot"
         self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
         self.left = self.cache + self.width + 14
 
@@ -124,7 +124,7 @@ def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
     if row.slot < 0:
         return
     x = lanes.slot(row.slot)
-    red = " red" * row.wrong
+    red = " red" * row.is_wrong
     yield f'<rect class="block{red}" x="{x - 13:g}" y="{y:g}" width="26" height="{BAR}" rx="4"/>'
     yield text(x, y + 15, str(row.number), "num")
 
@@ -149,10 +149,10 @@ def _life(lanes: Lanes, scene: Scene, entry: Entry, top: float) -> Iterator[str]
         yield f'<g><title>{says}</title>{line}{_box("full", x, born)}</g>'
         return
     gone, row = top + entry.gone * STEP + 7, scene.rows[entry.gone]
-    says += f", removed {'on load ' * entry.consumed}during request {row.number}"
+    says += f", removed {'on load ' * entry.is_consumed}during request {row.number}"
     line = f'<path class="life" d="M{x + 4:g} {born:g}V{gone:g}"/>'
     yield f'<g><title>{markup(says)}</title>{line}{_box("full", x, born)}{_box("gone box", x, gone)}'
-    if entry.consumed:
+    if entry.is_consumed:
         yield f'<path class="gone" d="M{x:g} {gone + 4:g}H{lanes.slot(row.slot) + 15:g}m4 -3l-4 3l4 3"/>'
     yield "</g>"
 

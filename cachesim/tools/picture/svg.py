@@ -27,7 +27,7 @@ from cachesim.tools.picture.position_scale import (
     STRIP,
     TOP,
     WIDE,
-    Scale,
+    PositionScale,
     cut,
     inner,
     label,
@@ -41,7 +41,7 @@ MANY = 24                    # maximum number of words in a row with a label for
 DIGIT, MARGIN = 7.3, 16      # width of a character, and space at the right of the tokens, in pixels
 
 
-class Drawn:
+class RunDrawing:
     """Layout of a run: lanes at the left, and the scale of the tokens beside them. ``alone``: not in a timeline."""
 
     def __init__(self, scene: Scene, alone: bool = True) -> None:
@@ -51,7 +51,9 @@ class Drawn:
         marks = [mark for row in scene.rows for mark in row.memory.checkpoints]
         ends = [end for row in scene.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
         reads = [edge for row in scene.rows for read in row.foreign for edge in (read.start, read.stop)]
-        self.scale = Scale([*edges, *marks, *ends, *reads, scene.length], self.lanes.left, WIDE if alone else NARROW)
+        self.scale = PositionScale(
+            [*edges, *marks, *ends, *reads, scene.length], self.lanes.left, WIDE if alone else NARROW
+        )
 
     @property
     def plain(self) -> float:
@@ -80,7 +82,7 @@ def draw(
     parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
-        drawn = Drawn(one, alone)
+        drawn = RunDrawing(one, alone)
         body, height = _scene(drawn, y, name + prefix(number), found, alone)
         parts.append(body)
         y, width = y + height, max(width, drawn.width)
@@ -102,7 +104,7 @@ def first_difference(scenes: Sequence[Scene]) -> int:
     return -1
 
 
-def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
+def _scene(drawn: RunDrawing, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
     """Return the drawing of a run from ``top`` on, and its height. ``mark``: prefix of the requests' anchors.
     ``differs``: first request that differs from another run, -1 = none. ``alone``: not on a page."""
     one = drawn.scene
@@ -130,7 +132,7 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
     return "".join([*out, *rows, cells, boxes, signs]), end + more
 
 
-def _axis(scale: Scale, y: float) -> Iterator[str]:
+def _axis(scale: PositionScale, y: float) -> Iterator[str]:
     shown = -99.0
     for position in scale.at:
         x, wide = scale.px(position), DIGIT * len(f"{position:,}")
@@ -143,7 +145,7 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
 
 
 def _row(
-    row: StepRow, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
+    row: StepRow, drawn: RunDrawing, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
 ) -> Iterator[str]:
     """Yield a request: its block in the slot's lane, its tokens with arrows, the notes, the memory below."""
     scale = drawn.scale
@@ -154,7 +156,7 @@ def _row(
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
     yield from (_stretch(part, scale, y, drawn.scene, alone) for part in row.stretches)
-    if row.wrong and row.stretches:
+    if row.is_wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
     yield from _splits(row, scale, y)
@@ -165,15 +167,15 @@ def _row(
     yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR, drawn.scene.keeps), "</g></g>")
 
 
-def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
+def _notes(row: StepRow, drawn: RunDrawing, y: float) -> Iterator[str]:
     """Yield the notes beside a row: the verdict with its reason or with what was read instead, and losses by rule."""
     x = drawn.scale.left + drawn.scale.width + 24
     said = ": ".join(filter(None, (answer_text(row.verdict), row.reason)))
-    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
+    yield text(x, y + 12, cut(said, SHOWN), "bad" if row.is_wrong else "dim")
     lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
     lines += [lost_line(part, drawn.scene.causes) for part in row.stretches if part.origin == "again"]
     broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
-    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
+    red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.is_wrong and row.read else 0
     for number, line in enumerate(broken[:LINES]):
         more = " ..." if number == LINES - 1 and len(broken) > LINES else ""
         kind = "bad" if number < red else "dim"
@@ -190,7 +192,7 @@ def lost_line(part: TokenStretch, known: Mapping[str, RuleSource], source: bool 
     return line
 
 
-def _stretch(part: TokenStretch, scale: Scale, y: float, of: Scene, source: bool) -> str:
+def _stretch(part: TokenStretch, scale: PositionScale, y: float, of: Scene, source: bool) -> str:
     a, b = scale.px(part.start), scale.px(part.stop)
     box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
     again = lost_line(part, of.causes, source) if part.origin == "again" else ""
@@ -200,7 +202,7 @@ def _stretch(part: TokenStretch, scale: Scale, y: float, of: Scene, source: bool
     return f'<rect {box} class="o-{part.origin}"><title>{markup(title)}</title></rect>'
 
 
-def _splits(row: StepRow, scale: Scale, y: float) -> Iterator[str]:
+def _splits(row: StepRow, scale: PositionScale, y: float) -> Iterator[str]:
     """Yield a line where a micro-batch of the prompt begins, without the first."""
     if row.batches:
         places = "".join(f"M{x:g} {y:g}v{BAR}" for x in dict.fromkeys(map(scale.px, row.batches)))
@@ -208,7 +210,7 @@ def _splits(row: StepRow, scale: Scale, y: float) -> Iterator[str]:
         yield f'<path class="split" d="{places}"><title>{says}</title></path>'
 
 
-def _letters(row: StepRow, scale: Scale, y: float) -> str:
+def _letters(row: StepRow, scale: PositionScale, y: float) -> str:
     """Return a letter for every range wide enough, drawn above colours and hatchings."""
     ends = [(scale.px(part.start), scale.px(part.stop), part.origin) for part in row.stretches]
     each = "".join(text((a + b) / 2, y + 15, LETTERS[origin]) for a, b, origin in ends if b - a >= 12)
@@ -224,7 +226,7 @@ def _not_named(row: StepRow, shown: set[Word]) -> Iterator[Word]:
         shown.add(word)
 
 
-def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
+def _named(words: Sequence[Word], scale: PositionScale, y: float) -> Iterator[str]:
     """Yield the words above their tokens, with a tick at the beginning of each."""
     if words:
         ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in words)
@@ -240,7 +242,7 @@ def _fitting(word: Word, wide: float) -> str:
     return next((name for name in (both, word.name) if name and wide > 7 * len(name) + 4), "")
 
 
-def _arrows(row: StepRow, drawn: Drawn, y: float, top: float) -> Iterator[str]:
+def _arrows(row: StepRow, drawn: RunDrawing, y: float, top: float) -> Iterator[str]:
     """Yield arrows from tokens evaluated again to the loss: the removed entry of the prompt cache, or the request."""
     for part in row.stretches:
         if part.origin == "again" and 0 <= part.at < row.number:

@@ -10,15 +10,15 @@ from string import Template
 from typing import NamedTuple, Sequence
 
 from cachesim.base.escaping import attribute
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.legend import legend_list
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.scene import Scene
 from cachesim.tools.picture.script_data import packed, script_data
-from cachesim.tools.picture.svg import Drawn, draw, first_difference, prefix
+from cachesim.tools.picture.svg import RunDrawing, draw, first_difference, prefix
 
 
-class Around(NamedTuple):
+class DrawingFrame(NamedTuple):
     """HTML around the drawing of a run: above it, and beside or below it."""
 
     above: str = ""
@@ -26,7 +26,7 @@ class Around(NamedTuple):
 
 
 def timeline(
-    scenes: Sequence[Scene], told: Sequence[Told] = (), around: Sequence[Around] = (), name: str = "",
+    scenes: Sequence[Scene], told: Sequence[CaptionedWalk] = (), around: Sequence[DrawingFrame] = (), name: str = "",
     differs: int | None = None, tabs: Sequence[str] = (), signs: bool = True,
 ) -> str:
     """Return a timeline as an HTML element. ``told``: event log of each run, () = unknown: no slider. ``around``: HTML
@@ -35,12 +35,12 @@ def timeline(
     then shown one at a time; () = all runs side by side. ``signs``: with the hatchings, which a page contains once."""
     found = -1 if tabs else first_difference(scenes) if differs is None else differs
     names = tabs or [one.profile for one in scenes]
-    parts = around or [Around()] * len(scenes)
+    parts = around or [DrawingFrame()] * len(scenes)
     each = enumerate(zip(scenes, parts, names, strict=True))
     first = _first_shown(scenes)
     runs = "".join(_run(*one, number, name, found, first) for number, one in each)
     sheet = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
-    data = packed(script_data([Drawn(one, alone=False) for one in scenes], told))
+    data = packed(script_data([RunDrawing(one, alone=False) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
         tabs=" data-tabs" * bool(tabs),
         of=attribute(f", {name}".rstrip("-, ")), signs=sheet * signs, runs=runs, walk=data
@@ -63,10 +63,10 @@ def region(what: str, number: int, scene: Scene) -> str:
     return f' tabindex="0" role="region" aria-label="{name}"'
 
 
-def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: int, first: int) -> str:
+def _run(scene: Scene, part: DrawingFrame, run: str, number: int, name: str, differs: int, first: int) -> str:
     mark = name + prefix(number)
     drawing = draw([scene], number, differs, alone=False, name=name)
-    drawn = Drawn(scene, alone=False)
+    drawn = RunDrawing(scene, alone=False)
     drawing = f'<div class="draw"{region(f"picture {name}".rstrip("- "), number, scene)}>{drawing}</div>'
     hint = '<p class="hint">wider than the screen: scroll sideways &rarr;</p>'
     drawing += f'<div class="under">{hint}{legend_list(scene, drawn.lanes, drawn.scale)}</div>'
@@ -77,6 +77,6 @@ def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: 
 def _first_shown(scenes: Sequence[Scene]) -> int:
     """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
     rows = [row for scene in scenes for row in scene.rows]
-    wrong = [row.number for row in rows if row.wrong]
+    wrong = [row.number for row in rows if row.is_wrong]
     again = [row.number for row in rows if any(part.origin == "again" for part in row.stretches)]
     return next(iter([*wrong, *again, *(row.number for row in rows)]), 0)

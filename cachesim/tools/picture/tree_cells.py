@@ -8,7 +8,7 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.base.errors import counted
 from cachesim.base.escaping import markup
 from cachesim.engines.inspection import TreeCell
-from cachesim.tools.picture.position_scale import Scale, text
+from cachesim.tools.picture.position_scale import PositionScale, text
 
 HIGH, LINE = 20, 26                  # pixels of a box, and from a line of boxes to the next
 SHOWN = 32                           # leaves that are drawn after each request, at most
@@ -41,7 +41,7 @@ def lines(tree: Tree) -> list[tuple[int, TreeCell]]:
     return found
 
 
-def draw_trees(after: Mapping[int, Tree], scale: Scale, y: float) -> tuple[str, float]:
+def draw_trees(after: Mapping[int, Tree], scale: PositionScale, y: float) -> tuple[str, float]:
     """Return the boxes below a drawing from ``y`` on, and their height; "" and 0 without nodes."""
     if not any(after.values()):
         return "", 0.0
@@ -64,7 +64,7 @@ def draw_trees(after: Mapping[int, Tree], scale: Scale, y: float) -> tuple[str, 
     return f'<g class="pool">{"".join(out)}</g>', top + 4 - y
 
 
-def _box(cell: TreeCell, scale: Scale, y: float) -> Iterator[str]:
+def _box(cell: TreeCell, scale: PositionScale, y: float) -> Iterator[str]:
     x, end = scale.px(cell.start), scale.px(cell.end)
     kind = "used" if cell.locks else "empty" if "window" in cell.lacks else "cached"
     yield f"<g><title>{markup(says(cell))}</title>"

@@ -14,21 +14,21 @@ from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, RowsPart
 from cachesim.engines.shared.slot_events import PcLoad
 from cachesim.events import Decided, Event, Gained, Lost
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.scenarios.schema import Action, Step
-from cachesim.tools.picture.event_stream import Held, Span, Walk
+from cachesim.tools.picture.event_stream import EventWalk, SlotContents, Span
 from cachesim.tools.picture.slot_lanes import Columns
 
 Marks = tuple[tuple[int, ...], ...]
 MOST = 4                     # maximum number of row ranges; gaps between further ranges are not shown
 
 
-def held(server: Server, slot: int, shared: bool) -> Held:
+def held(server: Server, slot: int, shared: bool) -> SlotContents:
     """Return the present contents of a slot. ``shared``: without restore points."""
     live = server.inspection.live(slot)
     state = None if live.state is None or live.state.pos < 0 else live.state.pos + 1
     full, window = ([part for part in live.rows if bool(part.window) is wanted] for wanted in (False, True))
-    return Held(len(live.tokens), _spans(full), _spans(window), state, () if shared else marks(server, slot))
+    return SlotContents(len(live.tokens), _spans(full), _spans(window), state, () if shared else marks(server, slot))
 
 
 def marks(server: Server, slot: int) -> Marks:
@@ -57,7 +57,7 @@ def _stretches(pos: np.ndarray) -> tuple[Span, ...]:
     return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1])) if len(found) > MOST else tuple(found)
 
 
-class WalkRecorder(Silent):
+class WalkRecorder(SilentObserver):
     """Observer that records changes of the memory at every event. ``shared``: a server without slots, whose requests
     share all restore points.
 
@@ -71,7 +71,7 @@ class WalkRecorder(Silent):
         self.shared, self.starts = shared, 0
         self.rows: list[int] = []
         self.first, self.last = dict[int, int](), dict[int, int]()
-        self.held: dict[int, list[tuple[int, Held]]] = {}
+        self.held: dict[int, list[tuple[int, SlotContents]]] = {}
         self.owners: dict[int, list[tuple[int, int]]] = {}
         self.entries: list[tuple[int, Sequence[Span]]] = [(0, ())]
         self.columns, self.lengths = Columns(), Counter[int]()
@@ -81,7 +81,7 @@ class WalkRecorder(Silent):
     def _begin(self) -> None:
         """Forget the contents of the server's previous process."""
         self.stored: dict[Key, int] = {}                        # lengths of stored conversations
-        self.own: dict[int, list[tuple[int, Held]]] = {}        # as ``held``; without shared restore points
+        self.own: dict[int, list[tuple[int, SlotContents]]] = {}        # as ``held``; without shared restore points
         self.points: list[tuple[int, Marks]] = []               # changes of the shared restore points
         self.unsettled: set[int] = set()                        # slots that may change at the next event
         self.known = 0                                          # slots that were read
@@ -162,17 +162,19 @@ class WalkRecorder(Silent):
             for k, contents in with_points(own, self.points) if self.shared else own:
                 _keep(changes, k, contents)
 
-    def walk(self) -> Walk:
+    def walk(self) -> EventWalk:
         """Return the complete record, including the memory at the end. Call it once, after the run."""
         events = self.server.log.events
         self._unheard(len(events))
         self._read(len(events))
         self._settle()
         begins, ends = ([places[number] for number in sorted(places)] for places in (self.first, self.last))
-        return Walk(events, self.rows, begins, ends, self.held, self.owners, self.entries)
+        return EventWalk(events, self.rows, begins, ends, self.held, self.owners, self.entries)
 
 
-def with_points(own: Sequence[tuple[int, Held]], points: Sequence[tuple[int, Marks]]) -> Iterator[tuple[int, Held]]:
+def with_points(
+    own: Sequence[tuple[int, SlotContents]], points: Sequence[tuple[int, Marks]]
+) -> Iterator[tuple[int, SlotContents]]:
     """Yield the changes of a request's contents and of the restore points that all requests share, from its first
     event on."""
     first, contents = own[0]

@@ -24,7 +24,7 @@ from cachesim.base.json_shapes import check
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.playground.case import FIELDS
 from cachesim.tools.playground.page import Page
-from cachesim.tools.playground.simulator import Busy, Simulator
+from cachesim.tools.playground.simulator import QueueFull, Simulator
 
 BODY = 1 << 15               # longest request [bytes]
 
@@ -44,7 +44,7 @@ def application(port: int, page: Page, simulator: Simulator) -> Starlette:
             return PlainTextResponse(f"at most {BODY} bytes are allowed", 413)
         except BadInput as bad:
             return PlainTextResponse(str(bad), 400)
-        except Busy:
+        except QueueFull:
             return PlainTextResponse("busy", 503)
 
     @asynccontextmanager

@@ -22,7 +22,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import check_profile, parse_settings
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.picture.timeline import Around, timeline
+from cachesim.tools.picture.timeline import DrawingFrame, timeline
 from cachesim.tools.run.arguments import MODEL
 from cachesim.tools.run.engine_flags import take
 from cachesim.tools.run.pictured_runs import run_pictured
@@ -33,7 +33,7 @@ FIELDS = record({"line": text, "model": text, "flags": text, "profiles": each(te
 COLUMN = re.compile(r"column (\d+), ")
 
 
-class Case(NamedTuple):
+class PlaygroundCase(NamedTuple):
     """A scenario with the rule sets that run it, and flags that have no effect here."""
 
     scenario: Scenario
@@ -41,7 +41,7 @@ class Case(NamedTuple):
     silent: tuple[str, ...]
 
 
-def read_case(fields: object) -> Case:
+def read_case(fields: object) -> PlaygroundCase:
     """Return the case of a page's fields: ``line``, ``model``, ``flags`` and ``profiles``. Raise BadInput."""
     check(fields, FIELDS)
     assert isinstance(fields, Mapping)
@@ -54,7 +54,7 @@ def read_case(fields: object) -> Case:
     flags = read_flags(fields.get("flags", ""), given[0])
     line, model = fields.get("line", "").strip(), fields.get("model", "").strip() or MODEL
     scenario = from_line(line, model=model, profiles=given, server=parse_settings(flags.settings, engine))
-    return Case(scenario, given, tuple(flags.silent))
+    return PlaygroundCase(scenario, given, tuple(flags.silent))
 
 
 class Flags(NamedTuple):
@@ -107,7 +107,7 @@ def problem(error: str, hint: str = "", column: int = 0) -> Data:
     return {"error": error, "hint": hint, "column": column}
 
 
-def _result(case: Case) -> Data:
+def _result(case: PlaygroundCase) -> Data:
     scenario = case.scenario
     runs = [run_pictured(scenario, name, events=True) for name in case.profiles]
     notes = [scenario.model_note] if scenario.model_note else []
@@ -119,12 +119,12 @@ def _result(case: Case) -> Data:
     return {"html": html, "notes": notes, "command": command, "toml": scenario_text(case)}
 
 
-def _heading(run: Data) -> Around:
+def _heading(run: Data) -> DrawingFrame:
     kind = ' class="bad"' if run["broken"] else ""
-    return Around(f"<h2>{markup(run['profile'])}: <span{kind}>{markup(verdict_line(run).plain)}</span></h2>")
+    return DrawingFrame(f"<h2>{markup(run['profile'])}: <span{kind}>{markup(verdict_line(run).plain)}</span></h2>")
 
 
-def scenario_text(case: Case) -> str:
+def scenario_text(case: PlaygroundCase) -> str:
     """Return the case as a scenario file without expectations; ``cachesim run --complete`` adds them."""
     scenario = case.scenario
     head = {"id": "my-case", "title": "a case from the playground", "source": ["cachesim playground"],

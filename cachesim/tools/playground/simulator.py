@@ -18,7 +18,7 @@ WAITING = 8                  # cases in the queue, the current case included
 REPLY = 1 << 24              # longest result [bytes]
 
 
-class Busy(Exception):
+class QueueFull(Exception):
     """The queue is full."""
 
 
@@ -42,7 +42,7 @@ class Simulator:
     async def ask(self, request: Mapping[str, Any]) -> Any:
         """Return the worker's result for a request. Raise Busy if too many requests wait."""
         if self._waiting >= WAITING:
-            raise Busy
+            raise QueueFull
         self._waiting += 1
         try:
             async with self._turn:

@@ -11,9 +11,9 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
-from cachesim.base.pool import Unfinished, finished
+from cachesim.base.pool import KilledItem, finished
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
-from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_scenes
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted, write_scenes
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
@@ -75,7 +75,9 @@ def _draw(args: Namespace, file: Path, data: Data) -> None:
         note = f"Step {differs.step}: {differs.text}"
     trace = read_trace(file, profiles())
     told, scene = [recorded_events(trace)], recorded_scene(trace, differs)
-    write_scenes(args, [scene], told, Shown(f"cachesim replay {shell_word(str(file))} --mode {args.mode}", note))
+    write_scenes(
+        args, [scene], told, PictureOptions(f"cachesim replay {shell_word(str(file))} --mode {args.mode}", note)
+    )
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
@@ -100,7 +102,7 @@ def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[D
         jobs = [(file, mode) for file in files]
         for one in progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
             data, file = one.result, str(one.share[0])
-            if isinstance(data, Unfinished):
+            if isinstance(data, KilledItem):
                 data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")
             if data["scope"] in (BAD, FAULT):
                 complain(data["why"])

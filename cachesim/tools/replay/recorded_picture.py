@@ -9,9 +9,9 @@ from itertools import accumulate, pairwise
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.replay.recorded_trace import Member, Trace, TraceStep
+from cachesim.replay.recorded_trace import Trace, TraceMember, TraceStep
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.tools.picture.event_stream import Told, Walk, event_text
+from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, event_text
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow, TokenStretch, Word
 
 NOTHING = SlotMemory(None, None, None, ())
@@ -37,11 +37,11 @@ def recorded_scene(trace: Trace, differs: SimulatorDifference | None = None) -> 
             rows.append(_action(step, len(rows), note))
     wrong = len(trace.inexact)
     verdict = f"{wrong} answers differ from a cold run" if wrong else "recorded"
-    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True,
-                 answer=verdict)  # fmt: skip
+    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows,
+                 is_recorded=True, answer=verdict)  # fmt: skip
 
 
-def _row(member: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
+def _row(member: TraceMember, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
     response = member.response
     reused, evaluated, made = (_count(response, name) for name in ("cache_n", "prompt_n", "predicted_n"))
     stretches = _stretches(reused, evaluated, made)
@@ -71,7 +71,7 @@ def _action(step: TraceStep, number: int, note: str) -> StepRow:
     return StepRow(number, what, note, step.id_slot, [], [], NOTHING, CacheContents(), "", False, note, "", read, 0, 0)
 
 
-def recorded_events(trace: Trace) -> Told:
+def recorded_events(trace: Trace) -> CaptionedWalk:
     """Return the events of a recording in words. A recording does not contain the server's memory at each event."""
     rows, begins, says = list[int](), list[int](), list[str]()
     for step in trace.steps:
@@ -80,7 +80,7 @@ def recorded_events(trace: Trace) -> Told:
         says += [event_text(event) for event in step.events]
         rows += [first] * len(step.events)
     ends = [next((later for later in begins if later > begin), len(says)) for begin in begins]
-    return Told(Walk((), rows, begins, ends, {}, {}, []), says, [False] * len(says))
+    return CaptionedWalk(EventWalk((), rows, begins, ends, {}, {}, []), says, [False] * len(says))
 
 
 def _count(response: Mapping[str, Any], name: str, otherwise: int = 0) -> int:

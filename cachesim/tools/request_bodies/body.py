@@ -32,7 +32,7 @@ def common_suffix(a: str, b: str, most: int) -> int:
     return common_prefix(a[len(a) - most :][::-1], b[len(b) - most :][::-1])
 
 
-class Evidence(NamedTuple):
+class DifferenceTexts(NamedTuple):
     """Texts at a difference: the equal text before it, then the text that follows in each request."""
 
     same: str
@@ -40,9 +40,9 @@ class Evidence(NamedTuple):
     after: str
 
 
-def evidence(a: str, b: str, at: int, behind: int = AFTER) -> Evidence:
+def evidence(a: str, b: str, at: int, behind: int = AFTER) -> DifferenceTexts:
     """Return the surroundings of character ``at`` of two texts that are equal before it."""
-    return Evidence(a[max(0, at - BEFORE) : at], a[at : at + behind], b[at : at + behind])
+    return DifferenceTexts(a[max(0, at - BEFORE) : at], a[at : at + behind], b[at : at + behind])
 
 
 RENDERED = frozenset({"chat_template_kwargs", "reasoning_effort", "enable_thinking", "thinking", "reasoning",
@@ -159,7 +159,7 @@ class BodyMessage(NamedTuple):
         return "".join(part.text for part in self.parts if part.kind not in kinds)
 
     @property
-    def system(self) -> bool:
+    def is_system(self) -> bool:
         """True if the message is an instruction to the model (role system or developer)."""
         return self.role in ("system", "developer")
 
@@ -189,7 +189,7 @@ class Body:
                 if number is not None and number >= 0 and number.is_integer()}  # fmt: skip
 
     @property
-    def raw(self) -> bool:
+    def is_raw(self) -> bool:
         """True if the prompt is text or tokens of the client, without a chat template."""
         return self.chat is None
 

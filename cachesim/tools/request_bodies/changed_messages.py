@@ -53,7 +53,7 @@ def history_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) 
     old, new = [message_key(message) for message in a[at:]], [message_key(message) for message in b[at:]]
     dropped = _removed_count(old, new)
     if dropped:
-        pinned = any(not message.system for message in a[:at])
+        pinned = any(not message.is_system for message in a[:at])
         return TAKEN_OUT if pinned else DROPPED, dropped
     inserted = _removed_count(new, old)
     if inserted:
@@ -68,7 +68,7 @@ def moved_message(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -
     unchanged, and how many messages follow it; ("", "") for other changes."""
     old, new = [message_key(message) for message in a], [message_key(message) for message in b]
     moved = find_moved(old, new, at, list_begins)
-    if moved is not None and moved.fixed:
+    if moved is not None and moved.is_fixed:
         return MOVING, f"{moved.before} messages before the end" if moved.before > 1 else "1 message before the end"
     if moved is not None:
         return OTHER_PLACE, ""
@@ -85,7 +85,7 @@ def moved_message(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -
 def _stays_last(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> bool:
     """True if the last message of ``a`` follows a question, and ``b`` has its answer there and the same or a
     similar message at its end."""
-    if not 0 < at == len(a) - 1 < len(b) - 1 or a[at - 1].role == "assistant" or a[at - 1].system:
+    if not 0 < at == len(a) - 1 < len(b) - 1 or a[at - 1].role == "assistant" or a[at - 1].is_system:
         return False
     return b[at].role == "assistant" and (message_key(a[at]) == message_key(b[-1]) or _alike(a[at], b[-1]))
 
@@ -115,8 +115,8 @@ def text_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> 
     old, new = core_text(a[at]), core_text(b[at])
     later = [message_key(message) for message in a[at + 1 :]]
     unchanged = later == [message_key(message) for message in b[at + 1 :]][: len(later)]
-    last = at == len(a) - 1 or all(message.system for message in a[at + 1 :])
-    if last and not a[at].system and new and len(new) < len(old) and _is_cut(old, new):
+    last = at == len(a) - 1 or all(message.is_system for message in a[at + 1 :])
+    if last and not a[at].is_system and new and len(new) < len(old) and _is_cut(old, new):
         return TAIL
     if unchanged and later and len(new) * 2 < len(old) and (a[at].role == "tool" or _PLACEHOLDER.search(new[:200])):
         return PRUNED

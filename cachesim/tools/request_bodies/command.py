@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.untrusted_files import kind
-from cachesim.tools.picture.picture_options import Shown, wanted
+from cachesim.tools.picture.picture_options import PictureOptions, wanted
 from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run_bodies(args: Namespace) -> int:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
     command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), headline(data).plain
-    shown = Shown(command, note, names=["simulated"], report=short, verbose=verbose)
+    shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
     draw_text(args, text, shown)
     return exits.HOLDS
 

@@ -25,7 +25,7 @@ _SUMMARY = re.compile(r"summar|compact(ed|ion)|continued from a previous|convers
 _SPACE = re.compile(r"\s+")
 
 
-class Link(NamedTuple):
+class ConversationLink(NamedTuple):
     """Relations of a request to earlier requests."""
 
     best: int                # earlier request with the longest common prefix, -1 = none
@@ -64,12 +64,12 @@ class ConversationLinker:
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts, self.shared = texts, shared_prefixes(texts)
         self.bodies: list[Body] = []
-        self.links: list[Link] = []
+        self.links: list[ConversationLink] = []
         self.by_message: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.by_system: dict[str, int] = {}
         self.count = 0
 
-    def add(self, body: Body) -> Link:
+    def add(self, body: Body) -> ConversationLink:
         """Add the next request and return its relations."""
         number = len(self.links)
         best, common = self.shared[number]
@@ -80,7 +80,7 @@ class ConversationLinker:
             conversation = self.links[before].conversation
         self.bodies.append(body)
         self.by_system[system_text(body)] = number
-        self.links.append(Link(best, common, before, conversation))
+        self.links.append(ConversationLink(best, common, before, conversation))
         messages = list(conversation_messages(body))
         for key in {*map(spoken_key, messages), *map(message_key, messages)}:
             self.by_message[key].append(number)
@@ -89,7 +89,7 @@ class ConversationLinker:
     def _find_previous(self, body: Body, text: str, best: int, common: int) -> int:
         """Return the previous request of the conversation, -1 = none: the earlier request with the most text in common
         messages."""
-        if body.raw:
+        if body.is_raw:
             return self._previous_by_chunks(text, best, common)
         scores: Counter[int] = Counter()
         other_images: set[int] = set()
@@ -158,19 +158,19 @@ class ConversationLinker:
         step = max(1, len(text) // CHUNKS)
         chunks = [text[at : at + min(CHUNK, step)] for at in range(0, len(text), step)]
         latest = range(len(self.bodies) - 1, max(-1, len(self.bodies) - 1 - KEPT), -1)
-        known = [(sum(chunk in self.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].raw]
+        known = [(sum(chunk in self.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].is_raw]
         found = max(known, default=(0, -1))
         return found[1] if found[0] * 4 >= len(chunks) else -1
 
 
 def conversation_messages(body: Body) -> Iterator[BodyMessage]:
     """Yield the messages of a body except system messages."""
-    return (message for message in body.messages if not message.system)
+    return (message for message in body.messages if not message.is_system)
 
 
 def system_text(body: Body) -> str:
     """Return the text of the system messages."""
-    return "\n".join(core_text(message) for message in body.messages if message.system)
+    return "\n".join(core_text(message) for message in body.messages if message.is_system)
 
 
 def _edited(a: str, b: str) -> bool:

@@ -32,7 +32,7 @@ from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
 from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
 from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
-from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
 ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user message",
          "assistant": "an answer", "tool": "a tool result", "function": "a tool result"}  # fmt: skip
@@ -44,10 +44,10 @@ ANYWHERE = (DATE, ID, LISTING, COUNTER, SPACE, CHANGED)
 def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, tokenizer: Tokenizer) -> int:
     """Return the number of prompt tokens that the previous request contained and that cannot be reused because of a
     change."""
-    if record.harmless or record.link.before < 0:
+    if record.is_harmless or record.link.before < 0:
         return 0
     before = records[record.link.before]
-    if record.body.raw:
+    if record.body.is_raw:
         return max(0, min(before.tokens, record.tokens) - record.usable)
     return max(0, record.tokens - record.usable - new_tokens(before, record, tokenizer))
 
@@ -58,7 +58,7 @@ def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer)
     had = {spoken_key(message) for message in before.body.messages}
     messages = record.body.messages
     number = len(messages)
-    while number and not messages[number - 1].system and spoken_key(messages[number - 1]) not in had:
+    while number and not messages[number - 1].is_system and spoken_key(messages[number - 1]) not in had:
         number -= 1
     generated = len(before.body.messages)
     if number == generated and number < len(messages) and messages[number].role == "assistant":
@@ -98,7 +98,7 @@ def causes(records: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[st
         found.append({
             "cause": name, "says": CAUSES[name].says, "where": part, **at(record.place), "detail": record.cause.detail,
             "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
-            "most": max(records[number].usable for number in numbers), "harmless": record.harmless,
+            "most": max(records[number].usable for number in numbers), "harmless": record.is_harmless,
             "evidence": None if seen is None else {
                 "text_common": seen.same, "text_before": seen.before, "text_after": seen.after,
                 "previous": record.link.before, "request": numbers[0],
@@ -145,7 +145,7 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
         raise BadInput("some prompts are token lists, others are text", hint="import them separately")
     if any(tokens):
         return TokenPrompts()
-    return read_tokenizer(Path(file)) if file else Estimate()
+    return read_tokenizer(Path(file)) if file else EstimatingTokenizer()
 
 
 def _data(
@@ -159,7 +159,7 @@ def _data(
         "forms": list(dict.fromkeys(r.body.form for r in records)),
         "models": list(dict.fromkeys(r.body.model for r in records if r.body.model))[:20],
         "conversations": max(r.link.conversation for r in records) + 1,
-        "rendering": options.template or ("as sent" if all(r.body.raw for r in records) else "plain"),
+        "rendering": options.template or ("as sent" if all(r.body.is_raw for r in records) else "plain"),
         "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(r.tokens for r in records),
         "media": len({part.text for r in records for message in r.body.messages for part in message.parts
                       if part.kind == IMAGE}),
@@ -176,7 +176,7 @@ def fields_beside(before: PromptRecord, record: PromptRecord, templated: bool) -
     a, b = before.body, record.body
     found = changed(a.parameters, b.parameters)
     fields = changed_fields(a, b)
-    if templated and record.harmless and record.common >= min(len(before.text), record.history):
+    if templated and record.is_harmless and record.common >= min(len(before.text), record.history):
         options = [one for one in found if is_template_option(one["name"])]
         for one in (*options, *(fields if b.form == CHAT else ())):
             one["matters"] = "no"
@@ -237,5 +237,5 @@ def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),
         "foreign": sum(row["foreign"] for row in known), "adapters": run.adapters,
-        "adapters_assumed": run.assumed,
+        "adapters_assumed": run.is_assumed,
     }  # fmt: skip

@@ -16,10 +16,10 @@ from cachesim.base.errors import NotInBuild, OverLimit
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.scenarios.notation.tree import Asked, Piece
+from cachesim.scenarios.notation.tree import LineRequest, Piece
 from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.body import Body
@@ -91,7 +91,7 @@ class ScenarioWords:
         self.texts: list[list[WordPart]] = []
         self.names = map(letters, count())
 
-    def add(self, request: TokenRequest) -> Asked:
+    def add(self, request: TokenRequest) -> LineRequest:
         """Add a request and return it in the notation."""
         base = self.texts[request.base] if request.base >= 0 else []
         prompt = first(base, request.common)
@@ -107,7 +107,7 @@ class ScenarioWords:
         answer = WordPart(self._word(name, request.answer), request.answer, request.answer)
         self.texts.append([*prompt, answer])
         extra = (("lora", request.adapters),) if request.adapters else ()
-        return Asked(tuple(part.piece() for part in prompt), (answer.piece(),), extra=extra)
+        return LineRequest(tuple(part.piece() for part in prompt), (answer.piece(),), extra=extra)
 
     def _sent_again(self, request: TokenRequest, base: Sequence[WordPart]) -> list[WordPart]:
         """Return the text after the first ``common`` tokens that the previous request contains, too, with other text
@@ -143,10 +143,10 @@ class SimulatedImport(NamedTuple):
     left: int                        # requests not simulated because of the limits
     limit: str                       # the limit that the first of them exceeds, with its place and flag; "" = none
     adapters: str = ""               # how adapters are simulated, "" = no request names any
-    assumed: bool = False            # the server's adapters are assumed, and matter
+    is_assumed: bool = False            # the server's adapters are assumed, and matter
 
 
-class _Answers(Silent):
+class _Answers(SilentObserver):
     """Observer that collects the answers by request number."""
     def __init__(self) -> None:
         self.found: dict[int, Answer] = {}
@@ -197,7 +197,7 @@ def simulate_bodies(
             raise NotInBuild(f"{profile} has no adapters")
         options = {option: ",".join(["1"] * number), **server}
         found = _simulate(records, profile, model, options, head, adapters=True)
-        return found._replace(adapters=said, assumed=assumed)
+        return found._replace(adapters=said, is_assumed=assumed)
     except NotInBuild as error:
         apart = [replace(record, base=record.under, best=record.usable) for record in records]
         found = _simulate(apart, profile, model, server, head)
@@ -242,7 +242,7 @@ def _token_request(record: PromptRecord, adapters: bool) -> TokenRequest:
     user = -1
     messages = record.body.messages
     last = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
-    if last >= 0 and not record.body.raw and record.plain.text:
+    if last >= 0 and not record.body.is_raw and record.plain.text:
         user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
     return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user, record.link.before,
                         record.shared, scales_text(record.body.adapters) if adapters else "", record.again)  # fmt: skip

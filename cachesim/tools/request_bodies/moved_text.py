@@ -24,7 +24,7 @@ class MovedText(NamedTuple):
     after: int
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """True if as many entries follow as before."""
         return self.before == self.after
 

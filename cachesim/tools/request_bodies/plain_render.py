@@ -66,7 +66,7 @@ class BodyPlace(NamedTuple):
     message: int
 
 
-class Rendered(NamedTuple):
+class RenderedPrompt(NamedTuple):
     """Rendered prompt."""
 
     text: str
@@ -92,7 +92,7 @@ class Rendered(NamedTuple):
         return BodyPlace(part.path, character, part.kind, self.messages[number])
 
 
-def render_plain(body: Body) -> Rendered:
+def render_plain(body: Body) -> RenderedPrompt:
     """Return the prompt of a body in the plain rendering."""
     starts: list[int] = []
     parts: list[BodyText] = []
@@ -107,25 +107,25 @@ def render_plain(body: Body) -> Rendered:
         numbers.append(number)
         size += len(part.text)
     text = "".join(part.text for part in parts)
-    tail = 0 if body.raw or not parts else len(parts[-1].text)
-    return Rendered(text, size - tail, starts, parts, numbers, begins)
+    tail = 0 if body.is_raw or not parts else len(parts[-1].text)
+    return RenderedPrompt(text, size - tail, starts, parts, numbers, begins)
 
 
 def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:
     """Yield every part with the number of its message."""
-    if body.raw:
+    if body.is_raw:
         for number, message in enumerate(body.messages):
             yield from ((number, part) for part in message.parts)
         return
     messages = body.messages
-    if body.tools and not (messages and messages[0].system):
+    if body.tools and not (messages and messages[0].is_system):
         yield 0, BodyText(MARK, "tools", f"{BEGIN}system\n")
         yield from ((0, part) for part in tool_parts(body))
         yield 0, BodyText(MARK, "tools", END)
     for number, message in enumerate(messages):
         yield number, BodyText(MARK, message.path, f"{BEGIN}{message.role}\n")
         yield from ((number, part) for part in tagged_parts(message))
-        if number == 0 and message.system:
+        if number == 0 and message.is_system:
             yield from ((0, part) for part in tool_parts(body))
         yield number, BodyText(MARK, message.path, END)
     yield len(messages), BodyText(MARK, "", ANSWER)

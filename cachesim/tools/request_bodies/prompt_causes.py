@@ -9,7 +9,7 @@ from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
 from cachesim.tools.request_bodies.moved_text import find_moved_lines
-from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered
+from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
 TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
@@ -95,16 +95,16 @@ class PromptCause(NamedTuple):
     detail: str = ""
 
 
-def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, at: int) -> PromptCause:
+def cause_of_bodies(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: RenderedPrompt, at: int) -> PromptCause:
     """Return the cause for which two bodies differ at character ``at`` of their plain renderings."""
     if at >= old_prompt.history:
         return PromptCause(SAME if old_prompt.text == new_prompt.text else EXTENDS)
-    if at >= new_prompt.history and not b.raw:
+    if at >= new_prompt.history and not b.is_raw:
         return PromptCause(BACK)
     x, y = old_prompt.place(at), new_prompt.place(at)
-    if (a.raw or b.raw) and IMAGE in (x.kind, y.kind):
+    if (a.is_raw or b.is_raw) and IMAGE in (x.kind, y.kind):
         return PromptCause(messages.IMAGES)
-    if a.raw or b.raw:
+    if a.is_raw or b.is_raw:
         return _of_raw(old_prompt.text, new_prompt.text, at)
     if _in_tools(x) or _in_tools(y):
         name, detail = tools.tools_change(a.tools, b.tools)
@@ -115,7 +115,7 @@ def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered
     return _of_messages(a, b, old_prompt, new_prompt, at)
 
 
-def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, at: int) -> PromptCause:
+def _of_messages(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: RenderedPrompt, at: int) -> PromptCause:
     """Return the cause of a difference in the messages."""
     number = min(old_prompt.place(at).message, new_prompt.place(at).message)
     old, new = a.messages, b.messages
@@ -131,7 +131,7 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
         change = messages.MOVED
     if change:
         return PromptCause(change)
-    if not old[number].system:
+    if not old[number].is_system:
         name, count = messages.history_change(old, new, number)
         if name:
             return PromptCause(name, f"{count} messages" if count > 1 else "1 message" if count else "")
@@ -185,7 +185,7 @@ def _moved_lines(a: str, b: str, at: int) -> PromptCause | None:
     moved = find_moved_lines(a, b, at)
     if moved is None:
         return None
-    if not moved.fixed:
+    if not moved.is_fixed:
         return PromptCause(MOVED_LINES)
     return PromptCause(messages.MOVING, f"{moved.before} lines before the end" if moved.before > 1 else
                        "1 line before the end")  # fmt: skip

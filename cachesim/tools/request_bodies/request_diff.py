@@ -15,14 +15,14 @@ from cachesim.tools.request_bodies.body import (
     REASONING,
     TEXT,
     Body,
-    Evidence,
+    DifferenceTexts,
     changed,
     common_bytes,
     evidence,
 )
-from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
+from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker
 from cachesim.tools.request_bodies.message_fields import changed_fields
-from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
+from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.sent_again import SentRange, TokenPositions, find_region, sent_ranges
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix, shared_under
@@ -40,8 +40,8 @@ class PromptRecord:
     body: Body                          # the HTTP body
     text: str                           # its prompt, rendered by the chat template
     history: int                        # length of `text` without the text that begins the answer
-    plain: Rendered                     # its prompt by the plain rendering
-    link: Link                          # relations to earlier requests
+    plain: RenderedPrompt                     # its prompt by the plain rendering
+    link: ConversationLink                          # relations to earlier requests
     ids: Sequence[int] = ()             # token ids, or as many placeholders
     cause: PromptCause = field(default_factory=lambda: PromptCause(prompt_causes.NEW))  # change since `link.before`
     common: int = 0                     # characters in common with the previous request
@@ -53,7 +53,7 @@ class PromptRecord:
     usable: int = 0                     # tokens in common with `under`
     place: BodyPlace | None = None      # place of the first change in this body
     old_place: BodyPlace | None = None  # its place in the previous body
-    seen: Evidence | None = None        # texts around the first change
+    seen: DifferenceTexts | None = None        # texts around the first change
     answer: int = 1                     # tokens of its answer
     returned: int = 0                   # answer tokens that the next request sends back unchanged
     known_answer: str = ""              # text of its answer, "" = unknown
@@ -65,7 +65,7 @@ class PromptRecord:
         return len(self.ids)
 
     @property
-    def harmless(self) -> bool:
+    def is_harmless(self) -> bool:
         """True if no token of the previous request is invalidated."""
         return self.cause.name in prompt_causes.HARMLESS
 
@@ -91,7 +91,7 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         relate(out, record, prompt is not None, tokenizer)
         if len({*keys}) > 1:
             find_usable(out, record, tokenizer, under[len(out) - 1], keys)
-        if record.link.before >= 0 and not record.harmless:
+        if record.link.before >= 0 and not record.is_harmless:
             _find_sent_again(out[record.link.before], record, tokenizer)
     return out
 
@@ -123,7 +123,7 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
     harmless = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
     if templated and harmless and b.common < min(len(a.text), b.history):
         b.cause = _cause_of_template(a, b)
-    if not b.harmless:
+    if not b.is_harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
         if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
             b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)
@@ -191,7 +191,7 @@ def _store_answer(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> Non
         if kept == back.text_without("reasoning").strip():
             b.cause = PromptCause(prompt_causes.DROPPED_ANSWER)
             b.place, b.old_place = b.plain.place(len(a.plain.text)), a.plain.place(len(a.plain.text))
-            b.seen = Evidence("", generated[same : same + 40], text[same : same + 40])
+            b.seen = DifferenceTexts("", generated[same : same + 40], text[same : same + 40])
 
 
 def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:

@@ -73,11 +73,11 @@ def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[
     exceeds its limits, or rejects a body."""
     from cachesim.base.bounded_child import BoundedChild
 
-    if all(body.raw for body in bodies):
+    if all(body.is_raw for body in bodies):
         return [None for _ in bodies]
     first, data = {"kwargs": dict(template.kwargs)}, encoded(template.source)
     with BoundedChild(PARSER, "the chat template", file, first, data) as child:
-        return [None if body.raw else _rendered(child, body) for body in bodies]
+        return [None if body.is_raw else _rendered(child, body) for body in bodies]
 
 
 def _rendered(child: BoundedChild, body: Body) -> Prompt:

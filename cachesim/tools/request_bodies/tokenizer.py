@@ -38,7 +38,7 @@ class Tokenizer(ABC):
         """Release the resources of the tokenizer."""
 
 
-class Estimate(Tokenizer):
+class EstimatingTokenizer(Tokenizer):
     """Estimate of ``BYTES`` bytes per token. Tokens chosen by the client are counted exactly."""
 
     exact = False
@@ -59,7 +59,7 @@ class Estimate(Tokenizer):
         return -(-size // BYTES) if up else size // BYTES
 
 
-class Exact(Tokenizer):
+class ExactTokenizer(Tokenizer):
     """Tokenizer of the model, in a child process."""
 
     def __init__(self, name: str, child: BoundedChild) -> None:
@@ -92,4 +92,4 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
     binary = is_gguf(path)
     data = read_start(path, HEADER) if binary else read_bytes(path, TRACE_BYTES, "tokenizer")
-    return Exact(path.name, BoundedChild(PARSER, "the tokenizer", str(path), {"gguf": binary}, data))
+    return ExactTokenizer(path.name, BoundedChild(PARSER, "the tokenizer", str(path), {"gguf": binary}, data))

@@ -21,7 +21,7 @@ class Term(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """The name and all synonyms in the form for lookup."""
-        return tuple(map(plain, (self.name, *self.also)))
+        return tuple(map(lookup_form, (self.name, *self.also)))
 
 
 @cache
@@ -38,7 +38,7 @@ def _term(entry: str) -> Term:
     return Term(name, also, " ".join((after if also else rest).split()))
 
 
-def plain(word: str) -> str:
+def lookup_form(word: str) -> str:
     """Return a word in the form for lookup: lower case, spaces instead of dashes and underscores."""
     return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
 
@@ -46,8 +46,8 @@ def plain(word: str) -> str:
 def find(word: str) -> Term | None:
     """Return the entry of a term, by its name, else by a synonym; None if it is unknown. Sentences of reports are
     synonyms: ``n`` stands for their numbers, and their part before a comma or parenthesis is enough."""
-    key = plain(word).strip(" .!:;,")
-    named = (term for term in terms() if plain(term.name) == key)
+    key = lookup_form(word).strip(" .!:;,")
+    named = (term for term in terms() if lookup_form(term.name) == key)
     sentence = re.sub(r"\d+", "n", re.split("[,(]", key)[0]).strip()
     keys = (key, sentence) if " " in sentence else (key,)
     return next(named, next((term for key in keys for term in terms() if key in term.words), None))

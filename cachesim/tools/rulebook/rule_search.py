@@ -93,8 +93,8 @@ def nearest_word(text: str) -> str:
     one."""
     every = _all_rules()
     known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
-    names = {glossary.plain(name): name for term in glossary.terms() for name in (term.name, *term.also)}
-    if similar := nearest(text.upper(), known) or nearest(glossary.plain(text), names, names):
+    names = {glossary.lookup_form(name): name for term in glossary.terms() for name in (term.name, *term.also)}
+    if similar := nearest(text.upper(), known) or nearest(glossary.lookup_form(text), names, names):
         return similar
     terms = nearest_terms(text)
     return f"nearest terms: {', '.join(terms)}" if terms else ""

@@ -26,7 +26,7 @@ Fields = Mapping[str, Mapping[str, Rule]]          # rules by profile and field
 Tables = Mapping[str, Fields]                      # rules by engine, profile and field
 
 
-class Life(NamedTuple):
+class RuleLife(NamedTuple):
     """Use of a rule in the rule sets of its engine."""
 
     engine: str = ""
@@ -60,23 +60,23 @@ def _callables(rules: RuleSet) -> Mapping[str, Rule]:
     return {field: rule for field, rule in rules.fields().items() if callable(rule)}
 
 
-def life(rule: Rule, every: Tables) -> Life:
+def life(rule: Rule, every: Tables) -> RuleLife:
     """Return the use of a rule in ``every`` (from ``tables()``); an empty Life for an unused rule."""
     for engine, fields in every.items():
         users = [name for name, rules in fields.items() if rule in rules.values()]
         if users:
             return _life(registry.ENGINES[engine], fields, rule, users)
-    return Life()
+    return RuleLife()
 
 
-def _life(engine: Engine, mine: Fields, rule: Rule, users: list[str]) -> Life:
+def _life(engine: Engine, mine: Fields, rule: Rule, users: list[str]) -> RuleLife:
     field = next(name for name, one in mine[users[0]].items() if one == rule)
     line = [(name, mine[name].get(field)) for name in engine.line]
     held = [k for k, (_, one) in enumerate(line) if one == rule]
     first, last = (held[0], held[-1]) if held else (0, len(line))
     beside = [(mine[base].get(field), mine[name].get(field), name) for name, base in engine.beside.items()]
     proposed = tuple((name, _id(theirs)) for own, theirs, name in beside if own == rule and theirs != rule)
-    return Life(
+    return RuleLife(
         engine.name, tuple(users), since=line[first][0] if held and first and line[first - 1][1] else "",
         until=line[last + 1][0] if last + 1 < len(line) else "",
         before=_id(line[first - 1][1]) if held and first else _base(engine, mine, field, rule),

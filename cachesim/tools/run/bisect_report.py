@@ -46,7 +46,7 @@ def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[s
 
 def _turn(turn: OutcomeChange) -> dict[str, Any]:
     causes = [
-        {"alone": cause.alone,
+        {"alone": cause.is_alone,
          "changes": [{**change._asdict(), "build": build_with(turn.new, change)} for change in cause.changes]}
         for cause in turn.causes
     ]  # fmt: skip

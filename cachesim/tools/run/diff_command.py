@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FOLDER, kind
-from cachesim.tools.picture.picture_options import Shown, add_pictures, recorder, wanted, write_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, wanted, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -83,10 +83,10 @@ def _only_two(profiles: Sequence[str]) -> None:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
 
 
-def _shown(data: dict[str, Any]) -> Shown:
+def _shown(data: dict[str, Any]) -> PictureOptions:
     """Return the text around a picture: whether requests differ, the report, and names of the runs."""
     from cachesim.tools.run.diff_report import diff_report, differing_line
 
     names = [f"{name}: {data[name.lower()]['profile']}" for name in "AB"]
     note = differing_line(data["observed"], len(data["a"]["requests"])).plain
-    return Shown(note=note, names=names, report=diff_report(data))
+    return PictureOptions(note=note, names=names, report=diff_report(data))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Unfinished, finished
+from cachesim.base.pool import KilledItem, finished
 from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
 
 
-class Pair(NamedTuple):
+class ScenarioPair(NamedTuple):
     """A scenario to run under two profiles, ``a`` and ``b``. ``mode``: "exact" or "provenance"; ``log``: compare the
     lines of the log, too."""
 
@@ -45,7 +45,7 @@ def run_folder(args: Namespace) -> int:
     scenarios, bad = load_files([args.case])
     own = [scenario for scenario in scenarios if scenario.engine == engine.name]
     complain_of(bad, nothing_left=not own, what=f"no scenario of {engine.name} found in {args.case}")
-    pairs = [Pair(scenario, a, b, mode, args.log)
+    pairs = [ScenarioPair(scenario, a, b, mode, args.log)
              for scenario, mode in zip(own, modes(args, own), strict=True)]  # fmt: skip
     files, codes, interrupt = _compare(pairs, args.jobs)
     codes += [exits.BAD_INPUT for _ in bad]
@@ -65,7 +65,7 @@ def run_folder(args: Namespace) -> int:
 
 
 def _compare(
-    pairs: Sequence[Pair], jobs: int
+    pairs: Sequence[ScenarioPair], jobs: int
 ) -> tuple[list[dict[str, Any]], list[int], KeyboardInterrupt | None]:
     """Return the differences of each scenario in order, the exit codes of failed scenarios (whose errors are printed),
     and the interrupt that ended the comparison early, if any."""
@@ -75,7 +75,7 @@ def _compare(
     try:
         for done in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
             result = done.result
-            if isinstance(result, Unfinished):
+            if isinstance(result, KilledItem):
                 result = JobFailure(exits.CRASH, f"{done.share}: {result.how}, twice")
             if isinstance(result, JobFailure):
                 complain(result.why)
@@ -87,12 +87,12 @@ def _compare(
     return [found[number] for number in sorted(found)], codes, interrupt
 
 
-def compare_one(pair: Pair) -> dict[str, Any] | JobFailure:
+def compare_one(pair: ScenarioPair) -> dict[str, Any] | JobFailure:
     """Compare a pair in a worker process; return a JobFailure instead of raising."""
     return result_or_failure(_compared, pair, str(pair))
 
 
-def _compared(pair: Pair) -> dict[str, Any]:
+def _compared(pair: ScenarioPair) -> dict[str, Any]:
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data
     from cachesim.tools.run.diff_folder_report import file_data

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import Fitted, WholeTable, indented, lean_table
+from cachesim.base.layout import FittedRenderable, WholeTable, indented, lean_table
 from cachesim.judging.verdict_words import OK, WRONG_OUTPUT
 from cachesim.tools.run.diff_report import percent
 
@@ -64,7 +64,7 @@ def diff_table(data: Data) -> RenderableType:
     sums = data["totals"]
     head = Text.assemble((data["folder"], "bold"), "\n  A ", (data["a"], "cyan"), "  B ", (data["b"], "cyan"))
     files = worst_first(data["files"])
-    table = Fitted(lambda width: _table_diff_table(files, width))
+    table = FittedRenderable(lambda width: _table_diff_table(files, width))
     parts: list[RenderableType] = [table] if files else [Text("  all requests are equal", "green")]
     if data["other_engines"]:
         parts.append(Text(f"  {counted(data['other_engines'], 'scenario')} of other engines skipped", "dim"))

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import Fitted, WholeTable, indented, lean_table, shortened
+from cachesim.base.layout import FittedRenderable, WholeTable, indented, lean_table, shortened
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
@@ -158,7 +158,7 @@ def differing_line(differ: Sequence[Data], n: int) -> Text:
 
 def _requests(pairs: Sequence[tuple[Data, Data]], differ: Collection[int], verbose: int) -> list[RenderableType]:
     shown = [pair for pair in pairs if verbose or pair[0]["i"] in differ]
-    return [Fitted(lambda width: _table(shown, width))] if shown else []
+    return [FittedRenderable(lambda width: _table(shown, width))] if shown else []
 
 
 IN_TABLE = frozenset({"cache_n", "prompt_n", "equal_cold"})

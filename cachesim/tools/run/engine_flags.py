@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cachesim.engines.capabilities import Manual
 
 
-class Taken(NamedTuple):
+class SimulatorCommand(NamedTuple):
     """Command line without server flags, and the server's options as ``--set`` arguments. ``silent``: server flags that
     have no effect here."""
 
@@ -26,9 +26,9 @@ class Taken(NamedTuple):
     silent: list[str]
 
 
-def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
+def take(argv: Sequence[str], parser: ArgumentParser) -> SimulatorCommand:
     """Split the server flags from the command line. Raise BadInput for a flag without its value."""
-    ours, found = parser._option_string_actions, Taken([], [], [])
+    ours, found = parser._option_string_actions, SimulatorCommand([], [], [])
     todo = list(argv)[::-1]
     while todo:
         word = todo.pop()
@@ -59,7 +59,7 @@ def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
 PROFILE = ("-p", "--profile")
 
 
-def _take_flag(word: str, todo: list[str], manuals: Iterable[Manual], found: Taken) -> bool:
+def _take_flag(word: str, todo: list[str], manuals: Iterable[Manual], found: SimulatorCommand) -> bool:
     """Take a flag and its value from ``todo``. False if no server has the flag."""
     name, equals, text = word.partition("=")
     for manual in manuals:

@@ -75,7 +75,7 @@ def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engin
     chosen = [pair for pair in found if pair[0].name in named] if named else found
     if found and not chosen:
         raise BadInput(f"--server starts {found[0][0].name}, but -p names {', '.join(sorted(named))}")
-    marked = [pair for pair in chosen if pair[1].marked]
+    marked = [pair for pair in chosen if pair[1].is_marked]
     if chosen:
         return (marked or chosen)[0]
     if len(named) == 1 and words[0].text.startswith("-"):

@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, cut
 from cachesim.tools.picture.picture_options import (
-    Shown,
+    PictureOptions,
     add_pictures,
     check_one_scenario,
     recorder,
@@ -90,7 +90,7 @@ def run(args: Namespace) -> int:
         from cachesim.tools.run.run_table import failures_report
 
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
-        write_pictures(args, pictured, Shown(report=failures_report(found)))
+        write_pictures(args, pictured, PictureOptions(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple,
 from cachesim.base import exits
 from cachesim.base.console import complain, note, progress
 from cachesim.base.errors import BadInput, quoted
-from cachesim.base.pool import Done, Unfinished, finished
+from cachesim.base.pool import CompletedItem, KilledItem, finished
 from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict
     if any(job.recorder is not None for job in jobs):
         processes = 1
     for done in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
-        if isinstance(done.result, Unfinished):
+        if isinstance(done.result, KilledItem):
             yield done.number, JobFailure(exits.CRASH, f"{done.share}: {done.result.how}, twice")
         else:
             yield done.number, done.result
@@ -142,7 +142,7 @@ def check_cluster_profiles(address: str | None, profiles: Iterable[str]) -> None
 
 def run_on_cluster(
     address: str, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
-) -> Iterator[Done[str, str]]:
+) -> Iterator[CompletedItem[str, str]]:
     """Yield the results of JSON payloads from the workers of a cluster, in order of completion; see ``Cluster.each``.
     Raise BadInput if the cluster cannot be reached."""
     from cachesim.base.cluster import Cluster

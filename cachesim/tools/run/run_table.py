@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import ROOMY, Fitted, WholeTable, indented, lean_table, shortened
+from cachesim.base.layout import ROOMY, FittedRenderable, WholeTable, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
@@ -154,7 +154,7 @@ def run_report(*runs: Data, verbose: int = 0, legend: bool = False) -> Renderabl
 def _block(data: Data, verbose: int, legend: bool) -> Group:
     """Return the report of a run, without the title of its scenario."""
     first = [*_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"])]
-    table = Fitted(lambda width: _table(data["requests"], width))
+    table = FittedRenderable(lambda width: _table(data["requests"], width))
     left = state_lines(data["requests"]) if verbose else ()
     engine = engine_named(data["profile"].partition("@")[0])
     kept = engine.keeps

@@ -17,7 +17,7 @@ from cachesim.base.untrusted_files import parse_json
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.shared import command_table as effects
 from cachesim.engines.shared.command_line import READERS
-from cachesim.engines.shared.command_table import Argument, CommandTable, Reading
+from cachesim.engines.shared.command_table import Argument, CommandTable, ParsedArgument
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
@@ -51,12 +51,12 @@ class NotInRelease(BadInput):
 
 
 class Program(NamedTuple):
-    """Start of a server in a command line. ``at``: index of the first word after the program; ``marked``: the path or
-    image names the engine; ``variables``: environment variables set for it; ``before``: words before the program, which
-    are not read."""
+    """Start of a server in a command line. ``at``: index of the first word after the program; ``is_marked``: the path
+    or image names the engine; ``variables``: environment variables set for it; ``before``: words before the program,
+    which are not read."""
 
     at: int
-    marked: bool
+    is_marked: bool
     variables: Mapping[str, ShellWord]
     before: tuple[str, ...] = ()
 
@@ -340,18 +340,18 @@ class _ArgumentReader:
         self.found.limits += [f"{spelling} {part}" for part in reading.limits]
         self.open += [f"{spelling} {part}" for part in reading.refused]
 
-    def _option(self, spelling: str, text: str) -> Reading:
+    def _option(self, spelling: str, text: str) -> ParsedArgument:
         """Return the option of this spelling with its value. Raise BadInput for a value that is not simulated."""
         flag = next(flag for flag in self.flags if spelling in (*flag.spellings, *flag.off))
         if isinstance(flag.default, bool) and (flag.read is None or spelling in flag.off):
-            return Reading({flag.name: spelling in flag.spellings})
+            return ParsedArgument({flag.name: spelling in flag.spellings})
         read = flag.read or READERS[type(flag.default)]
         value = read(text)
         if isinstance(value, Mapping):
-            return Reading(value)
+            return ParsedArgument(value)
         if flag.choices and value not in flag.choices:
-            return Reading(refused=(quoted(text),))
-        return Reading({flag.name: value})
+            return ParsedArgument(refused=(quoted(text),))
+        return ParsedArgument({flag.name: value})
 
     def finish(self) -> None:
         """Apply values that were given part by part. Raise BadInput for arguments that are not simulated."""

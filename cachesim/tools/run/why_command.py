@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.picture_options import Shown, add_pictures, recorder, write_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -24,7 +24,7 @@ from cachesim.tools.run.suggestions import after_why, say_next, typed
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
-    from cachesim.judging.request_cost import Observed
+    from cachesim.judging.request_cost import ObservedRequest
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
 
@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
         say_json({"why": found})
     else:
         show(why_report(*found, verbose=getattr(args, "verbose", 0)))
-    shown = Shown(focus=args.number, report=failures_report(found))
+    shown = PictureOptions(focus=args.number, report=failures_report(found))
     write_pictures(args, pictured, shown)
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
@@ -84,7 +84,7 @@ class AskedRequest(NamedTuple):
 
 
 def _data(
-    asked: AskedRequest, known: Mapping[Any, Sequence[Observed]], observer: PictureRecorder | None,
+    asked: AskedRequest, known: Mapping[Any, Sequence[ObservedRequest]], observer: PictureRecorder | None,
     pictured: list[PicturedRun],
 ) -> dict[str, Any]:
     """Return the data of a request, with the rule that decided its failure. ``known``: what the requests show under

@@ -37,10 +37,10 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     read = [*reads, *predicted_lines(data["predicted"])]
     memory = [indented(text, "dim") for text in memory_parts(data)] if verbose else []
     end = [_decisions(data, verbose), *memory, *failure]
-    return Group(*_verdict(data), *_decided(data), *read, *doubt, *tokens, *end)
+    return Group(*_verdict(data), *_deciding_rules(data), *read, *doubt, *tokens, *end)
 
 
-def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _deciding_rules(data: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Yield the rule that decided, and the other rules that suffice."""
     if data["decided"] is not None:
         first, *more = data["decided"]["says"]

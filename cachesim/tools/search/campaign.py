@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, Unwritable
-from cachesim.base.pool import Unfinished, spread
+from cachesim.base.pool import KilledItem, spread
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.notation.shrink import TRIES, shrink
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
 from cachesim.tools.search.property_failure import SIMULATOR, Group, PropertyFailure
-from cachesim.tools.search.run_properties import ALL, Cost, compared, failed, findings, shown
+from cachesim.tools.search.run_properties import ALL, CampaignCost, compared, failed, findings, shown
 
 BLOCK = 50             # conversations in the job of a process
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
@@ -77,7 +77,7 @@ class CampaignBlock(NamedTuple):
     first: int = 0                                              # first conversation of the job
     stop: int = 0                                               # conversation after its last
     mended: Sequence[tuple[int, PropertyFailure]] = ()          # findings of only the other profile
-    cost: Cost = Cost()                                         # tokens evaluated under both profiles
+    cost: CampaignCost = CampaignCost()                                         # tokens evaluated under both profiles
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Failure:
     kept: Mapping[str, Any] | None = None       # data of the shrunk case from an earlier run of the campaign
 
     @property
-    def shrunk(self) -> bool:
+    def is_shrunk(self) -> bool:
         return self.small is not None or self.kept is not None
 
 
@@ -104,8 +104,8 @@ class Campaign:
     played: int = 0                                                     # conversations that ran
     refused: int = 0                                                    # conversations that are not supported
     done: list[tuple[int, int]] = field(default_factory=list)           # sorted spans first .. stop-1 that ran
-    mended: dict[Group, Failure] = field(default_factory=dict)          # failures of only the other profile
-    cost: Cost = field(default_factory=Cost)                            # tokens evaluated under both profiles
+    mended: dict[Group, Failure] = field(default_factory=dict)  # failures of only the other profile
+    cost: CampaignCost = field(default_factory=CampaignCost)  # tokens evaluated under both profiles
 
     def take(self, block: CampaignBlock) -> None:
         """Add the results of a block of conversations to the totals."""
@@ -158,7 +158,7 @@ def work(job: CampaignJob) -> CampaignBlock:
     judges: dict[str, Judge] = {}
     every: Found = []
     mended: Found = []
-    refused, cost, plan = 0, Cost(), job.plan
+    refused, cost, plan = 0, CampaignCost(), job.plan
     for i in range(job.first, job.stop):
         number = plan.seed * SPREAD + i
         try:
@@ -182,7 +182,7 @@ def lost(job: CampaignJob, how: str) -> CampaignBlock:
     """Return the block of a job that two processes did not survive. ``how``: how the second process ended."""
     seed = job.plan.seed
     numbers = {"first": job.first, "last": job.stop - 1, "seed": seed, "how": how}
-    died = PropertyFailure(SIMULATOR, 0, Kind.DIED, numbers)
+    died = PropertyFailure(SIMULATOR, 0, FaultKind.DIED, numbers)
     return CampaignBlock([(seed * SPREAD + job.first, died)], 0, 0, job.first, job.stop)
 
 
@@ -212,7 +212,7 @@ def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
     """Yield the blocks in the order of the jobs, run in ``jobs`` processes."""
     todo = list(todo)
     for job, block in zip(todo, spread(work, todo, jobs), strict=True):
-        yield lost(job, block.how) if isinstance(block, Unfinished) else block
+        yield lost(job, block.how) if isinstance(block, KilledItem) else block
 
 
 def findings_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
@@ -244,7 +244,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
 
 def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
     """Draw the first conversation of the failure. Return None if it cannot be drawn or is not known."""
-    if failure.finding.kind == Kind.DIED:
+    if failure.finding.kind == FaultKind.DIED:
         return None
     try:
         case = draw_conversation(failure.first, plan.engine, plan.models)

@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import read_json
 from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
 from cachesim.tools.search.property_failure import Group, parse_finding
-from cachesim.tools.search.run_properties import Cost
+from cachesim.tools.search.run_properties import CampaignCost
 
 FORM = 3                # format version; 2: findings are kind and numbers; 3: lists the files that it owns
 KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
@@ -77,7 +77,7 @@ def _unpacked(data: Mapping[str, Any]) -> StoredCampaign:
     for one in data["mended"]:
         finding = parse_finding(one["finding"])
         campaign.mended[finding.group] = Failure(int(one["first"]), finding, int(one["times"]))
-    campaign.cost = Cost(*map(int, data["cost"]))
+    campaign.cost = CampaignCost(*map(int, data["cost"]))
     for name in data["owned"]:
         _check_name(name)
     return StoredCampaign(plan, str(data["rules"]), campaign, files, data["owned"])

@@ -62,7 +62,7 @@ def failure_data(failure: Failure, plan: CampaignPlan, folder: Path | None = Non
     """Return a failure with its case: the shrunk case, else the conversation as drawn, if it can be drawn. ``folder``:
     folder of its file, None for the current folder."""
     found = {**finding_data(failure.finding), "times": failure.times, "conversation": failure.first,
-             "shrunk": failure.shrunk}  # fmt: skip
+             "shrunk": failure.is_shrunk}  # fmt: skip
     case = failure.kept
     if case is None and (small := failure.small or drawn(failure, plan)):
         case = case_data(small, plan.profile, failure.finding, folder)
@@ -161,7 +161,7 @@ class CampaignFolder:
         Files that cannot be written are tried again at the next call."""
         self.refused = None
         new = {group: self._data(one) for group, one in campaign.failures.items()
-               if self._known.get(group) != (one.first, one.shrunk)}  # fmt: skip
+               if self._known.get(group) != (one.first, one.is_shrunk)}  # fmt: skip
         self._announce(campaign, [data["id"] for data in new.values() if "id" in data])
         for group, data in new.items():
             failure = campaign.failures[group]
@@ -169,7 +169,7 @@ class CampaignFolder:
                 if written := self._keep(group, data):
                     yield written
                 self.missing.discard(group)
-                self._known[group] = failure.first, failure.shrunk
+                self._known[group] = failure.first, failure.is_shrunk
             except BadInput as bad:
                 self.missing.add(group)
                 self.refused = bad
@@ -178,7 +178,7 @@ class CampaignFolder:
 
     def _data(self, failure: Failure) -> Mapping[str, Any]:
         data = failure_data(failure, self.plan, self.path)
-        if failure.shrunk:
+        if failure.is_shrunk:
             failure.kept = {name: data[name] for name in KEPT}
         return data
 
@@ -223,5 +223,5 @@ class CampaignFolder:
         self._tidy()
         for group in kept.files:
             failure = kept.campaign.failures[group]
-            self._known[group] = failure.first, failure.shrunk
+            self._known[group] = failure.first, failure.is_shrunk
         return kept.campaign

@@ -15,10 +15,10 @@ from typing import AbstractSet, Any, Callable, Generator, Iterable, Mapping, Nam
 
 from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Done, Pool, Unfinished, finished
+from cachesim.base.pool import CompletedItem, KilledItem, Pool, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.registry import profiles
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.load import inside, load, load_each
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.search.campaign import (
@@ -38,7 +38,7 @@ from cachesim.tools.search.campaign import (
 from cachesim.tools.search.campaign_folder import CampaignFolder, finding_data, group_of
 from cachesim.tools.search.drawn_conversation import case_of
 from cachesim.tools.search.property_failure import Group, PropertyFailure, parse_finding
-from cachesim.tools.search.run_properties import Cost
+from cachesim.tools.search.run_properties import CampaignCost
 
 # Stored cases: scenario files that are run again under the plan of a campaign.
 
@@ -126,7 +126,7 @@ def parse_block(text: str) -> CampaignBlock:
     data = json.loads(text)
     found, mended = ([(int(number), parse_finding(one)) for number, one in data[name]] for name in ("found", "mended"))
     played, refused, first, stop = (int(data[name]) for name in ("played", "refused", "first", "stop"))
-    return CampaignBlock(found, played, refused, first, stop, mended, Cost(*map(int, data["cost"])))
+    return CampaignBlock(found, played, refused, first, stop, mended, CampaignCost(*map(int, data["cost"])))
 
 
 PLAYING = 3 / 4         # share of the time for running conversations; the rest is for shrinking
@@ -134,10 +134,10 @@ REPORT = 1.0            # seconds reserved for printing the report
 
 S = TypeVar("S")
 R = TypeVar("R")
-Results = Generator[Done[S, R], None, None]
+Results = Generator[CompletedItem[S, R], None, None]
 
 
-class Clock(NamedTuple):
+class CampaignClock(NamedTuple):
     """Time limit of a campaign; ``minutes`` None: unlimited. ``begin``: time.monotonic() when the command began."""
 
     begin: float
@@ -163,7 +163,13 @@ class CampaignSearch:
     """A campaign; findings are written as soon as they exist. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(
-        self, plan: CampaignPlan, campaign: Campaign, folder: CampaignFolder | None, clock: Clock, jobs: int, on: str
+        self,
+        plan: CampaignPlan,
+        campaign: Campaign,
+        folder: CampaignFolder | None,
+        clock: CampaignClock,
+        jobs: int,
+        on: str,
     ) -> None:
         self.plan, self.campaign, self.folder, self.clock, self.jobs, self.on = plan, campaign, folder, clock, jobs, on
         self.corpus: list[StoredCaseResult] = []
@@ -175,7 +181,7 @@ class CampaignSearch:
         with closing(self._spread(partial(check, plan=self.plan), stored, lambda: None)) as results:
             for one in progress(results, len(stored), "stored cases"):
                 result = one.result
-                if isinstance(result, Unfinished):
+                if isinstance(result, KilledItem):
                     result = StoredCaseResult(one.share, [], f"{result.how}, twice")
                 ended[one.number] = result
         self.corpus = [ended[number] for number in sorted(ended)]
@@ -194,7 +200,7 @@ class CampaignSearch:
         with closing(self._played(todo)) as results:
             for one in progress(results, total, "conversations"):
                 ended = one.result
-                self.campaign.take(lost(one.share, ended.how) if isinstance(ended, Unfinished) else ended)
+                self.campaign.take(lost(one.share, ended.how) if isinstance(ended, KilledItem) else ended)
                 self.keep()
 
     def _played(self, todo: Iterable[CampaignJob]) -> Results[CampaignJob, CampaignBlock]:
@@ -203,19 +209,19 @@ class CampaignSearch:
             yield from self._spread(work, todo, self.clock.to_play)
             return
         for one in run_on_cluster(self.on, PLAY, map(packed, todo), self.clock.to_play):
-            result = one.result if isinstance(one.result, Unfinished) else parse_block(one.result)
-            yield Done(one.number, unpacked(one.share), result)
+            result = one.result if isinstance(one.result, KilledItem) else parse_block(one.result)
+            yield CompletedItem(one.number, unpacked(one.share), result)
 
     def shrink(self) -> None:
         """Shrink the failures until the time is over."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
         todo = [one for one in failures
-                if not one.shrunk and one.finding.kind != Kind.DIED
+                if not one.is_shrunk and one.finding.kind != FaultKind.DIED
                 and one.finding.group not in self.known]  # fmt: skip
         with closing(self._spread(partial(shrunk, plan=self.plan), todo, self.clock.to_shrink)) as results:
             for one in progress(results, len(todo), "shrinking"):
                 finding = one.share.finding
-                if isinstance(one.result, Unfinished):
+                if isinstance(one.result, KilledItem):
                     complain(f"shrinking {finding.name}: {finding.label}: {one.result.how}, twice")
                     continue
                 self.campaign.failures[finding.group] = one.result

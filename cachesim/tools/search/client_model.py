@@ -14,7 +14,7 @@ from cachesim.scenarios.notation.tree import Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import FIXED, NULL, THINK, ImageSize, read_length, size, span
 
 
-class Exchange(NamedTuple):
+class ClientExchange(NamedTuple):
     """A prompt and its answer, both drawn for a simulated client. ``chat``: the messages (role, text) if the request
     was a chat."""
 
@@ -32,7 +32,7 @@ class Clients:
     rng: Rng
     world: DrawnServer
     words: dict[str, int] = field(default_factory=dict)
-    talks: list[Exchange] = field(default_factory=list)
+    talks: list[ClientExchange] = field(default_factory=list)
     parted: list[int] = field(default_factory=list)
     named: list[Piece] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class Clients:
             n -= stop - start
         return tuple(out)
 
-    def remember(self, exchange: Exchange) -> None:
+    def remember(self, exchange: ClientExchange) -> None:
         """Record a request that was sent."""
         self.talks.append(exchange)
 

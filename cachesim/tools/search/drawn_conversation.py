@@ -13,12 +13,12 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import word_lengths
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
+from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest, Piece, Pieces, ScenarioLine, map_texts
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken
 from cachesim.scenarios.request_spec import Words, make_steps, with_words
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.client_model import Clients, Exchange
+from cachesim.tools.search.client_model import ClientExchange, Clients
 
 # Servers of drawn conversations: a model and options that the engine draws, and classes of models.
 
@@ -65,7 +65,7 @@ class DrawnConversation:
     model: str
     server: Mapping[str, Any]
     words: Mapping[str, int]
-    asked: tuple[Asked | Action, ...]
+    asked: tuple[LineRequest | Action, ...]
     seed: int
 
     @property
@@ -77,7 +77,7 @@ class DrawnConversation:
         """Return the scenario of the conversation for a profile. Raise BadInput if it is not a valid scenario."""
         lengths = {name: n for name, n in self.words.items() if n}
         for one in self.asked:
-            if isinstance(one, Asked):
+            if isinstance(one, LineRequest):
                 check_asked(one, lengths)
         return Scenario(
             id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
@@ -112,7 +112,7 @@ def case_of(scenario: Scenario) -> DrawnConversation:
         word = next(iter(scenario.words.spelled))
         raise BadInput(f"word {quoted(word)} is spelled out in pieces, which a line cannot express", file=scenario.file)
     for number, step in enumerate(scenario.steps):
-        if isinstance(step.asked, Asked) and not (step.asked.prompt or step.asked.chat):
+        if isinstance(step.asked, LineRequest) and not (step.asked.prompt or step.asked.chat):
             raise BadInput(f"request {number} has no words, which a line cannot express", file=scenario.file)
     line = normal(scenario.line)
     return DrawnConversation(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
@@ -142,7 +142,7 @@ FIELDS = {"cache_prompt": "cache_prompt", "id_slot": "id_slot", "seed": "seed", 
 """Drawn properties of a request, and the field of ``Request`` that each sets."""
 
 
-def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
+def _taken(step: LineRequest | Action, takes: frozenset[str]) -> LineRequest | Action:
     """Return the step without the properties that the engine would refuse."""
     if isinstance(step, Action):
         return step
@@ -177,9 +177,9 @@ class _Drawer:
         """True if the server evaluates simultaneous requests in a single batch; it has no slots then."""
         return not self.manual.slots
 
-    def all(self) -> list[Asked | Action]:
+    def all(self) -> list[LineRequest | Action]:
         """Draw two to nine steps, most often six."""
-        found: list[Asked | Action] = []
+        found: list[LineRequest | Action] = []
         for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
             if found and not self.batches and self.rng.chance(20 if self.is_keyed else 7):
                 found.append(self._action())
@@ -202,16 +202,16 @@ class _Drawer:
         number = rng.below(self.saved) if do == "restore" else self.saved - 1
         return Action(do, rng.below(slots), f"f{ascii_lowercase[number % 26]}")
 
-    def _request(self, before: list[Asked | Action]) -> Asked:
+    def _request(self, before: list[LineRequest | Action]) -> LineRequest:
         rng = self.rng
-        burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
+        burst = bool(before) and isinstance(before[-1], LineRequest) and rng.chance(45 if self.batches else 18)
         if self.is_keyed and INVALID in self.manual.takes and rng.chance(8):
-            return Asked(self.clients.invalid(), **self.manual.draw_fields(rng, self.world.server))
+            return LineRequest(self.clients.invalid(), **self.manual.draw_fields(rng, self.world.server))
         chats = self.manual.chats
         chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
         prompt: Pieces = () if chat else self.clients.prompt()
         answer = (self.clients.word(rng.one(self.world.answers)),)
-        self.clients.remember(Exchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
+        self.clients.remember(ClientExchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
         more: dict[str, Any] = {}
         if burst:
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
@@ -219,12 +219,12 @@ class _Drawer:
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
         if drawn := [one for one in self.manual.fields if one.drawn]:
             more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
-        return Asked(prompt, answer, chat=chat, **more | self._fields(before))
+        return LineRequest(prompt, answer, chat=chat, **more | self._fields(before))
 
-    def _fields(self, before: list[Asked | Action]) -> dict[str, Any]:
+    def _fields(self, before: list[LineRequest | Action]) -> dict[str, Any]:
         """Draw the other fields of a request. On a server with adapters it often has those of the request before."""
         fields = self.manual.draw_fields(self.rng, self.world.server)
-        last = next((step for step in reversed(before) if isinstance(step, Asked)), None)
+        last = next((step for step in reversed(before) if isinstance(step, LineRequest)), None)
         if self.is_keyed and last is not None and last.extra and self.rng.chance(40):
             fields["extra"] = last.extra
         return fields

@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
-from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.run_jobs import check_cluster_profiles
@@ -20,7 +20,7 @@ from cachesim.tools.run.suggestions import after_fuzz, say_next
 if TYPE_CHECKING:
     from cachesim.tools.search.campaign import CampaignPlan
     from cachesim.tools.search.campaign_folder import CampaignFolder
-    from cachesim.tools.search.campaign_jobs import Clock
+    from cachesim.tools.search.campaign_jobs import CampaignClock
 
 EXAMPLES = 2000
 
@@ -61,9 +61,9 @@ def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports count, too
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign_folder import CampaignFolder
-    from cachesim.tools.search.campaign_jobs import Clock
+    from cachesim.tools.search.campaign_jobs import CampaignClock
 
-    clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
+    clock = CampaignClock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
         raise BadInput("--minutes and --examples exclude each other", hint="give one of them")
     if args.examples == 0:
@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
         return _search(args, plan, folder, clock)
 
 
-def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: Clock) -> int:
+def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: CampaignClock) -> int:
     """Search and print the results. Return the exit code."""
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
@@ -103,7 +103,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
         complain(f"{bad}; results so far")
         codes.append(exits.BAD_INPUT)
     search.keep()
-    left = sum(not one.shrunk and group not in search.known for group, one in campaign.failures.items())
+    left = sum(not one.is_shrunk and group not in search.known for group, one in campaign.failures.items())
     if left and not args.no_shrink:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
     data = with_corpus(campaign_data(campaign, plan), search.corpus)
@@ -134,7 +134,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
     scenario = arguments.scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
     (case,) = with_failures({**data, "failures": [one]})["failures"]
-    shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))
+    shown = PictureOptions(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
 

@@ -10,11 +10,11 @@ from cachesim.base.tokens import POS_INF
 from cachesim.base.untrusted_files import FOLDER, kind
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Removal, Server
-from cachesim.engines.inspection import Excess, Stored
+from cachesim.engines.inspection import ExceededLimit, StoredObject
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Log
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judging_observer import OBSERVED_EVENTS, AnswerObserver
 from cachesim.judging.verdict import Verdict
 from cachesim.scenarios.runner import play
@@ -34,8 +34,8 @@ class StepRecord(NamedTuple):
     answer: Answer
     verdict: Verdict                                    # on the answer
     state: Verdict                                      # on the memory that the answer leaves
-    armed: tuple[tuple[Stored, Verdict], ...]           # stored objects that differ from what the server records
-    over: tuple[Excess, ...]                            # limits that are exceeded
+    armed: tuple[tuple[StoredObject, Verdict], ...]           # stored objects that differ from what the server records
+    over: tuple[ExceededLimit, ...]                            # limits that are exceeded
 
 
 @dataclass(slots=True)
@@ -98,12 +98,12 @@ class InvariantObserver(AnswerObserver):
         try:
             self.server.inspection.check()
         except Crash as crash:
-            self.played.unsound.append((number, Kind.INCONSISTENT, {"error": str(crash)}))
+            self.played.unsound.append((number, FaultKind.INCONSISTENT, {"error": str(crash)}))
         for seq in self.server.inspection.occupied_slots():
             held = self.server.sequences.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():
-                self.played.unsound.append((number, Kind.GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
+                self.played.unsound.append((number, FaultKind.GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
         """Check the memory after a step that is not a completion, unless the server has ended before it."""
@@ -113,7 +113,7 @@ class InvariantObserver(AnswerObserver):
         # The ids of requests may exceed the slots: the server wraps or refuses them.
         known = action.id_slot in self.server.inspection.occupied_slots()
         if action.do == "erase" and known and (left := len(self.server.sequences.held(action.id_slot))):
-            self.played.unsound.append((number, Kind.ERASED, {"slot": action.id_slot, "rows": left}))
+            self.played.unsound.append((number, FaultKind.ERASED, {"slot": action.id_slot, "rows": left}))
 
 
 def observe_run(

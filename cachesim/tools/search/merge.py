@@ -98,7 +98,7 @@ def _adopt(whole: Campaign, same: Campaign) -> None:
     """Take over shrunk cases from a file that adds nothing else, so that they are not shrunk again."""
     for group, one in same.failures.items():
         known = whole.failures.get(group)
-        if known is not None and known.first == one.first and not known.shrunk:
+        if known is not None and known.first == one.first and not known.is_shrunk:
             known.kept = one.kept
 
 

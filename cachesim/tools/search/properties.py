@@ -10,10 +10,10 @@ from cachesim.engines.point_kinds import is_copy
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord
 from cachesim.tools.search.property_failure import PropertyFailure, masked
@@ -22,7 +22,7 @@ Check = Callable[[CheckedRun], Iterator[PropertyFailure]]
 
 
 def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """Each answer and the memory after it equal those of a cold run. Only the first failure is reported."""
+    """Yield the first answer that differs from that of a cold run, in itself or in the memory after it."""
     for at, step in enumerate(run.steps):
         if step.answer.died:
             return
@@ -48,7 +48,7 @@ def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def survives(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The server survives every request."""
+    """Yield the first request that the server does not survive."""
     for step in run.steps:
         if step.answer.died:
             yield PropertyFailure("survives", step.number, _kind(step.answer), _error_numbers(step.answer))
@@ -65,11 +65,11 @@ def _error_numbers(answer: Answer) -> dict[str, int | str]:
 
 
 def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """A request that a cold run answers, or for which there is room, does not end in a server error. There is no room
-    if the requests sent at the same time need more than the context."""
+    """Yield the first request that ends in a server error although a cold run answers it or there is room. There is no
+    room if the requests sent at the same time need more than the context."""
     for step in run.steps:
         answer = step.answer
-        if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != Kind.CROWDED):
+        if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != FaultKind.CROWDED):
             numbers = {**_error_numbers(answer), "status": answer.status}
             yield PropertyFailure("answered", step.number, _kind(answer), numbers, answer.deciding,
                           causes=_causes(run, run.steps.index(step)))
@@ -77,35 +77,37 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def seq_rm_atomic(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """A refused removal changes nothing; an executed removal leaves nothing of its range."""
+    """Yield the first removal that was refused and changed something, or was executed and left something of its
+    range."""
     for step, numbers in run.torn[:1]:
-        yield PropertyFailure("seq-rm-atomic", step, Kind.TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, FaultKind.TORN, numbers)
 
 
 def memory_sound(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The memory's tables are consistent after every step: all counted rows exist, positions have no gaps, and an
-    erased slot is empty."""
+    """Yield the first step after which the memory's tables are inconsistent: counted rows are missing, positions have
+    gaps, or an erased slot is not empty."""
     for step, kind, numbers in run.unsound[:1]:
         yield PropertyFailure("memory-sound", step, kind, numbers)
 
 
 def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """Reused and evaluated tokens add up to the prompt; at most the tokens of a cold run are evaluated."""
+    """Yield the first request whose reused and evaluated tokens do not add up to the prompt, or that evaluates more
+    tokens than a cold run."""
     for step in run.steps:
         answer, n = step.answer, len(step.request.prompt)
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", step.number, Kind.MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", step.number, FaultKind.MISCOUNTED, numbers, answer.deciding)
             return
 
 
 def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """The limits that flags set are not exceeded at the end of a request."""
+    """Yield the first limit set by a flag that is exceeded at the end of a request."""
     for step in run.steps:
         for one in step.over[:1]:
-            yield PropertyFailure("limits", step.number, Kind.EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", step.number, FaultKind.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -166,10 +168,10 @@ LedgerCheck = Callable[[Run], Iterator[PropertyFailure]]
 
 
 def balances(run: Run) -> Iterator[PropertyFailure]:
-    """Every re-evaluated token is attributed to a decision."""
+    """Yield the first request with re-evaluated tokens that are not attributed to a decision."""
     for i, one in enumerate(run.requests):
-        if not one.ledger.balanced:
-            yield PropertyFailure("balances", i, Kind.UNBALANCED, {"account": str(one.ledger)},
+        if not one.ledger.is_balanced:
+            yield PropertyFailure("balances", i, FaultKind.UNBALANCED, {"account": str(one.ledger)},
                                   one.answer.deciding)  # fmt: skip
             return
 
@@ -180,7 +182,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.ledger.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield PropertyFailure("no-lost-conversation", i, Kind.CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, FaultKind.CONSUMED, numbers, charge.rule)
                 return
 
 
@@ -192,7 +194,7 @@ def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
             if is_copy(charge.kind) and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
                 rule = charge.rule or one.answer.deciding
-                yield PropertyFailure("nothing-needless", i, Kind.WASTED, numbers, rule)
+                yield PropertyFailure("nothing-needless", i, FaultKind.WASTED, numbers, rule)
                 return
 
 
@@ -204,7 +206,7 @@ LEDGER_PROPERTIES: Mapping[str, LedgerCheck] = {
 """Properties that need the recompute ledger."""
 
 
-class _Counts(Silent):
+class _Counts(SilentObserver):
     """Observer that counts reused tokens by request. ``plain``: every request was answered normally."""
 
     def __init__(self) -> None:
@@ -231,7 +233,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield PropertyFailure("monotone", first, Kind.LESS, numbers, name)
+            yield PropertyFailure("monotone", first, FaultKind.LESS, numbers, name)
             return
 
 

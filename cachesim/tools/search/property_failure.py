@@ -10,7 +10,7 @@ import re
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base import exits
-from cachesim.judging.fault_kinds import SENTENCES, Kind, fault_sentence, pattern
+from cachesim.judging.fault_kinds import SENTENCES, FaultKind, fault_sentence, pattern
 
 SIMULATOR = "simulator"
 """Name of findings about the simulator itself. It is not the name of a property."""
@@ -40,7 +40,7 @@ class PropertyFailure(NamedTuple):
     def text(self) -> str:
         """The failure as a sentence; for a kind without one the error of the server."""
         if self.kind in SENTENCES:
-            sentence = fault_sentence(Kind(self.kind), self.numbers).strip()
+            sentence = fault_sentence(FaultKind(self.kind), self.numbers).strip()
             tokens = self.numbers.get("stored_tokens")
             return sentence if tokens is None else f"{self.stored} of {tokens} tokens: {sentence}"
         return f"{self.numbers['error']}".strip()
@@ -51,9 +51,9 @@ class PropertyFailure(NamedTuple):
         match self.name:
             case "warm-equals-cold":
                 parts = filter(None, (self.deciding or "nothing reused", self.stored))
-                return f"{' '.join(parts)}: {pattern(Kind(self.kind))}"
+                return f"{' '.join(parts)}: {pattern(FaultKind(self.kind))}"
             case "stored-equals-cold":
-                return f"{self.stored} {self.deciding}: {pattern(Kind(self.kind))}"
+                return f"{self.stored} {self.deciding}: {pattern(FaultKind(self.kind))}"
             case "survives":
                 return masked(self._error)
             case "answered":
@@ -61,13 +61,13 @@ class PropertyFailure(NamedTuple):
             case "seq-rm-atomic":
                 return "seq_rm"
             case "memory-sound":
-                named: Mapping[str, str] = {Kind.ERASED: "erase", Kind.GAP: "gap"}
+                named: Mapping[str, str] = {FaultKind.ERASED: "erase", FaultKind.GAP: "gap"}
                 return named.get(self.kind, "check")
         if self.name == USERS_RULE:
             return f"{self.kind} at {self.deciding}"
         if self.name == SIMULATOR:
             where = f" in {self.deciding}" if self.deciding else ""
-            return "a process died" if self.kind == Kind.DIED else f"{self.kind}{where}"
+            return "a process died" if self.kind == FaultKind.DIED else f"{self.kind}{where}"
         return self.deciding
 
     @property

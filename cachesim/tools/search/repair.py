@@ -13,18 +13,18 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.failure_chain import explained
-from cachesim.judging.rule_exchange import Variant
+from cachesim.judging.rule_exchange import RuleVariant
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import SIMULATOR
 from cachesim.tools.search.rule_mutations import (
+    ChangePrice,
     ConversationSource,
     CureTrial,
     MutationRun,
     MutationSearch,
-    Price,
     priced,
     run_mutated,
     share,
@@ -33,7 +33,7 @@ from cachesim.tools.search.rule_mutations import (
 DEAR = 0.02            # maximum cost for any kind of model, as a share of tokens; dearer changes are a last resort
 
 
-class Group(NamedTuple):
+class CuredGroup(NamedTuple):
     """Conversations that a change cures, by its number. ``others``: other changes and how many of these they cure."""
 
     change: int
@@ -42,18 +42,18 @@ class Group(NamedTuple):
 
 
 @dataclass
-class Repair:
+class RepairResults:
     """All results of a repair."""
 
     search: MutationSearch
     seed: int
     files: int                                                          # scenario files; 0: all conversations are drawn
-    known: tuple[Variant, ...]                                          # changes that were tried
+    known: tuple[RuleVariant, ...]                                          # changes that were tried
     runs: list[MutationRun]             # runs without changes, files first; with files, drawn runs are only for prices
     tried: list[CureTrial] = field(default_factory=list)                # failing conversations with their cures
-    prices: dict[int, Price] = field(default_factory=dict)              # of each change that cures something
-    groups: list[Group] = field(default_factory=list)                   # chosen changes
-    together: Price | None = None                                       # price of all chosen changes at once
+    prices: dict[int, ChangePrice] = field(default_factory=dict)              # of each change that cures something
+    groups: list[CuredGroup] = field(default_factory=list)                   # chosen changes
+    together: ChangePrice | None = None                                       # price of all chosen changes at once
     held: int = 0                                                       # failing conversations that hold with them
     small: list[DrawnConversation | None] = field(default_factory=list)     # cases of ``groups``, then of ``uncured``
 
@@ -74,7 +74,7 @@ class Repair:
         """Return the correct conversations for which any of these changes matters."""
         return [one.source for one in self.right if not one.matter.keys().isdisjoint(changes)]
 
-    def price(self, again: Sequence[MutationRun]) -> Price:
+    def price(self, again: Sequence[MutationRun]) -> ChangePrice:
         """Return the price of changes from runs of the affected conversations; all others keep their results."""
         with_them = {name_of(one): one for one in again}
         return priced(self.right, [with_them.get(name_of(one), one) for one in self.right])
@@ -85,12 +85,12 @@ class Repair:
         return [one for one in self.tried if not one.cures]
 
     @property
-    def crashed(self) -> bool:
+    def has_crashed(self) -> bool:
         """True if the simulator itself failed."""
         return any(finding.name == SIMULATOR for one in self.failing for finding in one.found or ())
 
 
-def groups(tried: Sequence[CureTrial], prices: Mapping[int, Price]) -> Iterator[Group]:
+def groups(tried: Sequence[CureTrial], prices: Mapping[int, ChangePrice]) -> Iterator[CuredGroup]:
     """Yield the curable failures in groups, each failure once (greedy set cover)."""
     left = [one for one in tried if one.cures]
     while left:
@@ -99,11 +99,13 @@ def groups(tried: Sequence[CureTrial], prices: Mapping[int, Price]) -> Iterator[
         cured = [one for one in left if best in one.cures]
         others = {i: sum(i in one.cures for one in cured) for i in counts if i != best}
         met = [(i, n) for i, n in others.items() if n]
-        yield Group(best, tuple(cured), tuple(sorted(met, key=lambda at: (-at[1], *_faults(prices[at[0]]), at[0]))))
+        yield CuredGroup(
+            best, tuple(cured), tuple(sorted(met, key=lambda at: (-at[1], *_faults(prices[at[0]]), at[0])))
+        )
         left = [one for one in left if best not in one.cures]
 
 
-def _faults(price: Price) -> tuple[bool, bool]:
+def _faults(price: ChangePrice) -> tuple[bool, bool]:
     return price.broken > 0, price.worst > DEAR
 
 
@@ -117,7 +119,7 @@ class RepairShrink(NamedTuple):
 
     search: MutationSearch
     source: ConversationSource
-    change: Variant | None
+    change: RuleVariant | None
     tries: int = 600
 
 
@@ -154,7 +156,7 @@ def name_of(run: MutationRun) -> str:
 Data = dict[str, Any]
 
 
-def repair_data(found: Repair) -> Data:
+def repair_data(found: RepairResults) -> Data:
     """Return all results of a repair as data."""
     cases = iter(found.small or [None] * (len(found.groups) + len(found.uncured)))
     profile, known = found.search.profile, found.known
@@ -184,7 +186,7 @@ def with_failures(data: Data) -> Data:
     return {**data, "groups": groups, "uncured": uncured}
 
 
-def _price(price: Price) -> Data:
+def _price(price: ChangePrice) -> Data:
     kinds = {kind: {"before": was, "after": price.after[kind], "cost": share(was, price.after[kind])}
              for kind, was in sorted(price.before.items())}  # fmt: skip
     return {"cost": price.share, "broken": price.broken, "kinds": kinds}
@@ -201,7 +203,7 @@ def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
     return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]
 
 
-def _uncured(trial: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
+def _uncured(trial: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[RuleVariant, ...]) -> Data:
     first = (trial.run.found or ())[0]
     pairs = [[known[i]._asdict(), known[k]._asdict()] for i, k in trial.pairs]
     said = {"property": first.name, "rule": first.label, "text": first.text}

@@ -11,10 +11,10 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:
-    from cachesim.judging.rule_exchange import Variant
+    from cachesim.judging.rule_exchange import RuleVariant
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.search.repair import Repair
-    from cachesim.tools.search.rule_mutations import ConversationSource, MutationJob, MutationSearch, Price
+    from cachesim.tools.search.repair import RepairResults
+    from cachesim.tools.search.rule_mutations import ChangePrice, ConversationSource, MutationJob, MutationSearch
 
 EXAMPLES = 500
 PRICED = 100           # conversations drawn to price changes when files are given
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(repair_report(with_failures(data)))
-    if found.crashed:
+    if found.has_crashed:
         return exits.CRASH
     return exits.BROKEN if found.failing else exits.HOLDS
 
@@ -83,16 +83,16 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     return search, files, numbers(args.seed, examples)
 
 
-def _repaired(args: Namespace) -> Repair:
+def _repaired(args: Namespace) -> RepairResults:
     """Run, try every change on the failures, price the curing changes, choose, and verify. Raise BadInput."""
     from cachesim.judging.rule_exchange import variants
-    from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
+    from cachesim.tools.search.repair import RepairResults, RepairShrink, groups, smallest
     from cachesim.tools.search.rule_mutations import CureJob, find_cures, run_mutations
 
     search, files, drawn = _asked(args)
     known, jobs = tuple(variants(search.profile)), args.jobs
     runs = _spread(run_mutations, _jobs(search, [*files, *drawn], known=known), jobs, "conversations")
-    found = Repair(search, args.seed, len(files), known, [one for block in runs for one in block])
+    found = RepairResults(search, args.seed, len(files), known, [one for block in runs for one in block])
     found.tried = _spread(find_cures, [CureJob(search, one, known) for one in found.failing], jobs, "changes")
     found.prices = _prices(found, jobs)
     found.groups = list(groups(found.tried, found.prices))
@@ -104,7 +104,7 @@ def _repaired(args: Namespace) -> Repair:
     return found
 
 
-def _prices(found: Repair, jobs: int) -> dict[int, Price]:
+def _prices(found: RepairResults, jobs: int) -> dict[int, ChangePrice]:
     """Return the price of every change that cures something."""
     from cachesim.tools.search.rule_mutations import run_mutations
 
@@ -114,7 +114,7 @@ def _prices(found: Repair, jobs: int) -> dict[int, Price]:
     return {i: found.price([one for _ in each for one in next(blocks)]) for i, each in todo.items()}
 
 
-def _prove(found: Repair, jobs: int) -> None:
+def _prove(found: RepairResults, jobs: int) -> None:
     """Run all conversations that the chosen changes affect with all of these changes together."""
     from cachesim.tools.search.rule_mutations import run_mutations
 
@@ -130,8 +130,8 @@ def _prove(found: Repair, jobs: int) -> None:
 
 
 def _jobs(
-    search: MutationSearch, source: Sequence[ConversationSource], changes: tuple[Variant, ...] = (),
-    known: tuple[Variant, ...] = (),
+    search: MutationSearch, source: Sequence[ConversationSource], changes: tuple[RuleVariant, ...] = (),
+    known: tuple[RuleVariant, ...] = (),
 ) -> list[MutationJob]:
     from cachesim.tools.search.rule_mutations import MutationJob
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import Unwritable
 from cachesim.engines.registry import rules_of
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.rule_exchange import Variant, agrees, with_changes
+from cachesim.judging.rule_exchange import RuleVariant, agrees, with_changes
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import with_rare_garbage_collection
 from cachesim.tools.search.drawn_conversation import KINDS, draw_conversation
@@ -64,7 +64,7 @@ class CureTrial(NamedTuple):
     pairs: tuple[tuple[int, int], ...] = ()
 
 
-class Price(NamedTuple):
+class ChangePrice(NamedTuple):
     """Effect of changes on conversations that are correct without them: evaluated tokens before and after by kind of
     model, and the number of conversations that now fail."""
 
@@ -119,7 +119,7 @@ class RuleProbes:
         return spy
 
 
-def others_of(known: Sequence[Variant]) -> Others:
+def others_of(known: Sequence[RuleVariant]) -> Others:
     """Return the new rules of variants by field and number."""
     tables = {name: rules_of(name).fields() for name in {one.profile for one in known}}
     found: dict[str, dict[int, Any]] = {}
@@ -129,7 +129,7 @@ def others_of(known: Sequence[Variant]) -> Others:
 
 
 def run_mutated(
-    source: ConversationSource, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[Variant] = (),
+    source: ConversationSource, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[RuleVariant] = (),
     others: Others = NONE,
 ) -> MutationRun:
     """Run a conversation under the profile with these changes. Without changes, also find the variants in ``others``
@@ -161,8 +161,8 @@ class MutationJob(NamedTuple):
 
     search: MutationSearch
     source: tuple[ConversationSource, ...]
-    changes: tuple[Variant, ...] = ()
-    known: tuple[Variant, ...] = ()
+    changes: tuple[RuleVariant, ...] = ()
+    known: tuple[RuleVariant, ...] = ()
 
 
 @with_rare_garbage_collection()
@@ -178,7 +178,7 @@ class CureJob(NamedTuple):
 
     search: MutationSearch
     run: MutationRun
-    known: tuple[Variant, ...]
+    known: tuple[RuleVariant, ...]
 
 
 @with_rare_garbage_collection()
@@ -204,10 +204,10 @@ def _first(found: Sequence[PropertyFailure]) -> int:
     return min((one.step for one in found), default=-1)
 
 
-def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> Price:
+def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> ChangePrice:
     """Return the price of changes, from runs of the same correct conversations without and with them."""
     was, now = Counter[str](), Counter[str]()
     for a, b in zip(before, after, strict=True):
         was[a.kind] += a.evaluated
         now[a.kind] += b.evaluated
-    return Price(was, now, sum(bool(one.found) for one in after))
+    return ChangePrice(was, now, sum(bool(one.found) for one in after))

@@ -21,7 +21,7 @@ from cachesim.tools.search.property_failure import SIMULATOR, USERS_RULE, Proper
 # later in the conversation: failures after the first are not reported. The deciding rules may differ, since the two
 # rule sets may have different rules in the same place.
 
-class Cost(NamedTuple):
+class CampaignCost(NamedTuple):
     """Evaluated prompt tokens under two rule sets, over the requests that both ran."""
 
     requests: int = 0
@@ -31,9 +31,9 @@ class Cost(NamedTuple):
     right_mine: int = 0             # tokens of these under the rule set of the search
     right_theirs: int = 0           # tokens of these under the other
 
-    def plus(self, addend: Cost) -> Cost:
+    def plus(self, addend: CampaignCost) -> CampaignCost:
         """Return the sum of two costs."""
-        return Cost(*(a + b for a, b in zip(self, addend, strict=True)))
+        return CampaignCost(*(a + b for a, b in zip(self, addend, strict=True)))
 
 
 class CampaignDiff(NamedTuple):
@@ -41,7 +41,7 @@ class CampaignDiff(NamedTuple):
 
     new: list[PropertyFailure]
     mended: list[PropertyFailure]
-    cost: Cost
+    cost: CampaignCost
 
 
 def compared(
@@ -53,10 +53,10 @@ def compared(
     mine, one = _heard(case, profile, properties, judges, mode)
     theirs, other = _heard(case, against, properties, judges, mode)
     if any(each is not None and each.unset for each in (one, other)):
-        return CampaignDiff([], [], Cost())
+        return CampaignDiff([], [], CampaignCost())
     new, mended = ([finding for finding in found if not _has(known, finding)]
                    for found, known in ((mine, theirs), (theirs, mine)))  # fmt: skip
-    return CampaignDiff(new, mended, Cost() if one is None or other is None else cost(one, other))
+    return CampaignDiff(new, mended, CampaignCost() if one is None or other is None else cost(one, other))
 
 
 def _heard(
@@ -75,14 +75,14 @@ def _has(known: Sequence[PropertyFailure], finding: PropertyFailure) -> bool:
                and one.step <= finding.step for one in known)  # fmt: skip
 
 
-def cost(first: CheckedRun, second: CheckedRun) -> Cost:
+def cost(first: CheckedRun, second: CheckedRun) -> CampaignCost:
     """Return the evaluated tokens of the requests that occur in both runs."""
     theirs = {step.number: step for step in second.steps}
-    found = Cost()
+    found = CampaignCost()
     for step in first.steps:
         if same := theirs.get(step.number):
             a, b = tokens(step), tokens(same)
-            found = found.plus(Cost(1, a, b, *((1, a, b) if _right(step) and _right(same) else ())))
+            found = found.plus(CampaignCost(1, a, b, *((1, a, b) if _right(step) and _right(same) else ())))
     return found
 
 

@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
         one = ScenarioShrinking(scenario, profile, properties, args.mode, tries)
         if one.found:
             return _shrunk(one, tries, args.json)
-        undecided += [profile] if one.undecided else []
+        undecided += [profile] if one.is_undecided else []
     return _nothing(undecided, args.json)
 
 

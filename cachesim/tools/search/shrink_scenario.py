@@ -68,7 +68,7 @@ class ScenarioShrinking:
         return bool(self._again(case))
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """True if nothing was found because the outcome depends on a number that the server never wrote."""
         return not self.found and observe_run(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
 

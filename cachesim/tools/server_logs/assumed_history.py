@@ -15,7 +15,7 @@ from typing import AbstractSet, Iterator, Mapping, Sequence
 
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine
+from cachesim.scenarios.notation.tree import LineRequest, Piece, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
@@ -40,7 +40,7 @@ def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> Repa
     server. Raise BadInput if the scenario cannot run."""
     known = [request.step >= 0 and request.is_bounded for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
-    if others or found.rejected:
+    if others or found.is_rejected:
         return None
     steps = _changing(found)
     cases = [case for changed in CHANGED if (case := _assumed(found, steps, changed)) is not None]
@@ -113,9 +113,9 @@ def _new_word(request: ReconstructedRequest, line: ScenarioLine) -> str:
     if request.step < 0:
         return ""
     step = line.steps[request.step]
-    if not isinstance(step, Asked) or not step.prompt:
+    if not isinstance(step, LineRequest) or not step.prompt:
         return ""
-    earlier = {piece.word for one in line.steps[: request.step] if isinstance(one, Asked)
+    earlier = {piece.word for one in line.steps[: request.step] if isinstance(one, LineRequest)
                for piece in (*one.prompt, *(one.answer or ()))}  # fmt: skip
     word = step.prompt[-1].word
     return "" if word in earlier else word
@@ -146,7 +146,7 @@ def _scenario(scenario: Scenario, found: Reconstruction, texts: Mapping[int, Slo
             made[_new_word(request, line)] = texts[request.step]
     steps, used = [], dict[str, int]()
     for number, step in enumerate(line.steps):
-        if isinstance(step, Asked):
+        if isinstance(step, LineRequest):
             prompt = SlotText()
             for piece in step.prompt:
                 start, stop = span(piece, line.words)

@@ -38,7 +38,7 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
     held: dict[int, ProvenRange | None] = {}                    # tokens that the requests so far left in a slot
     for number, request in enumerate(requests):
         lengths = _lengths(request, longest, following[number], held.get(request.slot))
-        if lengths and lengths[0].why == ENDS and not request.whole and request.end is not None:
+        if lengths and lengths[0].why == ENDS and not request.is_whole and request.end is not None:
             lengths = (*_by_checkpoints(request, listed_checkpoints(request, next_of)), *lengths)
         held[request.slot] = request.range_of("end")
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
@@ -56,7 +56,7 @@ def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest 
     found: list[LoggedRequest | None] = []
     latest: dict[int, LoggedRequest] = {}
     for request in reversed(requests):
-        found.append(latest.get(request.slot) if request.named else None)
+        found.append(latest.get(request.slot) if request.is_named else None)
         latest[request.slot] = request
     return found[::-1]
 
@@ -66,7 +66,7 @@ def _lengths(
 ) -> tuple[AssumedLength, ...]:
     """Return the possible lengths of a prompt. ``longest``: the longest prompt before it; ``after``: the next request
     of its slot; ``held``: tokens in its slot before it."""
-    if request.cancelled and request.end:
+    if request.is_cancelled and request.end:
         why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
         return (AssumedLength(request.end, why, is_bounded=False),)
     if request.n_tokens is not None:
@@ -76,7 +76,7 @@ def _lengths(
         middle = (known.low + known.high) // 2
         why = f"prompt length assumed: {{:,}}, the log shows {known}"
         return tuple(AssumedLength(size, why.format(size)) for size in dict.fromkeys((middle, known.low, known.high)))
-    if not request.named:
+    if not request.is_named:
         evaluated = request.prompt_n
         return () if evaluated is None else (AssumedLength(longest + evaluated, GOES_ON, is_bounded=False),)
     least = _least(request)
@@ -95,7 +95,7 @@ def _by_checkpoints(request: LoggedRequest, listed: Sequence[int]) -> tuple[Assu
 def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
     """Return the lengths of a prompt for which its slot prints these shares: held x f_keep = length x f_sim."""
     choice = None if request.tied is None or request.tied.similar else request.tied.choice    # else it is printed
-    if choice is None or choice.kind != "slot_by_lcp" or request.loaded or held is None or held.high is None:
+    if choice is None or choice.kind != "slot_by_lcp" or request.is_loaded or held is None or held.high is None:
         return None
     keep, similar = share_range(choice, "f_keep"), share_range(choice, "f_sim")
     if keep is None or similar is None or similar[0] <= 0:
@@ -110,4 +110,4 @@ def _least(request: LoggedRequest) -> int:
         return max(1, request.end, request.least("n_tokens"))
     seen = max([*request.created, request.least("cache_n"), request.restored or 0, request.least("lcp"),
                 *(thold for _, _, thold in request.checked)])  # fmt: skip
-    return max(seen + 1 if seen or request.whole or request.full else 0, request.least("n_tokens"))
+    return max(seen + 1 if seen or request.is_whole or request.full else 0, request.least("n_tokens"))

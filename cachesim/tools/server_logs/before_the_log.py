@@ -43,7 +43,7 @@ def resumed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedReq
     found: list[int] = []
     kept: int | None = None
     request: LoggedRequest | None = logged
-    while request is not None and request.cache_n is not None and not request.loaded:
+    while request is not None and request.cache_n is not None and not request.is_loaded:
         shared = request.range_of("lcp")
         is_within = shared is not None and 0 < request.cache_n < shared.low
         if is_within and (kept is None or request.cache_n <= kept):
@@ -64,7 +64,7 @@ def listed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequ
     kept: int | None = None
     is_close = False
     request: LoggedRequest | None = logged
-    while request is not None and (request is logged or not request.loaded):
+    while request is not None and (request is logged or not request.is_loaded):
         listed = {*request.erased, *(last + 1 for _, last, _ in request.checked)}
         earlier = {at for at in listed - created if kept is None or at <= kept + 1}
         is_close = is_close or (min(found | earlier, default=0) in request.erased)
@@ -100,7 +100,7 @@ def earlier_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedReq
     ``logged`` and ``following``: as for ``resumed_checkpoints``.
     """
     listed = listed_checkpoints(logged, following)
-    if not logged.whole and listed:
+    if not logged.is_whole and listed:
         own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
         listed = [at for at in listed if at not in own]
     resumed = resumed_checkpoints(logged, following)       # a window resumes one token before the end of its rows
@@ -139,12 +139,12 @@ def _is_loaded(request: LoggedRequest) -> bool:
     have been chosen for them, and was not."""
     reused = request.cache_n or 0
     is_similar = request.n_tokens is not None and reused > LEAST_SIMILAR * request.n_tokens
-    return request.loaded or (request.chosen == "lru" and is_similar)
+    return request.is_loaded or (request.chosen == "lru" and is_similar)
 
 
 def _loaded_conversation(request: LoggedRequest, reused: int) -> EarlierConversation:
     """Return the conversation of an entry that a request loaded. The lines of the prompt cache may print its length."""
-    size = request.held if request.loaded and request.held else reused
+    size = request.held if request.is_loaded and request.held else reused
     similar = [] if request.tied is None else [line.number_of("lcp") for line in request.tied.similar]
     shared = next((number for number in similar if number), 0)
     return EarlierConversation(
@@ -157,7 +157,7 @@ def _loaded_conversation(request: LoggedRequest, reused: int) -> EarlierConversa
 
 def _may_be_entry(text: ProvenRange, request: LoggedRequest, reused: int) -> bool:
     """True if a text of so many tokens may be the entry that a request loaded."""
-    if request.loaded and request.held:
+    if request.is_loaded and request.held:
         return text.meets(ProvenRange(request.held, request.held))
     return text.high is None or text.high >= reused
 

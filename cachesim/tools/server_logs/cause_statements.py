@@ -8,7 +8,7 @@ from typing import Any, Container, Iterable, Iterator, Mapping
 from cachesim.base.escaping import printable_line
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import LogEvidence, Signature, Span
-from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
@@ -16,10 +16,10 @@ _FIELD = re.compile(r"\{(\w+)\}")
 _DIGITS = re.compile(r"\d+")
 
 
-def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statement]:
+def cause_statements(derived: DerivedNumbers, grammar: LogGrammar) -> Iterator[Statement]:
     """Yield the causes of a request whose deciding line and numbers are in the excerpt."""
     request, seen = derived.request, set[str]()
-    if request.doubtful or derived.clashes:
+    if request.is_doubtful or derived.clashes:
         return
     for signature in grammar.signatures:
         lines = request.of(*signature.kinds) or [one for kind in signature.kinds for one in request.of_cache(kind)]
@@ -41,7 +41,7 @@ def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statemen
 def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Container[int]) -> Iterator[Statement]:
     """Yield the warnings that the server prints, each with its text. A text that differs in its numbers alone is quoted
     once for each slot; lines that prove another cause (``cited``) are not quoted."""
-    kinds = {kind for signature in grammar.signatures if signature.quoted for kind in signature.kinds}
+    kinds = {kind for signature in grammar.signatures if signature.is_quoted for kind in signature.kinds}
     seen = set[tuple[int | None, str]]()
     for line in lines:
         key = line.slot, _DIGITS.sub("#", line.text)
@@ -51,7 +51,7 @@ def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Conta
             yield Statement(FOLLOWS, "cause", (line.number,), line.slot, line.task, {"cause": "server-warning"}, says)
 
 
-def _evidence(derived: Derived, lines: list[ReadLine]) -> LogEvidence:
+def _evidence(derived: DerivedNumbers, lines: list[ReadLine]) -> LogEvidence:
     """Return the numbers of a request, with those of the deciding line."""
     checks = []
     for line in derived.request.of("ckpt_check"):
@@ -64,7 +64,7 @@ def _evidence(derived: Derived, lines: list[ReadLine]) -> LogEvidence:
     return LogEvidence(numbers, spans, tuple(checks), frozenset(line.kind for line in derived.request.lines))
 
 
-def _proof_lines(derived: Derived, lines: list[ReadLine], found: LogEvidence) -> tuple[int, ...]:
+def _proof_lines(derived: DerivedNumbers, lines: list[ReadLine], found: LogEvidence) -> tuple[int, ...]:
     """Return the numbers of the lines that prove a cause: the deciding line, the checks, and those of the lengths."""
     used = {line.number for line in lines}
     if lines and found.checks:

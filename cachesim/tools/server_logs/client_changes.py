@@ -51,8 +51,8 @@ class SlotPrompts:
     def change(self, request: LoggedRequest) -> str:
         """Return the class of a request's change, a key of ``CLIENT_CHANGES``; "" if the log does not prove one. Take
         note of what the request leaves in its slot."""
-        prompt, end = self._left.get(request.slot, (None, 0)) if request.slot_known else (None, 0)
-        if request.slot_known and not request.refused:
+        prompt, end = self._left.get(request.slot, (None, 0)) if request.is_slot_known else (None, 0)
+        if request.is_slot_known and not request.is_refused:
             self._leave(request)
         if request.tied is not None and request.tied.of("need_one") and not request.chunks:
             return "again"                       # the server evaluates the last token only, because it holds all

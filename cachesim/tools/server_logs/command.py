@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
-from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments_of
 from cachesim.tools.run.pictured_runs import draw_text
@@ -109,7 +109,7 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
         command = shell_command(["cachesim", "import", args.files[0], *data["arguments"]])
         note, name = headline(data["statements"]).plain, "simulated with assumed texts"
-        draw_text(args, text, Shown(command, note, names=[name], report=short, verbose=verbose))
+        draw_text(args, text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
 
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:

@@ -9,7 +9,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
-from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
@@ -21,7 +21,7 @@ class Conclusions(NamedTuple):
     requests."""
 
     statements: list[Statement]
-    requests: list[Derived]
+    requests: list[DerivedNumbers]
     main: int = 0
 
 
@@ -69,7 +69,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     return Conclusions([*found, *causes, *quoted_warnings(lines, grammar, cited)], requests)
 
 
-def _number_statements(derived: Derived) -> Iterator[Statement]:
+def _number_statements(derived: DerivedNumbers) -> Iterator[Statement]:
     """Yield a statement for every derived number of a request."""
     request = derived.request
     for name, value in derived.numbers.items():

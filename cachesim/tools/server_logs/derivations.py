@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.shared.log_grammar import Gives, LogGrammar
+from cachesim.engines.shared.log_grammar import LogGrammar, PrintedNumber
 from cachesim.tools.server_logs.found_numbers import Clash, FoundNumbers, Numbers, may_hide
 from cachesim.tools.server_logs.progress_numbers import (
     add_least_evaluated,
@@ -17,12 +17,12 @@ from cachesim.tools.server_logs.progress_numbers import (
     shows_whole_prompt,
 )
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.slot_numbers import add_choice, add_first_use, add_threshold
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 
-class Derived(NamedTuple):
+class DerivedNumbers(NamedTuple):
     """Numbers of a request, and the pairs of printed numbers that cannot be met together."""
 
     request: TiedRequest
@@ -30,11 +30,11 @@ class Derived(NamedTuple):
     clashes: tuple[Clash, ...] = ()
 
 
-def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Derived:
+def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> DerivedNumbers:
     """Return the numbers of a request that follow from its lines."""
     found = FoundNumbers()
-    if request.doubtful:
-        return Derived(request, {})
+    if request.is_doubtful:
+        return DerivedNumbers(request, {})
     for gives in grammar.gives:
         for line in _lines(request, gives):
             value = 0 if not gives.fields else line.number_of(*gives.fields)
@@ -57,10 +57,10 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
     _combine(request, found, grammar)
     _lost(request, found)
     add_least_evaluated(request, found)
-    return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
+    return DerivedNumbers(request, {} if found.clashes else found.numbers, tuple(found.clashes))
 
 
-def _lines(request: TiedRequest, gives: Gives) -> list[ReadLine]:
+def _lines(request: TiedRequest, gives: PrintedNumber) -> list[ReadLine]:
     """Return the lines of a request that give a number."""
     lines = request.of(gives.kind)
     if not gives.first:
@@ -86,7 +86,9 @@ def _may_be_cut_off(request: TiedRequest, line: ReadLine, n_tokens: int) -> bool
     return room is not None and n_tokens >= room and not request.of("too_long")
 
 
-def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
+def _may_change(
+    request: TiedRequest, line: ReadLine, gives: PrintedNumber, grammar: LogGrammar, sieve: LineSieve
+) -> bool:
     """True if a line in or outside the excerpt makes the number of a line false."""
     if request.of(*gives.unless, *gives.absent):
         return True
@@ -116,7 +118,7 @@ def _empty_cache(request: TiedRequest, found: FoundNumbers) -> None:
             found.add("cache_n", ProvenRange(0, 0, frozenset({line.number}), how))
 
 
-def _shifted(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: Sieve) -> None:
+def _shifted(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:
     """Derive the length of a prompt whose context was shifted: discarded tokens are not in the slot at the end."""
     shifts, end, made = request.of("ctx_shift"), found.get("end"), found.get("predicted_n")
     if not shifts or request.of("cut_off") or end is None or made is None or made.low < 1:
@@ -167,7 +169,7 @@ def _longer(request: TiedRequest, found: FoundNumbers, n_past: int) -> frozenset
     counted = (line.number for line in request.of("progress") if is_within_longer(line, n_past))
     known = next((frozenset({number}) for number in (*checks, *counted)), None)
     whole = found.get("prompt_n")
-    if known is None and whole is not None and whole.exact and whole.low not in (0, 1, n_past):
+    if known is None and whole is not None and whole.is_exact and whole.low not in (0, 1, n_past):
         return whole.lines                                    # else 1 token, or all n_past tokens, would be evaluated
     return known
 

@@ -14,9 +14,9 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES, RemovedPoint, Signature
-from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
 _OF_SLOT = frozenset({"slot_clear", "ctx_shift", "reuse_chunk", "reuse_result", "trim_failed", "copy_to_child",
@@ -42,10 +42,10 @@ class EarlierCauses:
     """Search for earlier decisions in the lines of a server run."""
 
     def __init__(
-        self, lines: Sequence[ReadLine], requests: Sequence[Derived], grammar: LogGrammar, sieve: Sieve
+        self, lines: Sequence[ReadLine], requests: Sequence[DerivedNumbers], grammar: LogGrammar, sieve: LineSieve
     ) -> None:
         self.grammar, self.sieve = grammar, sieve
-        self.slots: dict[int, list[Derived]] = {}
+        self.slots: dict[int, list[DerivedNumbers]] = {}
         self.places: dict[int, int] = {}                   # id of a request's numbers -> place among those of its slot
         for one in requests:
             if one.request.slot is not None:
@@ -57,12 +57,14 @@ class EarlierCauses:
         self.breaks = [line for line in lines if line.read.line.ev in _BREAKS]
         self.breaks_at = [line.number for line in self.breaks]
 
-    def of(self, derived: Derived) -> Iterator[Statement]:
+    def of(self, derived: DerivedNumbers) -> Iterator[Statement]:
         """Yield the earlier decision that cost a request its nearest removed restore point."""
         request, kept = derived.request, derived.numbers.get("cache_n")
         shared, length = derived.numbers.get("lcp"), derived.numbers.get("n_tokens")
         searched = {line.kind for line in request.lines} & (SEARCHES - {"trim_failed"})
-        if request.slot is None or request.doubtful or not searched or kept is None or not kept.exact or shared is None:
+        if request.slot is None or request.is_doubtful or not searched:
+            return
+        if kept is None or not kept.is_exact or shared is None:
             return
         most = min(shared.low, (length.low if length is not None else shared.low) - 1)
         of_slot, here = self.slots[request.slot], self.places[id(derived)]
@@ -73,7 +75,7 @@ class EarlierCauses:
         if self._is_proven(found, of_slot, here, shared):
             yield self._statement(found, derived, of_slot[found.at : here + 1], kept)
 
-    def _removals(self, of_slot: Sequence[Derived], here: int, low: int, high: int) -> Iterator[_Removal]:
+    def _removals(self, of_slot: Sequence[DerivedNumbers], here: int, low: int, high: int) -> Iterator[_Removal]:
         """Yield the removed restore points after ``low`` tokens and at most ``high``, of the requests before a request
         of a slot, as far as all later ones had these tokens in common with the slot."""
         for at in range(here - 1, max(-1, here - 1 - _BACK), -1):
@@ -87,7 +89,7 @@ class EarlierCauses:
             if high <= low:
                 return
 
-    def _is_proven(self, found: _Removal, of_slot: Sequence[Derived], here: int, shared: ProvenRange) -> bool:
+    def _is_proven(self, found: _Removal, of_slot: Sequence[DerivedNumbers], here: int, shared: ProvenRange) -> bool:
         """True if the slot kept the removed tokens from the removal to the request, and the excerpt shows
         everything in between."""
         chain, slot = of_slot[found.at : here + 1], of_slot[here].request.slot
@@ -100,7 +102,7 @@ class EarlierCauses:
         own = any(number < found.line.number and end == found.end for number, end in made)
         for one in chain[1:] if own else chain:
             prefix = one.numbers.get("lcp")
-            if one.request.doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
+            if one.request.is_doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
                 return False
         if any(one.request.of("full_reprocess") for one in chain[1:-1]):
             return False
@@ -127,7 +129,7 @@ class EarlierCauses:
         return [line.template for line in self.grammar.lines if line.ev in kinds]
 
     def _statement(
-        self, found: _Removal, derived: Derived, chain: Sequence[Derived], kept: ProvenRange
+        self, found: _Removal, derived: DerivedNumbers, chain: Sequence[DerivedNumbers], kept: ProvenRange
     ) -> Statement:
         request, point = derived.request, found.point
         lost = (point.low - kept.low, point.high - kept.low)
@@ -140,7 +142,7 @@ class EarlierCauses:
         return Statement(FOLLOWS, "cause", tuple(sorted(used)), request.slot, request.task, numbers, says)
 
 
-def _continues(before: Derived, after: Derived) -> bool:
+def _continues(before: DerivedNumbers, after: DerivedNumbers) -> bool:
     """True if a request found as many tokens in the slot as the one before it left there."""
     end, held = before.numbers.get("end"), after.numbers.get("held")
     tasks = before.request.task, after.request.task
@@ -149,7 +151,7 @@ def _continues(before: Derived, after: Derived) -> bool:
     return end is not None and held is not None and end.meets(held)
 
 
-def _is_restorable(point: RemovedPoint, derived: Derived, shared: int) -> bool:
+def _is_restorable(point: RemovedPoint, derived: DerivedNumbers, shared: int) -> bool:
     """True if a request with this common prefix could have restored a checkpoint."""
     tholds = [thold for line in derived.request.of("ckpt_check") if (thold := line.number_of("thold")) is not None]
     least = min(tholds) if tholds else shared - 1 if point.first == point.last else 0

@@ -11,8 +11,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
-from cachesim.tools.server_logs.line_prefixes import message, plain
+from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, ParsedLine
+from cachesim.tools.server_logs.line_prefixes import message, visible_text
 from cachesim.tools.server_logs.logical_lines import LineCounter, LogicalLine, logical_lines
 from cachesim.tools.server_logs.recognise import (
     HEAD,
@@ -45,10 +45,10 @@ def _of_readings(found: Sequence[RecognisedLine]) -> dict[str, Any] | None:
     return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]} if found else None
 
 
-Reader = Callable[[LogGrammar, str], Read | None]
+Reader = Callable[[LogGrammar, str], ParsedLine | None]
 
 
-def _read_whole(grammar: LogGrammar, text: str) -> Read | None:
+def _read_whole(grammar: LogGrammar, text: str) -> ParsedLine | None:
     """Return a whole message: the text, the text as an entry of a list, or the text from known words on."""
     whole = grammar.read(text) or grammar.read(f"- {text}")
     if whole is not None:
@@ -57,14 +57,14 @@ def _read_whole(grammar: LogGrammar, text: str) -> Read | None:
     return next((read for at in starts if (read := grammar.read(text[at:])) is not None), None)
 
 
-def _read_part(grammar: LogGrammar, text: str) -> Read | None:
+def _read_part(grammar: LogGrammar, text: str) -> ParsedLine | None:
     """Return the message of which the text is a part."""
     return grammar.part(text) or grammar.part(f"- {text}")
 
 
 def _without_context(line: str, reader: Reader) -> list[RecognisedLine]:
     """Return the readings of a line by all engines with another reader, those whose signs it has first."""
-    clean, logged = plain(line)[:LONGEST], message(line)
+    clean, logged = visible_text(line)[:LONGEST], message(line)
     found = []
     for name, grammar in grammars().items():
         read = next((read for text in dict.fromkeys((logged.text[:LONGEST], clean))
@@ -83,7 +83,7 @@ def explain_beginning(text: str) -> dict[str, Any] | None:
     logged = message(text)
     for name, grammar in grammars().items():
         for line in grammar.begun(logged.text) or grammar.begun(f"- {logged.text}"):
-            read = Read(line, logged.slot, logged.task, {})
+            read = ParsedLine(line, logged.slot, logged.task, {})
             found.append(RecognisedLine(name, read, grammar.meanings[line.ev], line.template))
     if len({reading.read.line.ev for reading in found}) > 1:
         return None
@@ -93,7 +93,7 @@ def explain_beginning(text: str) -> dict[str, Any] | None:
 def explain_ordinary(line: str) -> dict[str, Any] | None:
     """Return the name of a kind of line that is not about the cache, with the engine that prints it ("" = any server);
     None if the line is unknown."""
-    clean = plain(line)
+    clean = visible_text(line)
     for name, grammar in grammars().items():
         for found in _ordinary(_own(grammar), clean):
             return {"engine": name, "is": found, "text": clean[:400]}
@@ -180,7 +180,7 @@ def _explained(recognised: RecognisedLine) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdict(grammar: LogGrammar, read: Read) -> str:
+def _verdict(grammar: LogGrammar, read: ParsedLine) -> str:
     """Return the verdict on the numbers of a line, "" if there is none."""
     verdict = grammar.verdicts.get(read.line.ev)
     return verdict(read.numbers) if verdict is not None else ""

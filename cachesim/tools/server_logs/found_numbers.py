@@ -6,7 +6,7 @@ from typing import Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.proven_range import ProvenRange, printed_range
-from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 
 Numbers = dict[str, ProvenRange]
 Clash = tuple[str, ProvenRange, ProvenRange]
@@ -41,7 +41,7 @@ class FoundNumbers:
             self.numbers.pop(name, None)
 
 
-def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
+def may_hide(grammar: LogGrammar, sieve: LineSieve, head: str, kinds: Sequence[str]) -> bool:
     """True if the excerpt may lack lines of these kinds that the server printed with this prefix."""
     return sieve.hides(f"{head}{line.template}" for line in grammar.lines if line.ev in kinds)
 

@@ -18,7 +18,7 @@ from cachesim.engines.shared.unsimulated_models import unsimulated_in
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_prefixes import visible_text
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_facts import case_facts, logged_options
@@ -231,7 +231,7 @@ def _lost(request: LoggedRequest) -> bool:
 def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, contents: Mapping[str, Any],
           played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
     found = played or Reconstruction("", "", {})
-    happened = [] if found.rejected else classify_requests(found.requests)
+    happened = [] if found.is_rejected else classify_requests(found.requests)
     return {
         "cures": [], "first_lines": [], "arguments": [],      # the command adds them
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
@@ -244,7 +244,7 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, co
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
         "summary": summary(happened), "missing": [] if contents["only_others"] else list(_missing(session, played)),
-        "line": found.line, "rejected": found.rejected, "candidates": found.candidates,
+        "line": found.line, "rejected": found.is_rejected, "candidates": found.candidates,
         "complete": found.is_complete,
         "contradicted": [{**line._asdict(), "by_all": found.is_complete and line.line in found.unmet}
                          for line in found.contradicted],
@@ -256,7 +256,7 @@ def _request(found: Reconstruction, number: int) -> dict[str, Any]:
     logged = request.logged
     return {
         "request": None if request.step < 0 else request.step, "step": request.step, "text": request.text,
-        "slot": logged.slot if logged.slot_known else None, "task": logged.task,
+        "slot": logged.slot if logged.is_slot_known else None, "task": logged.task,
         "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
         "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": request.simulated_n,
         "agrees": found.agrees(number), "undecided": found.open(number),
@@ -294,18 +294,18 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     grammar, kinds = grammars()[session.engine], session.kinds
     if not session.requests and grammar.nameless:
         yield grammar.nameless
-    slots = [request for request in session.requests if request.named]
-    if any(request.cache_n is None and not request.named for request in session.requests):
+    slots = [request for request in session.requests if request.is_named]
+    if any(request.cache_n is None and not request.is_named for request in session.requests):
         yield "the log lacks the number of reused tokens: start the server with --log-level DEBUG"
     if slots and TRACED.isdisjoint(kinds):
         yield "no line is about checkpoints or the prompt cache: a server started with -lv 4 logs them"
     if slots and "prompt_time" not in kinds:
         yield "the log has no timings: evaluated tokens are known only from batches or checkpoints"
-    if any(not request.whole for request in session.requests):
+    if any(not request.is_whole for request in session.requests):
         yield "the log starts in the middle of a request"
     if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
         yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
-    if found is not None and (found.undecided or (found.rejected and not found.is_complete)):
+    if found is not None and (found.undecided or (found.is_rejected and not found.is_complete)):
         yield from _untried(found)
 
 
@@ -329,12 +329,13 @@ def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:
     why = f"Reconstructed from a log of {engine.recorded.name}: lengths and branches are logged, words invented."
     if assumed:
         why += f" Assumed: {'; '.join(assumed[:20])}."
-    if found.rejected:
+    if found.is_rejected:
         lines = ", ".join(str(line.line) for line in found.contradicted[:20]) or "reused tokens"
         why += f" Not reproduced: the simulation prints other numbers than the log ({lines})."
     stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
     head = {
-        "id": name or f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],
+        "id": name or f"import-{stem.strip('-') or 'log'}"[:80],
+        "title": f"imported from {visible_text(path.name)}"[:120],
         "source": ["cachesim"], "why": why, "engine": engine.name, "model": found.model, "profiles": [found.profile],
     }  # fmt: skip
     return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

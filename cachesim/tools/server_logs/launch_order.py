@@ -14,14 +14,14 @@ def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
     """Return requests in the order of their launch. A request whose beginning is not in the log began before those that
     were active with it."""
     return [request for group in overlapping(requests)
-            for request in sorted(group, key=lambda one: (one.whole, one.lines[0]))]  # fmt: skip
+            for request in sorted(group, key=lambda one: (one.is_whole, one.lines[0]))]  # fmt: skip
 
 
 def loops_between(running: Sequence[LoggedRequest], following: LoggedRequest) -> int:
     """Return the iterations of the server loop between the launch of the last of ``running`` and that of the next
     request, as far as lines of batches show them: an iteration prints one for each prompt that it continues."""
     last = running[-1]
-    first = last.lines[0] if last.whole else 0
+    first = last.lines[0] if last.is_whole else 0
     return max(len(_batches(request, first, following.lines[0])) for request in running)
 
 

@@ -89,11 +89,11 @@ def message(line: str) -> LogMessage:
     if line.lstrip().startswith("{"):
         line, fields = _parse_json(line.strip())
         if fields:
-            return _with_ids(LogMessage(plain(line), fields=fields))
-    return plain_message(plain(line))
+            return _with_ids(LogMessage(visible_text(line), fields=fields))
+    return plain_message(visible_text(line))
 
 
-def plain(line: str) -> str:
+def visible_text(line: str) -> str:
     """Return the line without colours and control characters."""
     return _CONTROL.sub("", _COLOUR.sub("", line).replace("\t", " ")).rstrip()
 

@@ -139,7 +139,7 @@ class LineTies:
     def check(self, request: TiedRequest) -> None:
         """Drop what may belong to another request: if the lines are those of several builds, a choice may be that of
         another server than the launch after it."""
-        request.doubtful |= PossibleBuilds(request.lines).are_several
+        request.is_doubtful |= PossibleBuilds(request.lines).are_several
         start = request.start
         if self._builds.are_several or (self._has_launches and start is not None and start.kind != "launch"):
             request.choice, request.cache, request.similar = None, [], []
@@ -211,16 +211,16 @@ class LineTies:
         """Add a line that names its request."""
         request = self._open.get(key)
         if request is not None:
-            request.doubtful |= id(request) in self._replaced and line.kind not in _LATE - {"release"}
+            request.is_doubtful |= id(request) in self._replaced and line.kind not in _LATE - {"release"}
             over = bool(request.of("release"))
             again = line.kind in _ONCE and bool(request.of(line.kind))
             early = line.kind in STARTS and not again and any(held.kind not in STARTS for held in request.lines)
             if again and over and line.kind in STARTS:
                 request = None                                   # the server was started again
             elif again or early or (over and line.kind not in _LATE and not _are_released_first(request, line)):
-                request.doubtful = True
+                request.is_doubtful = True
         if request is None:
-            request = self._open[key] = TiedRequest(*key, doubtful=self._is_failed and line.kind not in STARTS)
+            request = self._open[key] = TiedRequest(*key, is_doubtful=self._is_failed and line.kind not in STARTS)
             request.is_uncached = key[1] == 0 or (self._is_new and not self._has_begun) or self._has_no_cache
             self._has_begun = True
             self.requests.append(request)

@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import comment_line
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_prefixes import visible_text
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 
 # Servers print request bodies at their highest verbosity. Nothing of them enters the reconstruction:
@@ -29,7 +29,7 @@ MOST = 200             # quoted texts, at most
 SHOWN = 80             # quoted characters of a text, at most
 
 
-class Quoted(NamedTuple):
+class QuotedText(NamedTuple):
     """Beginning of a request text in the log: number of its line, from 1; role of the message ("prompt" if it has
     none); text."""
 
@@ -38,15 +38,15 @@ class Quoted(NamedTuple):
     text: str
 
 
-def quoted_prompts(lines: Iterable[str]) -> Iterator[Quoted]:
+def quoted_prompts(lines: Iterable[str]) -> Iterator[QuotedText]:
     """Yield the prompt of each request body in the log, or its last message, for the first ``MOST`` bodies. A body may
     span several lines."""
     for number, body in islice(_bodies(lines), MOST):
         for role, text in _said(body):
-            yield Quoted(number, role, shorten(text))
+            yield QuotedText(number, role, shorten(text))
 
 
-def quote_as_comments(every: Iterable[Quoted]) -> str:
+def quote_as_comments(every: Iterable[QuotedText]) -> str:
     """Return comment lines for the end of a scenario file, "" if there is nothing to quote."""
     quotes = [comment_line(f"  line {quote.line}, {quote.role}: {json.dumps(quote.text, ensure_ascii=False)}")
               for quote in every]  # fmt: skip
@@ -55,7 +55,7 @@ def quote_as_comments(every: Iterable[Quoted]) -> str:
 
 def shorten(text: str) -> str:
     """Return the first ``SHOWN`` characters of a text, on a single line and without control characters."""
-    text = plain(" ".join(text[: 8 * SHOWN].split()))
+    text = visible_text(" ".join(text[: 8 * SHOWN].split()))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
 
 

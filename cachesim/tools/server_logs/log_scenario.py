@@ -47,7 +47,7 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
 
 def _is_worth_a_run(request: LoggedRequest) -> bool:
     """True if the log has a length of a request that a simulation can compare."""
-    return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.whole)) or (
+    return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.is_whole)) or (
         request.range_of("lcp") is not None)  # fmt: skip
 
 

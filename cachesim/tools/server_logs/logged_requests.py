@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence
 
-from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.tied_requests import WHOLE, TiedRequest
@@ -40,9 +40,9 @@ class LoggedRequest:
     restored: int | None = None                                  # n_past after a restored checkpoint
     restored_end: int | None = None                              # tokens of that checkpoint
     full: bool = False                                           # the server reports a full evaluation
-    refused: bool = False                                        # the server refused it
-    cancelled: bool = False                                      # the client hung up within the prompt
-    loaded: bool = False                                         # an entry of the prompt cache was loaded for it
+    is_refused: bool = False                                        # the server refused it
+    is_cancelled: bool = False                                      # the client hung up within the prompt
+    is_loaded: bool = False                                         # an entry of the prompt cache was loaded for it
     created: Sequence[int] = ()                                  # tokens of the checkpoints made during it
     erased: Sequence[int] = ()                                   # tokens of checkpoints erased, too close to another
     checked: Sequence[tuple[int, int, int]] = ()                 # checkpoints checked: pos_min, pos_max, threshold
@@ -51,9 +51,9 @@ class LoggedRequest:
     chunk_start: int | None = None                               # tokens before the first moved chunk
     spans: Sequence[tuple[int, int]] = ()                        # pos_min, pos_max of checkpoints created
     seen: int = 0                                                # minimum number of tokens in the slot before it
-    whole: bool = False                                          # its beginning is in the log
-    slot_known: bool = True                                      # its slot was printed
-    named: bool = True                                           # its lines contain slot or task
+    is_whole: bool = False                                          # its beginning is in the log
+    is_slot_known: bool = True                                      # its slot was printed
+    is_named: bool = True                                           # its lines contain slot or task
     tied: TiedRequest | None = None                              # its lines
 
     def range_of(self, name: str) -> ProvenRange | None:
@@ -75,10 +75,10 @@ class LoggedRequest:
         return bool(value == exact if found is None else found.meets(ProvenRange(value, value)))
 
 
-def logged_request(derived: Derived) -> LoggedRequest:
+def logged_request(derived: DerivedNumbers) -> LoggedRequest:
     """Return the view on a request's lines and numbers."""
     tied, numbers = derived.request, derived.numbers
-    exact = {name: number.low for name, number in numbers.items() if number.exact}
+    exact = {name: number.low for name, number in numbers.items() if number.is_exact}
     return LoggedRequest(
         slot=0 if tied.slot is None else tied.slot,
         task=tied.task,
@@ -98,16 +98,16 @@ def logged_request(derived: Derived) -> LoggedRequest:
         truncated=bool(tied.of("ctx_shift")) or any(line.read.numbers.get("truncated") for line in tied.of("release")),
         pos_min=next((line.number_of("pos_min") for line in tied.of("n_past", "prefix")), None),
         full=bool(tied.of("full_reprocess", "trim_failed")),
-        refused=bool(tied.of("too_long")),
-        cancelled=_is_cancelled(derived),
-        loaded=bool(tied.of_cache("pc_load")),
+        is_refused=bool(tied.of("too_long")),
+        is_cancelled=_is_cancelled(derived),
+        is_loaded=bool(tied.of_cache("pc_load")),
         shifts=_pairs(tied, "ctx_shift", "n_keep", "n_discard"),
         chunks=_pairs(tied, "reuse_chunk", "c0", "c1"),
         chunk_start=next((line.number_of("p0") for line in tied.of("reuse_chunk")), None),
         seen=max((high + 1 for kind in _IN_SLOT for (high,) in _counts(tied, kind, "pos_max")), default=0),
-        whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines),
-        slot_known=tied.slot is not None,
-        named=not any(line.kind in ("fetch", "progress_of", "usage") for line in tied.lines),
+        is_whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines),
+        is_slot_known=tied.slot is not None,
+        is_named=not any(line.kind in ("fetch", "progress_of", "usage") for line in tied.lines),
         tied=tied,
         **_checkpoints(tied),
     )
@@ -131,13 +131,13 @@ def _lines(tied: TiedRequest) -> tuple[int, int]:
     return min(line.number for line in tied.lines), end
 
 
-def _is_cancelled(derived: Derived) -> bool:
+def _is_cancelled(derived: DerivedNumbers) -> bool:
     """True if the client hung up, and the slot then held less than the prompt, or maybe less."""
     end, length = derived.numbers.get("end"), derived.numbers.get("n_tokens")
     if end is None or end.high is None or derived.request.of("prompt_time", "eval_time", "ctx_shift"):
         return False
     is_less = length is not None and end.high < length.low
-    return is_less or (derived.request.is_cancelled and (length is None or not length.exact))
+    return is_less or (derived.request.is_cancelled and (length is None or not length.is_exact))
 
 
 def _n_keep(tied: TiedRequest) -> int:

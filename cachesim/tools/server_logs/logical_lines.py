@@ -11,8 +11,15 @@ from collections import deque
 from itertools import islice, product
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
-from cachesim.engines.shared.log_grammar import LogGrammar, Read
-from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, plain_message, prefix_end
+from cachesim.engines.shared.log_grammar import LogGrammar, ParsedLine
+from cachesim.tools.server_logs.line_prefixes import (
+    IDS,
+    LogMessage,
+    message,
+    plain_message,
+    prefix_end,
+    visible_text,
+)
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
 
@@ -47,7 +54,7 @@ class LogicalLine(NamedTuple):
     number: int              # line in the file, from 1; of a wrapped message: its first line
     text: str                # the line without colours and control characters
     logged: LogMessage
-    read: Read | None
+    read: ParsedLine | None
     run: int = 0
 
 
@@ -64,13 +71,13 @@ class LineCounter:
 
 
 class _Piece(NamedTuple):
-    """Part of a line that holds a message. ``fresh``: it begins with a prefix of its own."""
+    """Part of a line that holds a message. ``is_fresh``: it begins with a prefix of its own."""
 
     number: int
     text: str
     logged: LogMessage
-    read: Read | None
-    fresh: bool
+    read: ParsedLine | None
+    is_fresh: bool
     width: int = 0           # length of its line in the file
 
 
@@ -126,14 +133,14 @@ def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[Logical
 
 def _messages(
     grammar: LogGrammar, line: str, minutes: int | None,
-) -> Iterator[tuple[str, bool, LogMessage, Read | None]]:
+) -> Iterator[tuple[str, bool, LogMessage, ParsedLine | None]]:
     """Yield the messages of a line as ``_split`` does, and their recognised lines. A message without a prefix is split
     off where the text before it is a message, too."""
     if line.lstrip().startswith("{"):
         logged = message(line)
         yield line, True, logged, read_message(grammar, logged)
         return
-    for text, is_exact in _split(grammar, plain(line), minutes):
+    for text, is_exact in _split(grammar, visible_text(line), minutes):
         logged, read = _read(grammar, text)
         for _ in range(PIECES):
             is_closed = read is not None and "{}" not in read.line.template and not logged.fields
@@ -149,7 +156,7 @@ def _messages(
         yield text, is_exact, logged, read
 
 
-def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, Read | None]:
+def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, ParsedLine | None]:
     """Return the message of a plain text, and its recognised line."""
     logged = plain_message(text)
     return logged, read_message(grammar, logged)
@@ -223,7 +230,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
         return _without_last(first), 0
     for piece in islice(ahead, WRAPPED):
         known = piece.read is not None and (first.read is not None or not first.logged.text)
-        if piece.fresh or known or not piece.text.strip() or not _can_begin(grammar, first):
+        if piece.is_fresh or known or not piece.text.strip() or not _can_begin(grammar, first):
             break
         after.append(piece.text)
         joined = _join(grammar, first, after)
@@ -242,7 +249,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
 
 def _can_begin(grammar: LogGrammar, first: _Piece) -> bool:
     """True if a line can be the beginning of a wrapped message."""
-    return first.read is not None or first.fresh or grammar.begins(first.logged.text)
+    return first.read is not None or first.is_fresh or grammar.begins(first.logged.text)
 
 
 def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | None:
@@ -253,7 +260,7 @@ def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | 
         text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
         logged, read = _read(grammar, text)
         if read is not None:
-            found.append(_Piece(first.number, text, logged, read, first.fresh, first.width))
+            found.append(_Piece(first.number, text, logged, read, first.is_fresh, first.width))
     if not found:
         return None
     sure = dict.items(dict(found[0].read.numbers)) if found[0].read else ()

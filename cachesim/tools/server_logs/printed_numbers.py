@@ -52,8 +52,8 @@ def printed_lines(request: LoggedRequest, started: bool) -> list[ReadLine]:
     """Return the lines of a request whose numbers a simulation can contradict. ``started``: the start of the server is
     in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
     kinds, one = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER, request.tied
-    kinds -= _OF_WHOLE_PROMPT if request.cancelled else frozenset()
-    if one is None or one.doubtful or one.slot is None:
+    kinds -= _OF_WHOLE_PROMPT if request.is_cancelled else frozenset()
+    if one is None or one.is_doubtful or one.slot is None:
         return []
     lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]
     return [line if started or line.kind == "slot_sim" else line.without("n") for line in lines

@@ -110,7 +110,7 @@ def _add_counted(row: _Progress, found: FoundNumbers) -> None:
     proof = used if kept is None else used | kept.lines
     how = f"{'reused' if kept is None else str(kept)} + {done:,} tokens are {share} of it"
     found.add("n_tokens", ProvenRange(max(1, least), most, proof, how))
-    if whole is not None and whole.exact and whole.low > done:
+    if whole is not None and whole.is_exact and whole.low > done:
         _add_rest(row, whole, found)
     length = found.get("n_tokens") if length is None else length
     if length is not None and length.high is not None:
@@ -144,7 +144,7 @@ def _add_pair(first: _Progress, second: _Progress, found: FoundNumbers) -> None:
 def shows_whole_prompt(request: TiedRequest, found: FoundNumbers) -> Sequence[ReadLine]:
     """Return the progress lines at which the slot holds the whole prompt."""
     length = found.get("n_tokens")
-    if length is None or not length.exact:
+    if length is None or not length.is_exact:
         return ()
     return [line for line in request.of("progress") if line.number_of("n_tokens") == length.low]
 

@@ -7,7 +7,7 @@ from typing import Iterator, Sequence
 
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.reconstruction import NEW_CONVERSATION, Choice
+from cachesim.tools.server_logs.reconstruction import NEW_CONVERSATION, PromptChoice
 from cachesim.tools.server_logs.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
 
 
@@ -29,7 +29,7 @@ class SlotTexts:
             self.stored.append(old)
         self.slots[slot] = text
 
-    def choices(self, logged: LoggedRequest, lengths: Sequence[AssumedLength]) -> Iterator[Choice]:
+    def choices(self, logged: LoggedRequest, lengths: Sequence[AssumedLength]) -> Iterator[PromptChoice]:
         """Yield the possible beginnings of a prompt, simplest first; equal beginnings are offered once."""
         seen = set()
         offered = (choice._replace(length=length) for length in lengths
@@ -40,58 +40,61 @@ class SlotTexts:
                 seen.add(kept)
                 yield choice
 
-    def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
+    def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
         contents = self.slots.get(logged.slot, SlotText())
-        if logged.loaded:
+        if logged.is_loaded:
             yield from self._from_stored(logged, n_tokens)
         elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
-            yield Choice(contents, min(lcp, n_tokens), "")
+            yield PromptChoice(contents, min(lcp, n_tokens), "")
             return
         elif contents.size and (logged.range_of("lcp") or (logged.f_keep is not None and logged.chosen == "lcp")):
-            yield from (Choice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
+            yield from (PromptChoice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
             return
         else:
             known = prefixes_by_threshold(logged, self.n_swa)
             for lcp in known:
                 why = f"{lcp} tokens in common, inferred from the checkpoint threshold"
-                yield Choice(contents, min(lcp, n_tokens, contents.size), why)
+                yield PromptChoice(contents, min(lcp, n_tokens, contents.size), why)
             if known and contents.size:
                 return
-            is_cut_off = not logged.whole and logged.cache_n is None
+            is_cut_off = not logged.is_whole and logged.cache_n is None
             if is_cut_off and 0 < contents.size < n_tokens:      # the slot has what later lines show of the time before
-                yield Choice(contents, contents.size, f"{contents.size} tokens in common with the slot")
+                yield PromptChoice(contents, contents.size, f"{contents.size} tokens in common with the slot")
             if not logged.least("cache_n"):
                 yield from self._new(n_tokens)
             yield from self._guessed(logged, contents, n_tokens)
         yield from self._from_stored(logged, n_tokens)
-        yield Choice(SlotText(), 0, "nothing in common with earlier requests")
+        yield PromptChoice(SlotText(), 0, "nothing in common with earlier requests")
 
-    def _new(self, n_tokens: int) -> Iterator[Choice]:
-        """Yield the beginning of a new conversation. That it shares nothing is known only of the first one."""
+    def _new(self, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield the beginning of a new conversation. It certainly shares nothing with other texts only if it is the
+        first one of a server that began empty."""
         is_first = self.began_empty and not self.slots and not self.stored
         if 0 < self.shared.size < n_tokens:
-            yield Choice(self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation")
+            yield PromptChoice(
+                self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation"
+            )
         else:
-            yield Choice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
+            yield PromptChoice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
 
-    def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
+    def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
         tokens are a lower bound of the common prefix."""
         least = _least_reused(logged, n_tokens)
         for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
             if least <= lcp <= min(n_tokens, contents.size):
-                yield Choice(contents, lcp, f"{lcp} tokens in common with the slot")
+                yield PromptChoice(contents, lcp, f"{lcp} tokens in common with the slot")
 
-    def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
+    def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
         """Yield beginnings taken from conversations that left their slots, most recent first."""
-        least = logged.lcp if logged.loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
+        least = logged.lcp if logged.is_loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
         for text in reversed([*self.stored, *self.slots.values()]):
-            if logged.loaded and logged.held not in (None, text.size):
+            if logged.is_loaded and logged.held not in (None, text.size):
                 continue
             for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
                 if least <= lcp <= min(n_tokens, text.size) and lcp:
-                    yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
+                    yield PromptChoice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
 
 
 def _least_reused(logged: LoggedRequest, n_tokens: int) -> int:

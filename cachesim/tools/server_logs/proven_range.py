@@ -15,17 +15,17 @@ class ProvenRange(NamedTuple):
     how: str = ""
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """True if the range holds a single integer."""
         return self.low == self.high
 
     @property
     def data(self) -> int | list[int | None]:
         """Value for JSON: an integer, or a list of the ends."""
-        return self.low if self.exact else [self.low, self.high]
+        return self.low if self.is_exact else [self.low, self.high]
 
     def __str__(self) -> str:
-        if self.exact:
+        if self.is_exact:
             return f"{self.low:,}"
         return f"at least {self.low:,}" if self.high is None else f"{self.low:,} to {self.high:,}"
 

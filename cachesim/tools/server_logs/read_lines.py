@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, NamedTuple
 
-from cachesim.engines.shared.log_grammar import Read
-from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.engines.shared.log_grammar import ParsedLine
+from cachesim.tools.server_logs.line_prefixes import visible_text
 
 LONGEST = 200                # characters of a message that are kept
 _HEAD = 120                  # characters of a prefix that are kept
@@ -22,7 +22,7 @@ class ReadLine(NamedTuple):
     task of the heading above it, None if there is none."""
 
     number: int
-    read: Read
+    read: ParsedLine
     text: str
     head: str = ""
     heading: tuple[int, int] | None = None
@@ -59,10 +59,10 @@ class ReadLine(NamedTuple):
 def head_of(raw: str, text: str) -> str:
     """Return the text of a line before its message, "" if the message is not a part of the line."""
     at = raw.find(text) if text else -1
-    return plain(raw[:at])[:_HEAD] if at > 0 else ""
+    return visible_text(raw[:at])[:_HEAD] if at > 0 else ""
 
 
-class Sieve:
+class LineSieve:
     """Texts of three characters that every line of a log contains: a search for a longer word would have left them."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from typing import Iterable, Mapping, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
-from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain
+from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, ParsedLine
+from cachesim.tools.server_logs.line_prefixes import LogMessage, message, visible_text
 
 HEAD = 400                   # lines that are read to identify the engine
 
@@ -39,7 +39,7 @@ class RecognisedLine(NamedTuple):
     """Recognised line, with the meaning that an engine gives it."""
 
     engine: str
-    read: Read
+    read: ParsedLine
     meaning: Meaning
     text: str
 
@@ -50,7 +50,7 @@ def grammars() -> Mapping[str, LogGrammar]:
     return {name: grammar for name, grammar in found.items() if grammar.lines}
 
 
-def read_message(grammar: LogGrammar, logged: LogMessage) -> Read | None:
+def read_message(grammar: LogGrammar, logged: LogMessage) -> ParsedLine | None:
     """Return the recognised line of a message, with the fields after its bar; None if the grammar does not know it."""
     slot = logged.slot if logged.slot is not None and logged.slot >= 0 else None
     task = logged.task if logged.task is not None and logged.task >= 0 else None
@@ -66,7 +66,7 @@ def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
     """Return the readings of a line by all engines that print it, most likely first; [] if none does. ``engines``
     restricts the engines, [] = all."""
     allowed = set(engines)
-    logged, clean = message(line), plain(line)
+    logged, clean = message(line), visible_text(line)
     found = []
     for name, grammar in grammars().items():
         if allowed and name not in allowed:
@@ -82,7 +82,7 @@ def engine_of_log(lines: Iterable[str]) -> str | None:
     signs: Counter[str] = Counter()
     known = grammars()
     for line in lines:
-        clean, logged = plain(line), message(line)
+        clean, logged = visible_text(line), message(line)
         for name, grammar in known.items():
             signs[name] += 2 * _signs(grammar, clean) + (read_message(grammar, logged) is not None)
     best = signs.most_common(1)
@@ -91,7 +91,7 @@ def engine_of_log(lines: Iterable[str]) -> str | None:
 
 def foreign_software(lines: Iterable[str]) -> str:
     """Return the name of the other software whose log these lines are, "" if unknown."""
-    return next((name for line in lines for name, sign in FOREIGN.items() if sign.search(plain(line))), "")
+    return next((name for line in lines for name, sign in FOREIGN.items() if sign.search(visible_text(line))), "")
 
 
 def _signs(grammar: LogGrammar, line: str) -> int:

@@ -30,7 +30,7 @@ from cachesim.tools.server_logs.printed_numbers import (
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction, SentRequest
+from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction, SentRequest
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
@@ -116,15 +116,15 @@ class ScenarioBuilder(CandidateServer):
         self._finish_answers()
         self.running = []
         for logged in members:
-            if not logged.refused:
+            if not logged.is_refused:
                 self._fill_slot(logged)
         playing = _RequestGroup([], self._copy()) if len(members) > 1 else None
         kept: list[tuple[LoggedRequest, SentRequest]] = []
         for logged in members:
             request = ReconstructedRequest(logged)
             self.out.requests.append(request)
-            if not self._lengths_of(request) or logged.refused:
-                request.left_out = "refused by the server" if logged.refused else "no prompt length in the log"
+            if not self._lengths_of(request) or logged.is_refused:
+                request.left_out = "refused by the server" if logged.is_refused else "no prompt length in the log"
                 continue
             over = [pair for pair in kept if pair[0].lines[1] < logged.lines[0]]
             for pair in over:
@@ -222,14 +222,14 @@ class ScenarioBuilder(CandidateServer):
         own = events_by_task(self.events)[-1:]
         return {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
 
-    def _uncached(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+    def _uncached(self, logged: LoggedRequest, choices: Sequence[PromptChoice]) -> list[PromptChoice]:
         """Return these choices for a request that may have set ``cache_prompt`` to false: it reused nothing although it
         has a common prefix with its slot, and the server names no other reason."""
         takes = "cache_prompt" in ENGINES[self.blank.engine].manual.takes
         fits = takes and logged.cache_n == 0 and not logged.full
-        return [choice._replace(cached=False, why=UNCACHED) for choice in choices if fits and choice.lcp]
+        return [choice._replace(is_cached=False, why=UNCACHED) for choice in choices if fits and choice.lcp]
 
-    def _resumed_later(self, logged: LoggedRequest, choices: Sequence[Choice]) -> list[Choice]:
+    def _resumed_later(self, logged: LoggedRequest, choices: Sequence[PromptChoice]) -> list[PromptChoice]:
         """Return these choices with a user message where a later request of the slot resumes, before the end of what it
         shares: a server creates a checkpoint where the last user message begins."""
         takes = "user_starts" in ENGINES[self.blank.engine].manual.takes and not logged.created
@@ -251,7 +251,7 @@ class ScenarioBuilder(CandidateServer):
             after = self.next_of.get(id(after))
         return 0
 
-    def _user_messages(self, logged: LoggedRequest, choice: Choice, is_alone: bool) -> Iterator[tuple[int, ...]]:
+    def _user_messages(self, logged: LoggedRequest, choice: PromptChoice, is_alone: bool) -> Iterator[tuple[int, ...]]:
         """Yield tokens at which user messages may begin: checkpoints of the log that the simulated server does not
         create for the request sent last, except a micro-batch before the end; then also those of the request before.
         A request that was not alone shares its batches, which end at other tokens near the end of its prompt."""
@@ -298,7 +298,7 @@ class ScenarioBuilder(CandidateServer):
         earlier = [] if self.started or is_begun else earlier_checkpoints(logged, self.next_of)
         end = grammars()[self.session.engine].end
         needed = max([needed, *(at + end for at in earlier)])
-        if logged.loaded or is_begun or not needed:
+        if logged.is_loaded or is_begun or not needed:
             return
         ends, answered = earlier_prompts(logged, needed, end, earlier)
         where = f"@{logged.slot}" if self.several else ""
@@ -333,7 +333,7 @@ class ScenarioBuilder(CandidateServer):
         used = used_slots(requests, self.stage.server.inspection.n_slots) if self.several else []
         for slot in used:
             first = next((request for request in requests if request.slot == slot), None)
-            if first is not None and not first.refused:
+            if first is not None and not first.is_refused:
                 self._fill_slot(first)
         for slot in used:
             if slot not in self.texts.slots:
@@ -366,7 +366,12 @@ class ScenarioBuilder(CandidateServer):
         return text
 
     def _try(
-        self, logged: LoggedRequest, choice: Choice, word: str, playing: _RequestGroup | None, begin: Server | None
+        self,
+        logged: LoggedRequest,
+        choice: PromptChoice,
+        word: str,
+        playing: _RequestGroup | None,
+        begin: Server | None,
     ) -> SentRequest | None:
         """Send a request with a choice to a server in the state ``begin``, and leave the server in the state after
         it. ``word``: name of its new text. None if the simulator refuses the request."""
@@ -379,7 +384,7 @@ class ScenarioBuilder(CandidateServer):
         known = dict(self.words)
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
-        text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.cached else "!")
+        text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.is_cached else "!")
         text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
         found, sent = self._sent(text, "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
@@ -425,7 +430,7 @@ def _answer_length(logged: LoggedRequest, n_tokens: int) -> int:
     """Return the tokens of an answer: as printed, else those that the slot held after the prompt, and the last."""
     if logged.predicted_n:
         return logged.predicted_n
-    is_known = logged.end is not None and not logged.truncated and not logged.cancelled and not logged.shifts
+    is_known = logged.end is not None and not logged.truncated and not logged.is_cancelled and not logged.shifts
     return max(1, logged.end + 1 - n_tokens) if is_known and logged.end is not None else 1
 
 

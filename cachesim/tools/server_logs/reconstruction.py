@@ -17,17 +17,17 @@ NEW_CONVERSATION = "a new conversation"
 """Assumption about a request that reused nothing, if the log does not show what it has in common with earlier ones."""
 
 
-class Choice(NamedTuple):
+class PromptChoice(NamedTuple):
     """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
-    log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt. ``cached``:
-    False if the request sets ``cache_prompt`` to false."""
+    log. ``marks``: tokens at which user messages begin, as far as known. ``length``: length of the prompt.
+    ``is_cached``: False if the request sets ``cache_prompt`` to false."""
 
     base: SlotText
     lcp: int
     why: str
     marks: tuple[int, ...] = ()
     length: AssumedLength = AssumedLength(0)
-    cached: bool = True
+    is_cached: bool = True
 
 
 class SentRequest(NamedTuple):
@@ -35,7 +35,7 @@ class SentRequest(NamedTuple):
 
     text: str                  # its notation
     sent: RunningPrompt
-    choice: Choice             # beginning of its prompt
+    choice: PromptChoice             # beginning of its prompt
     word: str                  # word for the new part of its prompt
     new: int                   # tokens of the new part
     content: SlotText          # its answer
@@ -102,7 +102,7 @@ class Reconstruction:
     @property
     def is_complete(self) -> bool:
         """True if the search tried all values."""
-        return not self.untried_settings and not self.untried_requests and not (self.rejected and self.with_length)
+        return not self.untried_settings and not self.untried_requests and not (self.is_rejected and self.with_length)
 
     @property
     def with_length(self) -> list[int]:
@@ -140,7 +140,7 @@ class Reconstruction:
         return [line for request in self.requests for line in request.contradicted]
 
     @property
-    def rejected(self) -> bool:
+    def is_rejected(self) -> bool:
         """True if a printed number contradicts the simulation."""
         return bool(self.score[1] or self.contradicted)
 

@@ -12,7 +12,7 @@ from cachesim.events import Event
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.request_spec import make_steps
-from cachesim.scenarios.runner import Silent, Stage, Waiting, groups
+from cachesim.scenarios.runner import ScenarioStage, SilentObserver, Waiting, groups
 from cachesim.scenarios.schema import Step
 
 SENT, PART, WINDOWED = 128, 128, 4  # work units per request; prompt tokens per work unit; work units per generated
@@ -53,8 +53,8 @@ class CandidateServer:
         self.flags = self.blank.server
         self.stage = self._begin()
 
-    def _begin(self) -> Stage:
-        return Stage(self.blank, self.profile, "none", Path("."), Silent(), self.profile)
+    def _begin(self) -> ScenarioStage:
+        return ScenarioStage(self.blank, self.profile, "none", Path("."), SilentObserver(), self.profile)
 
     def _copy(self) -> Server | None:
         """Return a copy of the server, None if it is nested too deeply to be copied (its requests are run again

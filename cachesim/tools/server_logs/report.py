@@ -45,7 +45,7 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
 
 
 def _first(line: Mapping[str, Any]) -> Text:
-    """Return a first line of the report."""
+    """Return a line of the report's head."""
     return Text(line["says"], "dim" if line["what"] == "next" else "bold" if line["what"] == "cure" else "")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cachesim.engines.shared.log_grammar import LogGrammar, Read
+from cachesim.engines.shared.log_grammar import LogGrammar, ParsedLine
 from cachesim.tools.server_logs.line_prefixes import LogMessage
 
 SLACK = 10_000               # time by which lines of different threads may be swapped [us]
@@ -54,7 +54,7 @@ class ServerRuns:
         self._runs: dict[str, list[_Run]] = {}
         self._count = 0
 
-    def run_of(self, logged: LogMessage, read: Read | None) -> int:
+    def run_of(self, logged: LogMessage, read: ParsedLine | None) -> int:
         """Return the number of the run that printed a message, from 0. Messages must be passed in the order of the
         file."""
         runs = self._runs.setdefault(logged.source, [])
@@ -91,7 +91,7 @@ class ServerRuns:
         is_clear = len(gaps) == 1 or (gaps and gaps[0][0] * CLEARLY <= gaps[1][0])
         return near[0] if is_clear or (gaps and gaps[0][0] == TOGETHER and near[0] is runs[-1]) else None
 
-    def _is_restart(self, run: _Run, logged: LogMessage, read: Read | None) -> bool:
+    def _is_restart(self, run: _Run, logged: LogMessage, read: ParsedLine | None) -> bool:
         """True if a message can only be that of a server that started after this run."""
         if not run.is_active:
             return False
@@ -102,6 +102,6 @@ class ServerRuns:
         return logged.task in run.launched or logged.task < min(run.launched)
 
 
-def _launches(read: Read | None) -> bool:
+def _launches(read: ParsedLine | None) -> bool:
     """True if a message launches a task. Further completions are launched before the task of their request."""
     return read is not None and read.line.ev == "launch" and not read.numbers.get("is_child")

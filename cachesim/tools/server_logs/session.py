@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from cachesim.base.limits import LOG_REQUESTS, LOG_STATEMENTS
 from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.tools.server_logs.derivations import Derived, numbers_of
+from cachesim.tools.server_logs.derivations import DerivedNumbers, numbers_of
 from cachesim.tools.server_logs.line_ties import LineTies
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
 from cachesim.tools.server_logs.logical_lines import LogicalLine
-from cachesim.tools.server_logs.read_lines import LONGEST, ReadLine, Sieve, head_of
+from cachesim.tools.server_logs.read_lines import LONGEST, LineSieve, ReadLine, head_of
 from cachesim.tools.server_logs.server_facts import Facts, add_facts
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
 
@@ -27,7 +27,7 @@ class LogSession:
 
     engine: str
     requests: list[LoggedRequest] = field(default_factory=list)
-    derived: list[Derived] = field(default_factory=list)           # numbers of all groups of lines, in their order
+    derived: list[DerivedNumbers] = field(default_factory=list)  # numbers of all groups of lines, in their order
     facts: Facts = field(default_factory=dict)                     # values about the server
     date: str = ""               # first date before a message, "" = none is printed
     lines: int = 0               # lines read
@@ -38,7 +38,7 @@ class LogSession:
     beyond: int = 0              # requests beyond the limit, counted only
     until: int = 0               # oldest build known not to print a line of the log, 0 = unknown
     read_lines: list[ReadLine] = field(default_factory=list)       # recognised lines
-    sieve: Sieve = field(default_factory=Sieve)                    # words that every line contains
+    sieve: LineSieve = field(default_factory=LineSieve)                    # words that every line contains
     others: list[LogSession] = field(default_factory=list)         # other server runs in the same file
     unknown: list[tuple[int, str]] = field(default_factory=list)   # lines that are not recognised, at most UNKNOWN
     alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
@@ -102,7 +102,7 @@ class SessionReader:
         return session
 
 
-def _of_requests(derived: list[Derived]) -> list[Derived]:
+def _of_requests(derived: list[DerivedNumbers]) -> list[DerivedNumbers]:
     """Return the groups of lines that are requests, without lines about an earlier request and, where lines name their
     slot, without lines that no request takes."""
     found = [one for one in derived if is_request(one)]
@@ -110,7 +110,7 @@ def _of_requests(derived: list[Derived]) -> list[Derived]:
     return named or found
 
 
-def is_request(derived: Derived) -> bool:
+def is_request(derived: DerivedNumbers) -> bool:
     """True if lines show a request, and not only what belongs to an earlier one."""
     return any(line.kind not in _LEFT_OVER for line in derived.request.lines)
 

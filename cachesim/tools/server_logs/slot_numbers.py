@@ -7,14 +7,14 @@ from math import ceil, floor
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.found_numbers import FoundNumbers, may_hide, share_range
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 MOVED = ("reuse_chunk", "reuse_result")
 """Lines about chunks of the slot that follow the common prefix after they were moved."""
 
 
-def add_threshold(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: Sieve) -> None:
+def add_threshold(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:
     """Derive the common prefix from the threshold of the checkpoints: it lies a window before the prefix, or a token
     more. The window is that printed with the erased checkpoints."""
     checks = [line for line in request.of("ckpt_check") if line.number_of("thold")]
@@ -28,7 +28,7 @@ def add_threshold(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar
     found.add("lcp", ProvenRange(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
 
 
-def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: Sieve) -> None:
+def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:
     """Derive the common prefix and the slot's contents from the lines of the slot's selection."""
     _similarity(request, found)
     loaded = request.of_cache("pc_load")

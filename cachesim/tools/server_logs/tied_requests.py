@@ -26,7 +26,7 @@ _UPDATES = ("update_slots:", "operator():")
 @dataclass(slots=True, eq=False)
 class TiedRequest:
     """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache and adapters
-    between the choice and the launch; ``similar`` are those about similarities before the choice. ``doubtful``: two
+    between the choice and the launch; ``similar`` are those about similarities before the choice. ``is_doubtful``: two
     requests have this slot and task, or the tokens in the slot may be those of another prompt. ``is_uncached``: the
     prompt cache has no entry for it, because the server had no request before it or has no prompt cache. ``is_over``: a
     line ends it."""
@@ -37,7 +37,7 @@ class TiedRequest:
     choice: ReadLine | None = None
     cache: list[ReadLine] = field(default_factory=list)
     similar: list[ReadLine] = field(default_factory=list)
-    doubtful: bool = False
+    is_doubtful: bool = False
     is_uncached: bool = False
     is_over: bool = False
     repeated: int = 0                                    # lines printed while the server generates

@@ -20,7 +20,7 @@ LONGEST = 1 << 18            # bytes of a frame, at most, beyond those of a sing
 
 
 class Frame(NamedTuple):
-    """A frame."""
+    """A message between relay and analysis: its kind, the number of the connection, and bytes."""
 
     kind: int
     connection: int

@@ -15,7 +15,7 @@ from weakref import ref
 
 from cachesim.base.errors import BadInput, OverLimit
 from cachesim.tools.request_bodies.prompt_causes import HARMLESS
-from cachesim.tools.watch.paired_halves import ClientHalf, Halves, LogHalf, PairedHalves, joined
+from cachesim.tools.watch.paired_halves import ClientHalf, LogHalf, PairedHalves, WaitingHalves, joined
 from cachesim.tools.watch.recent_bodies import KeptBody, RecentBodies
 from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest, ServerLosses
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, WHOLE, WatchedExchange
@@ -126,7 +126,7 @@ class JoinedRows:
     open_columns: set[str] = field(default_factory=set)      # columns with rows whose number is unknown
     _moment: int = 0
     _compared: dict[int, _Compared] = field(default_factory=dict)
-    _halves: Halves = field(default_factory=Halves)
+    _halves: WaitingHalves = field(default_factory=WaitingHalves)
 
     def sent(self, exchange: WatchedExchange) -> Sequence[Row]:
         """Compare a request that is complete, before its reply is known; return what the comparison of each of its
@@ -223,7 +223,7 @@ class JoinedRows:
         yield from map(self._joined, self._halves.last_pairs())
         yield from (self._counted(one.row, one) for one in self._halves.clients)
         yield from (self._counted(one.row) for one in self._halves.logged)
-        self._halves = Halves()
+        self._halves = WaitingHalves()
 
     def _pair(self) -> Iterator[Row]:
         """Yield the rows of requests both of whose halves are known."""

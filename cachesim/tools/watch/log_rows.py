@@ -16,7 +16,7 @@ from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, SlotPrompts
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.derivations import Derived, numbers_of
+from cachesim.tools.server_logs.derivations import DerivedNumbers, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
@@ -44,7 +44,7 @@ class _Run:
     number: int
     reader: SessionReader
     prompts: SlotPrompts = field(default_factory=SlotPrompts)
-    derived: list[Derived] = field(default_factory=list)                     # requests with rows, in the excerpt
+    derived: list[DerivedNumbers] = field(default_factory=list)                     # requests with rows, in the excerpt
     is_cut: bool = False                                                     # earlier lines were forgotten
     has_named: bool = False                                                  # a row names its slot
     last: int = 0                                                            # number of its last line
@@ -189,7 +189,7 @@ class LogRows:
         keys = [said.numbers["cause"] for said in found]
         flags = [flag for one in self._grammar.signatures if one.key in keys for flag in one.flags]
         return {
-            "source": "log", "run": run.number, "slot": request.slot if request.slot_known else None,
+            "source": "log", "run": run.number, "slot": request.slot if request.is_slot_known else None,
             "task": request.task, "lines": list(request.lines), "prompt": numbers.get("n_tokens"),
             "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(request),
             "generated": numbers.get("predicted_n"), "end": _end(request),
@@ -197,7 +197,7 @@ class LogRows:
             "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
                        for key, said in zip(keys, found, strict=True)],
             "flags": list(dict.fromkeys(flags)), "advice": ADVICE.get(change, "") if change != "new" else "",
-            "refused": request.refused,
+            "refused": request.is_refused,
         }  # fmt: skip
 
 
@@ -214,5 +214,5 @@ def _end(request: LoggedRequest) -> str:
     """Return how a request ended, as the log shows it."""
     tied = request.tied
     if tied is not None and tied.is_cancelled:
-        return WHOLE if request.refused else CLIENT_LEFT
+        return WHOLE if request.is_refused else CLIENT_LEFT
     return WHOLE if tied is None or tied.is_over else UNREAD

@@ -68,7 +68,7 @@ class PairedHalves(NamedTuple):
 
 
 @dataclass(slots=True)
-class Halves:
+class WaitingHalves:
     """Halves that wait for the other one. ``open``: exchanges that have not ended."""
 
     clients: list[ClientHalf] = field(default_factory=list)

@@ -16,14 +16,14 @@ from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody, is_body
-from cachesim.tools.request_bodies.conversations import ConversationLinker, Link, core_text, spoken_text
+from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker, core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import at, fields_beside, where
 from cachesim.tools.request_bodies.message_content import answer_of
 from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import PromptRecord, find_usable, relate
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
-from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts
 from cachesim.tools.watch.held_bytes import KEPT, HeldBytes, bytes_of
 from cachesim.tools.watch.shared_parts import SharedParts, message_bytes, part_bytes, short_values, tool_bytes
 from cachesim.tools.watch.shortened_body import ShortenedBody
@@ -94,7 +94,7 @@ class RecentBodies:
         if len(self._kept) >= self._requests:
             self._shrink()
         plain = self._parts.share(body, plain)
-        tokenizer: Tokenizer = TokenPrompts() if body.of_tokens else Estimate()
+        tokenizer: Tokenizer = TokenPrompts() if body.of_tokens else EstimatingTokenizer()
         record = PromptRecord(body, plain.text, plain.history, plain, self._link(body, plain.text))
         record.ids = tokenizer.tokens(record.text)
         records = [*(one.record for one in self._kept), record]
@@ -132,7 +132,7 @@ class RecentBodies:
         kept.own = _own_bytes(kept)
         self._own += kept.own
 
-    def _link(self, body: Body, text: str) -> Link:
+    def _link(self, body: Body, text: str) -> ConversationLink:
         """Assign a request to a conversation."""
         self._linker.shared.append(_best(self._texts, text, range(len(self._texts))))
         self._texts.append(text)
@@ -181,7 +181,7 @@ def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
         "path": cut(place["path"], NAME), "character": place["character"],
         "byte": first.byte if first is not None and first.is_exact else None,
         "byte_at_least": None if first is None else first.byte,
-        "prompt_byte": None if previous is None else record.bytes, "harmless": record.harmless,
+        "prompt_byte": None if previous is None else record.bytes, "harmless": record.is_harmless,
         "estimated": record.tokens, "estimated_common": record.usable, "advice": cause.advice,
         "parameters": [one["name"] for one in names if one["matters"] != "no"],
     }  # fmt: skip

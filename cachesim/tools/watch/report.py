@@ -43,7 +43,7 @@ class JsonLines:
         _flushed(lambda: say_json({"schema": SCHEMA, "totals": dict(totals)}))
 
 
-class Lines:
+class TextLines:
     """RowOutput as lines of text."""
 
     def row(self, row: Row) -> None:
@@ -100,7 +100,7 @@ class LiveTable:
 
 def output(as_json: bool) -> RowOutput:
     """Return the output for stdout: JSON lines, a table on a terminal, else lines."""
-    return JsonLines() if as_json else LiveTable() if sys.stdout.isatty() else Lines()
+    return JsonLines() if as_json else LiveTable() if sys.stdout.isatty() else TextLines()
 
 
 def row_text(row: Row) -> str:

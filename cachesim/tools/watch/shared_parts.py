@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText, encoded
 from cachesim.tools.request_bodies.conversations import core_text, spoken_text
-from cachesim.tools.request_bodies.plain_render import Rendered, canonical
+from cachesim.tools.request_bodies.plain_render import RenderedPrompt, canonical
 from cachesim.tools.watch.held_bytes import OBJECT, bytes_of
 
 MESSAGE = 2_048              # bytes of the places at which requests with a message are found, at most
@@ -27,7 +27,7 @@ class SharedParts:
         self._messages: dict[BodyMessage, BodyMessage] = {}
         self._tools: dict[tuple[str, str], tuple[str, Any]] = {}
 
-    def share(self, body: Body, plain: Rendered) -> Rendered:
+    def share(self, body: Body, plain: RenderedPrompt) -> RenderedPrompt:
         """Replace the parts of a body by equal ones that are known; return its rendering with known parts."""
         body.messages = [self._message(message) for message in body.messages]
         body.tools = [self._tool(path, tool) for path, tool in body.tools]
@@ -65,7 +65,7 @@ def part_bytes(part: BodyText) -> int:
 
 def message_bytes(message: BodyMessage) -> int:
     """Return the memory of a message without its parts: with the texts by which its conversation is found."""
-    texts = getsizeof(core_text(message)) * (2 if message.system else 1) + getsizeof(spoken_text(message))
+    texts = getsizeof(core_text(message)) * (2 if message.is_system else 1) + getsizeof(spoken_text(message))
     own = getsizeof(message) + getsizeof(message.parts) + getsizeof(message.role) + getsizeof(message.path)
     return own + texts + getsizeof(message.fields) + MESSAGE
 

@@ -157,7 +157,7 @@ class MergedWorkload(NamedTuple):
 
     @property
     def in_order(self) -> list[Line]:
-        """The lines in the order of the jobs."""
+        """Return the lines in the order of the jobs."""
         return [self.lines[job] for job in self.jobs if job in self.lines]
 
 

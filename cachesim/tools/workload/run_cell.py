@@ -13,8 +13,8 @@ from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import EvaluatedRequest, evaluated_request, lower_bound
 from cachesim.judging.recompute_reasons import reused
-from cachesim.scenarios.notation.tree import Asked
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.notation.tree import LineRequest
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.workload.block_tokens import SessionRequest
 from cachesim.tools.workload.simulated_servers import SimulatedServer
@@ -58,7 +58,7 @@ def scenario_of(requests: Sequence[SessionRequest], served: SimulatedServer) -> 
     marks = "user_starts" in served.engine.manual.takes
     asked = (Request(one.prompt, n_predict=len(one.answer), forced=one.answer, user_starts=one.starts if marks else ())
              for one in requests)  # fmt: skip
-    steps = (Step(what, Asked((), together=one.together)) for what, one in zip(asked, requests, strict=True))
+    steps = (Step(what, LineRequest((), together=one.together)) for what, one in zip(asked, requests, strict=True))
     return Scenario(
         id="workload", title="", source=(), why="", engine=served.engine.name, model=served.model,
         profiles=(served.profile,), server=served.flags, words={}, steps=tuple(steps),
@@ -103,7 +103,7 @@ def _evaluated(answer: Answer) -> int:
     return answer.prompt_n if answer.status == 200 and not answer.died else 0
 
 
-class CountingObserver(Silent):
+class CountingObserver(SilentObserver):
     """Observer that counts tokens of answers and records the largest number of stored bytes."""
 
     server: Server

@@ -24,7 +24,7 @@ LEAST_CONTEXT = 262_144       # tokens: native context length of typical agent m
 _WINDOW = re.compile(r"W(\d+)")
 
 
-class Scaled(NamedTuple):
+class ScaledOption(NamedTuple):
     """An option that counts tokens: its value on the real server and on the scaled server."""
 
     real: int
@@ -40,7 +40,7 @@ class SimulatedServer(NamedTuple):
     rules: RuleSet
     model: str
     flags: Mapping[str, Option]
-    shown: Mapping[str, Scaled]
+    shown: Mapping[str, ScaledOption]
 
 
 def scaled(n: int, scale: int) -> int:
@@ -63,10 +63,10 @@ def served(
         return SimulatedServer(engine, profile, rules, name, options, {})
     known = in_force(options, profile)
     of_flags = {flag.name: int(known[flag.name]) for flag in engine.manual.flags if counts_tokens(flag, known)}
-    shown = {one: Scaled(n, scaled(n, scale)) for one, n in of_flags.items()}
+    shown = {one: ScaledOption(n, scaled(n, scale)) for one, n in of_flags.items()}
     flags = {**options, **{one: pair.scaled for one, pair in shown.items()}}
     of_rules = {one: int(getattr(rules, one)) for one in engine.manual.token_numbers}
-    numbers = {one: Scaled(n, scaled(n, scale)) for one, n in of_rules.items()}
+    numbers = {one: ScaledOption(n, scaled(n, scale)) for one, n in of_rules.items()}
     fewer = rules.changed({one: pair.scaled for one, pair in numbers.items()}) if numbers else rules
     return SimulatedServer(engine, profile, fewer, name, flags, shown | numbers)
 

@@ -10,7 +10,7 @@ from typing import Any, Generator, NamedTuple, Sequence
 
 from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import Unfinished, finished
+from cachesim.base.pool import KilledItem, finished
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
 from cachesim.tools.workload.result_store import WorkloadFolder, id_of
@@ -53,7 +53,7 @@ def line_in(text: str) -> dict[str, Any] | BadInput:
 
 
 Line = dict[str, Any]
-Results = Generator[tuple[int, Line | BadInput | Unfinished], None, None]
+Results = Generator[tuple[int, Line | BadInput | KilledItem], None, None]
 """Pairs of a job's number and its result, in order of completion."""
 
 
@@ -95,13 +95,13 @@ class Workload:
     def _elsewhere(self, left: Sequence[int]) -> Results:
         texts = (packed(*self.todo[number]) for number in left)
         for done in run_on_cluster(self.on, PLAY, texts):
-            yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
+            yield left[done.number], done.result if isinstance(done.result, KilledItem) else line_in(done.result)
 
-    def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
+    def _take(self, number: int, found: Line | BadInput | KilledItem) -> None:
         """Store a line, or print and store why it is missing or could not be stored."""
         task = self.todo[number]
         error: BadInput | Crash | None = None
-        if isinstance(found, Unfinished):
+        if isinstance(found, KilledItem):
             error = Crash(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
         elif isinstance(found, BadInput):
             error = found

@@ -10,9 +10,9 @@ from __future__ import annotations
 from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, tiny_model
-from cachesim.tools.live.llama_server.gguf_tensors import Delta
+from cachesim.tools.live.llama_server.gguf_tensors import DeltaNetSizes
 
-WIDE = Delta(heads=2, keys=1, width=64)
+WIDE = DeltaNetSizes(heads=2, keys=1, width=64)
 PERIOD = 6
 
 

@@ -17,7 +17,7 @@ from cachesim.base.http_client import ConnectionLost, HttpReply
 from cachesim.engines.llama_cpp.log_events import numbered, task_numbers
 from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import inexact
-from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
+from cachesim.tools.live.llama_server.process import ServerEnded, StoppedAtEnd
 from tests.live.ik import answers
 from tests.live.ik.log import DECODE, LAUNCHED, read_event
 from tests.live.ik.models import name_of
@@ -116,7 +116,7 @@ class Recorder(StoppedAtEnd):
             replies = self._asked(members, together)
             before = self._hot.looked
             said = [_renumbered(entry, before - 1) for entry in self._hot.settled(look=racy or LOST in replies)]
-        except (ConnectionLost, Ended) as error:
+        except (ConnectionLost, ServerEnded) as error:
             self._ended(out, error)
             return
         self._hear(out, members, replies, said)
@@ -203,7 +203,7 @@ class Recorder(StoppedAtEnd):
 
     def _ended(self, out, error):
         """Record that the process ended in this step."""
-        died = error.died if isinstance(error, Ended) else self._hot.died()
+        died = error.died if isinstance(error, ServerEnded) else self._hot.died()
         out["events"] = self._numbered(map(read_event, in_order(self._hot.taken())))
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": [],
                        "tail": _tail(self.log_file)}  # fmt: skip

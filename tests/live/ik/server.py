@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.http_client import ConnectionLost, HttpReply, ReplyLate
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.tools.live.llama_server.client import Client
-from cachesim.tools.live.llama_server.process import Died, Ended, Process, StoppedAtEnd
+from cachesim.tools.live.llama_server.process import Process, ProcessEnd, ServerEnded, StoppedAtEnd
 from cachesim.tools.live.llama_server.reply_shapes import read
 from cachesim.tools.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
 from tests.live.ik.log import DECODE, IDLE, LAUNCHED, LOOKED, VERBOSE, Entry, read_line
@@ -133,7 +133,7 @@ class IkServer(StoppedAtEnd):
             marks = self.marks
             self.client.post("/apply-template", {"messages": [{"role": "system", "content": "cachesim"}]})
         except ConnectionLost:
-            raise Ended(self.died()) from None
+            raise ServerEnded(self.died()) from None
         self._until(lambda: self.marks > marks)
         return self.taken()
 
@@ -144,7 +144,7 @@ class IkServer(StoppedAtEnd):
 
         self.process.wait(look, IDLE_WITHIN, "the work in hand")
 
-    def died(self) -> Died:
+    def died(self) -> ProcessEnd:
         """Wait for the end of the process after its connection broke; return how it ended."""
         self.process.wait(lambda: self.process.returncode is not None, DEAD_WITHIN, "ending")
         return self.process.died()
@@ -181,7 +181,7 @@ def run_server(start, folder, log):
     for _ in range(PORTS):
         try:
             return IkServer(start, folder, log)
-        except Ended as error:
+        except ServerEnded as error:
             said = str(error)
             lines = log.read_text("utf-8", "replace").splitlines()
             if not any(TAKEN in line for line in lines):

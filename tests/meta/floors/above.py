@@ -6,8 +6,8 @@ from tests.meta.floors.fault import Fault
 
 JUDGE = [
     Fault("a live slot pays before a kept copy", "judging/recompute_ledger.py",
-          "self._existed_at_start(known), known.durable, known.lost_at",
-          "self._existed_at_start(known), not known.durable, known.lost_at"),
+          "self._existed_at_start(known), known.is_durable, known.lost_at",
+          "self._existed_at_start(known), not known.is_durable, known.lost_at"),
     Fault("a checkpoint declined at the end is not blamed", "judging/restore_point_index.py",
           "bisect_right(node.notes.declines, n))", "bisect_right(node.notes.declines, n - 1))"),
     Fault("what was there at the start is charged to a later request", "judging/recompute_ledger.py",
@@ -123,7 +123,7 @@ REPORTS = [
 
 FUZZ = [
     Fault("a request without room is not answered", "tools/search/properties.py",
-          "(answer.status == 500 and step.verdict.kind != Kind.CROWDED)", "answer.status == 500"),
+          "(answer.status == 500 and step.verdict.kind != FaultKind.CROWDED)", "answer.status == 500"),
     Fault("only loading makes a wrong object", "tools/search/properties.py",
           "STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)",
           "STORING = (Role.LOAD, )"),
@@ -155,7 +155,7 @@ FUZZ = [
 
 KIT = [
     Fault("nothing is stored after an unknown answer", "tools/conformance/properties.py",
-          "return shared if sequence.whole or shared < sequence.prompt else len(prompt)", "return shared"),
+          "return shared if sequence.is_whole or shared < sequence.prompt else len(prompt)", "return shared"),
     Fault("nothing reused is something shown", "tools/conformance/report_builder.py",
           'if name in VERSUS_COLD and name != "drafts" and nothing:', "if False:"),
     Fault("undecided conforms", "tools/conformance/report.py",

@@ -6,26 +6,26 @@ from tests.meta.floors.fault import Fault
 
 BUILDS = [
     Fault("a change has a wrong date", "engines/llama_cpp/profiles/landed.py",
-          '"#16440": Landed(6711,', '"#16440": Landed(6712,'),
+          '"#16440": Commit(6711,', '"#16440": Commit(6712,'),
     Fault("a default has the date of another", "engines/llama_cpp/profiles/older_builds.py",
           '"defaults.ctx_size": "#16653"', '"defaults.ctx_size": "#16391"'),
     Fault("a variant between two tables is lost", "engines/llama_cpp/profiles/between.py",
-          '    Dated("ckpt_restore", old_use.resume_re3, "#19924"),\n', ""),
+          '    DatedChange("ckpt_restore", old_use.resume_re3, "#19924"),\n', ""),
     Fault("a build takes the nearest table as a whole", "engines/composition.py",
-          "return Composed(rules.described(read, self._ended(now)), base, changes, notes)",
-          "return Composed(base, base, (), notes)"),
+          "return ComposedRules(rules.described(read, self._ended(now)), base, changes, notes)",
+          "return ComposedRules(base, base, (), notes)"),
     Fault("what is unknown about a build is not said", "engines/composition.py",
           "notes = tuple(filter(None, (self._note(path, point) for path in self.spans)))",
           "notes: tuple[str, ...] = ()"),
     Fault("a change of unknown date is in force too early", "engines/composition.py",
           "return FieldSpan(high, value, source, after=low)", "return FieldSpan(low, value, source, after=low)"),
     Fault("a rule set put together loses its notes", "engines/build_names.py",
-          'f"{name} -> {label}", found.notes, composed=True)', 'f"{name} -> {label}", composed=True)'),
+          'f"{name} -> {label}", found.notes, is_composed=True)', 'f"{name} -> {label}", is_composed=True)'),
 ]  # fmt: skip
 
 NOTATION = [
     Fault("a flag that the table has lost", "scenarios/notation/flags.py",
-          '    "seed": RequestFlag(truth, plain),\n', ""),
+          '    "seed": RequestFlag(truth, parse_value),\n', ""),
     Fault("one token more accepted than drafted", "scenarios/notation/flags.py",
           "pair[1] > pair[0]:", "pair[1] > pair[0] + 1:"),
     Fault("the second length of a word counts", "scenarios/notation/parse.py",

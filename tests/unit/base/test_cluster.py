@@ -11,7 +11,7 @@ import pytest
 
 from cachesim.base.cluster import Cluster, checked_address
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import Unfinished
+from cachesim.base.pool import KilledItem
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, blocks, work
 from cachesim.tools.search.campaign_folder import campaign_data
@@ -90,7 +90,7 @@ def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
 def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
     died = distributed.KilledWorker("job", "worker", 3)
     ended = cluster._result(SimpleNamespace(status="error", exception=lambda: died))
-    assert ended == Unfinished("4 workers ended")
+    assert ended == KilledItem("4 workers ended")
     with pytest.raises(BadInput, match="abandoned a job: cancelled"):
         cluster._result(SimpleNamespace(status="cancelled"))
 

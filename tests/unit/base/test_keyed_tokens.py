@@ -7,7 +7,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.base.keyed_tokens import IDS, KeyedToken, identities, key_of, plain, under, with_keys
+from cachesim.base.keyed_tokens import IDS, KeyedToken, identities, key_of, plain_tokens, under, with_keys
 
 TOKENS = st.lists(st.integers(0, 2**63), max_size=8).map(tuple)
 KEY = st.integers(1, 2**62)
@@ -18,7 +18,7 @@ def test_a_server_sees_the_token_and_the_judge_its_key(tokens, key):
     held = list(under(tokens, key))
     assert held == list(tokens) and hash(tuple(held)) == hash(tokens)
     assert identities(held) == identities(identities(held)) == tuple(token + key * IDS for token in tokens)
-    assert plain(identities(held)) == tokens and {*map(key_of, identities(held))} <= {key}
+    assert plain_tokens(identities(held)) == tokens and {*map(key_of, identities(held))} <= {key}
     assert under(tokens, 0) is tokens
 
 
@@ -27,7 +27,7 @@ def test_keys_begin_at_their_positions(tokens, more, data):
     keys = tuple(sorted(dict([(0, 5), *more]).items()))
     found = with_keys(tokens, keys)
     wanted = [next(key for first, key in reversed(keys) if first <= i) for i in range(len(tokens))]
-    assert [key_of(one) for one in found] == wanted and plain(found) == tokens
+    assert [key_of(one) for one in found] == wanted and plain_tokens(found) == tokens
     start = data.draw(st.integers(0, len(tokens)))
     assert with_keys(tokens[start:], keys, start) == found[start:]
 

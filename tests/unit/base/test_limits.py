@@ -27,7 +27,7 @@ def test_every_limit_is_in_the_table_once():
 
 def test_every_limit_that_protects_time_can_be_raised():
     assert {limit.protects for limit in limits.TABLE} <= {limits.MACHINE, limits.TIME}
-    assert all(limit.raisable for limit in limits.TABLE if limit.protects == limits.TIME)
+    assert all(limit.is_raisable for limit in limits.TABLE if limit.protects == limits.TIME)
 
 
 def test_the_limit_itself_is_allowed():
@@ -58,7 +58,7 @@ def test_every_raisable_limit_is_one_of_a_command():
         _module(name).add_arguments(parser)
         options = parser._option_string_actions
         known |= set(re.findall("[a-z-]+", options["--limit"].help)) if "--limit" in options else set()
-    assert {limit.name for limit in limits.TABLE if limit.raisable} <= known
+    assert {limit.name for limit in limits.TABLE if limit.is_raisable} <= known
 
 
 @pytest.mark.parametrize(("argv", "tokens", "sampled"), [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import Pool, Unfinished, cores, exit_text, finished, spread
+from cachesim.base.pool import KilledItem, Pool, cores, exit_text, finished, spread
 
 FOREVER = 3600          # seconds; no test waits that long
 DEADLY = -1
@@ -109,7 +109,7 @@ def test_a_share_whose_process_dies_is_done_by_another(tmp_path):
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_a_share_at_which_every_process_dies_is_named_and_the_others_are_done(jobs):
     shares = [0, 1, DEADLY, 3, DEADLY, 5, 6, 7]
-    assert list(spread(fatal, shares, jobs)) == [Unfinished("killed by SIGKILL") if n == DEADLY else n for n in shares]
+    assert list(spread(fatal, shares, jobs)) == [KilledItem("killed by SIGKILL") if n == DEADLY else n for n in shares]
     assert children() == 0
 
 

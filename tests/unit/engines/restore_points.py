@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Advanced, Gained, Lost
 
@@ -19,7 +19,7 @@ class Reported:
     """Listens to a log: the last reported point of each key, and all of its tokens."""
 
     def __init__(self):
-        self.points: dict[Key, Point] = {}
+        self.points: dict[Key, RestorePoint] = {}
         self.tokens: dict[Key, tuple[int, ...]] = {}
 
     def __call__(self, event):

@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import build_of, build_with, builds_in_order, in_force, main_branch, resolve_name
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.timeline import Landed
+from cachesim.engines.shared.timeline import Commit
 
 NEWEST = ENGINES["llama_cpp"].newest
 DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
@@ -197,7 +197,7 @@ def test_a_change_whose_build_is_not_known():
     engine = ENGINES["llama_cpp"]
     changes = engine.rules("llama_cpp@b10587").changes(engine.rules("llama_cpp@b10809"))
     assert {build_with("llama_cpp@b10587", one) for one in changes} == {""}
-    assert Landed(1, "2026-01-02").by(Landed(0, "2026-01-02")) and not Landed(2, "").by(Landed(1, ""))
+    assert Commit(1, "2026-01-02").by(Commit(0, "2026-01-02")) and not Commit(2, "").by(Commit(1, ""))
 
 
 @pytest.mark.parametrize("name", DATED)

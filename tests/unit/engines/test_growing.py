@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.memory.cells import Cells as IkCells
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.shared import kv_rows as row_tables
 from cachesim.engines.shared.kv_rows import empty_rows, extend_array, grown_size, read_rows, replace_rows, write_rows
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
 
@@ -24,7 +24,7 @@ LINE = "S40.A30>5/B20>r4@1/S.C25>3/S.A30.D9>2@0/{save@0 x}/{restore@1 x}/S.A30.D
 def rows(*values):
     one = np.array(values, np.uint64)
     wide = np.array(values, np.float64)[:, None, None] * np.ones((1, 2, 3))
-    return Rows(one, wide, -wide)
+    return KVRows(one, wide, -wide)
 
 
 def test_a_table_doubles_and_never_passes_its_size():
@@ -51,7 +51,7 @@ def test_a_copied_buffer_is_overwritten_to_its_end():
     kept[0] = rows(1, 2, 3)
     replace_rows(kept, 0, rows(9))
     assert read_rows(kept[0], slice(0, 3)).digest.tolist() == [9, 0, 0] and not read_rows(kept[0], slice(1, 3)).k.any()
-    replace_rows(kept, 0, Rows(np.zeros(2, np.uint64), None, None))
+    replace_rows(kept, 0, KVRows(np.zeros(2, np.uint64), None, None))
     assert not read_rows(kept[0], slice(0, 3)).k.any()
 
 

@@ -10,7 +10,7 @@ import pytest
 from cachesim.engines.base import FixedTokens, ImmutableItems
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Silent, Stage, groups
+from cachesim.scenarios.runner import ScenarioStage, SilentObserver, groups
 from tests.shared import ROOT
 
 LINE = "A60>a4/B60>b4/A.a.C9>c3/D70>d2/A.a.C.c.E5"
@@ -19,7 +19,7 @@ LINE = "A60>a4/B60>b4/A.a.C9>c3/D70>d2/A.a.C.c.E5"
 def behind(profile, cut=None):
     """A server behind the requests of the line, or the first of them."""
     scenario = from_line(LINE, model="GGGA", profiles=(profile,))
-    stage = Stage(scenario, profile, "none", ROOT, Silent(), profile)
+    stage = ScenarioStage(scenario, profile, "none", ROOT, SilentObserver(), profile)
     for first, group in groups(scenario.steps[:cut]):
         stage.send(first, group)
     return stage, scenario

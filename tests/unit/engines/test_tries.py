@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.capabilities import Flag, Load
+from cachesim.engines.capabilities import Flag, ServerLoad
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.advice import (
     halved_values,
@@ -16,7 +16,7 @@ from cachesim.engines.shared.advice import (
 )
 
 
-def tries(engine, load=Load(2000, 5000, 3), **now):  # noqa: B008 - immutable
+def tries(engine, load=ServerLoad(2000, 5000, 3), **now):  # noqa: B008 - immutable
     """What is tried on a server with these options."""
     manual = ENGINES[engine].manual
     return list(manual.tries({**manual.defaults, **now}, load))
@@ -33,12 +33,12 @@ def test_every_try_changes_an_option_of_the_server(engine):
 
 
 def test_more_slots_have_room_for_the_longest_request():
-    now, load = {"ctx_size": 4096, "parallel": 1}, Load(2000, 5000, 3)
+    now, load = {"ctx_size": 4096, "parallel": 1}, ServerLoad(2000, 5000, 3)
     assert slot_counts(now, load) == [2, 3]
     assert separate_contexts(now, load, 2) == {"parallel": 2}
     assert separate_contexts(now, load, 3) == {"parallel": 3, "ctx_size": 3 * 2048}
     assert {"parallel": 3, "kv_unified": True, "ctx_size": 5120} in tries("llama_cpp", load, **now)
-    assert slot_counts(now, Load(10, 10, 1)) == []
+    assert slot_counts(now, ServerLoad(10, 10, 1)) == []
 
 
 def test_a_context_that_is_the_model_s_has_room():
@@ -47,8 +47,8 @@ def test_a_context_that_is_the_model_s_has_room():
 
 
 def test_smaller_batches_only_where_a_prompt_fills_several():
-    assert list(halved_values("n", {"n": 512}, Load(200, 200, 1))) == [{"n": 128}, {"n": 64}]
-    assert list(halved_values("n", {"n": 32}, Load(200, 200, 1))) == [{"n": 16}]
+    assert list(halved_values("n", {"n": 512}, ServerLoad(200, 200, 1))) == [{"n": 128}, {"n": 64}]
+    assert list(halved_values("n", {"n": 32}, ServerLoad(200, 200, 1))) == [{"n": 16}]
 
 
 def test_more_of_what_memory_costs():
@@ -66,4 +66,4 @@ def test_steps_come_in_their_order_and_what_they_do_not_name_last():
     flags = [Flag("new", 0, tries=(1, 2)), Flag("a", 0, tries=(3,)), Flag("b", False, tries=(True, False))]
     steps = tries_of(flags, "b", lambda now, load: iter([{"c": load.longest}]), "a")
     now = {"new": 2, "a": 0, "b": True, "c": 0}
-    assert list(steps(now, Load(7, 7, 1))) == [{"b": False}, {"c": 7}, {"a": 3}, {"new": 1}]
+    assert list(steps(now, ServerLoad(7, 7, 1))) == [{"b": False}, {"c": 7}, {"a": 3}, {"new": 1}]

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 
 import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
-from cachesim.engines.inspection import Point, RowsPart, Stored
+from cachesim.engines.inspection import RestorePoint, RowsPart, StoredObject
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import log_capture
 from cachesim.events import Advanced, Decided, Gained, Log, Lost
 from cachesim.judging.recompute_ledger import RecomputeLedger
-from cachesim.model import Rows
+from cachesim.model import KVRows
 
 CREATE, PICK, NEED, LOAD, SELECT, ERASE = (
     "LC-CKPT-CREATE.CR10", "LC-CKPT-PICK.PK3", "LC-CKPT-NEED.TH4", "LC-PC-LOAD.BOTH", "LC-SLOT-SELECT.SL3",
@@ -26,13 +26,13 @@ class Cold:
     """A cold run in which every digest is 0."""
 
     def rows(self, layer):
-        return Rows(np.zeros(1000, np.uint64), None, None)
+        return KVRows(np.zeros(1000, np.uint64), None, None)
 
 
 def row_part(positions, foreign=(), window=0):
     """Return rows of a layer at these positions, some of which differ from a cold run."""
     pos = np.array(positions, np.int64)
-    return RowsPart(window, pos, {0: Rows(np.isin(pos, list(foreign)).astype(np.uint64), None, None)})
+    return RowsPart(window, pos, {0: KVRows(np.isin(pos, list(foreign)).astype(np.uint64), None, None)})
 
 
 def key_of(kind, number=1):
@@ -51,7 +51,7 @@ class Story:
 
     def inspect(self, key, start):
         self.inspected.append((key, start))
-        return Stored(key[0], key[1], (), 0, self.parts[key], None, start)
+        return StoredObject(key[0], key[1], (), 0, self.parts[key], None, start)
 
     def cold(self, tokens):
         self.cold_runs.append(tokens)
@@ -65,7 +65,7 @@ class Story:
         lo, hi = lengths or ((1, n) if kind == "slot" else (n, n))
         self.parts[key] = parts if parts is not None else (row_part(range(start, n), foreign),)
         event = Advanced if kind == "slot" else Gained
-        point = Point(key, n, tuple(tokens[start:n]), start, after if start else None, lo, hi, step)
+        point = RestorePoint(key, n, tuple(tokens[start:n]), start, after if start else None, lo, hi, step)
         self.ledger.record(event(None if kind == "entry" else 0, point, cause, rule))
 
     def lose(self, kind, cause, rule="", *, number=1, slot=0):

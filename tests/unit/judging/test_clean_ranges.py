@@ -7,9 +7,9 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from cachesim.engines.inspection import Point, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredObject
 from cachesim.judging.clean_ranges import clean_spans, foreign_rows
-from cachesim.model import LayerState, Rows
+from cachesim.model import KVRows, LayerState
 
 N, WINDOW = 20, 8
 
@@ -26,7 +26,7 @@ class Cold:
         self.n = n
 
     def rows(self, layer):
-        return Rows(np.arange(self.n, dtype=np.uint64), None, None)
+        return KVRows(np.arange(self.n, dtype=np.uint64), None, None)
 
     def state_at(self, layer, n):
         return state(n)
@@ -36,7 +36,7 @@ def part(window, foreign):
     """Rows 0 .. N-1 of a layer; those at these positions differ from a cold run."""
     digest = np.arange(N, dtype=np.uint64)
     digest[list(foreign)] += 1000
-    return RowsPart(window, np.arange(N), {0: Rows(digest, None, None)})
+    return RowsPart(window, np.arange(N), {0: KVRows(digest, None, None)})
 
 
 def spans(*parts, held=None, lo=1, hi=N, step=1, inherited=None):
@@ -46,8 +46,8 @@ def spans(*parts, held=None, lo=1, hi=N, step=1, inherited=None):
     foreign = {window: list(positions) for window, positions in (inherited or {}).items()}
     for one in parts:
         foreign.setdefault(one.window, []).extend(foreign_rows(one, Cold(), N))
-    point = Point(("slot", 0, 0), N, tokens, 0, None, lo, hi, step)
-    return clean_spans(point, Stored("slot", 0, tokens, hi, parts, held), foreign, Cold())
+    point = RestorePoint(("slot", 0, 0), N, tokens, 0, None, lo, hi, step)
+    return clean_spans(point, StoredObject("slot", 0, tokens, hi, parts, held), foreign, Cold())
 
 
 def read_by_next(window, length):
@@ -136,7 +136,7 @@ def rows_at(positions, *foreign):
     for layer, wrong in enumerate(foreign):
         digest = at.astype(np.uint64)
         digest[np.isin(at, list(wrong))] += 1000
-        layers[layer] = Rows(digest, None, None)
+        layers[layer] = KVRows(digest, None, None)
     return RowsPart(0, at, layers)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.llama_cpp.profiles import B11549
 from cachesim.judging.cold_repetition import repeat_cold
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 
@@ -34,7 +34,9 @@ def test_requests_that_share_a_context_too_small_for_them_are_refused():
     found = run("A150>9/B150>9{together}", **SHARED)
     verdicts = [one.judged.answer for one in found.requests]
     assert [one.answer.status for one in found.requests] == [500, 500] and found.broken == []
-    assert {(one.kind, one.numbers["needs"], one.numbers["room"]) for one in verdicts} == {(Kind.CROWDED, 316, 256)}
+    assert {(one.kind, one.numbers["needs"], one.numbers["room"]) for one in verdicts} == {
+        (FaultKind.CROWDED, 316, 256)
+    }
 
 
 @pytest.mark.parametrize("line", ["A150@1/B150@0/C20@1{together}", "A120@1/B200>3@0{n_cmpl=2}"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Answer, Output, Request
-from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging import compare_answer as module
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
-from cachesim.model import Rows, make_model, parse
+from cachesim.model import KVRows, make_model, parse
 from cachesim.oracle.cold_run import cold
 
 PROMPT = tuple(range(100, 110))
@@ -100,7 +100,7 @@ def test_an_answer_that_does_not_say_where_it_spoke_is_undecided():
 
 def test_without_a_model_everything_is_undecided():
     request, answer = right(model())
-    slot = Stored("slot", 0, HELD, len(HELD), (), None)
+    slot = StoredObject("slot", 0, HELD, len(HELD), (), None)
     judged = Judge(None).judge(request, answer, slot)
     assert (judged.answer.equal_cold, judged.state.equal_cold, judged.equal_cold) == (None, None, None)
 
@@ -109,8 +109,8 @@ def test_without_a_model_everything_is_undecided():
 def test_what_a_request_left_behind_is_judged(wrong):
     request, answer = right(model())
     digest = cold(model(), HELD, logits_at=()).rows(1).digest + np.uint64(wrong)
-    part = RowsPart(0, np.arange(len(HELD)), {1: Rows(digest, None, None)})
-    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (part,), None))
+    part = RowsPart(0, np.arange(len(HELD)), {1: KVRows(digest, None, None)})
+    judged = Judge(model()).judge(request, answer, StoredObject("slot", 0, HELD, len(HELD), (part,), None))
     assert (judged.answer.equal_cold, judged.state.equal_cold, judged.equal_cold) == (True, not wrong, not wrong)
 
 
@@ -124,15 +124,15 @@ def test_a_refused_request_holds_and_a_dead_server_does_not():
 def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
     request, answer = right(model())
     monkeypatch.setattr(module, "cold", lambda *args, **more: 1 / 0)
-    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (), None))
+    judged = Judge(model()).judge(request, answer, StoredObject("slot", 0, HELD, len(HELD), (), None))
     assert judged.equal_cold is None
     assert "ZeroDivisionError" in judged.answer.why
 
 
 def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_holds():
     judge = Judge(model())
-    assert judge.stored(Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)).equal_cold is False
-    assert judge.stored(Stored("slot", 0, (), 0, (), None)).equal_cold is True
+    assert judge.stored(StoredObject("checkpoint", 0, HELD, len(HELD) + 1, (), None)).equal_cold is False
+    assert judge.stored(StoredObject("slot", 0, (), 0, (), None)).equal_cold is True
 
 
 BROKEN = [Verdict(VerdictWord.WRONG, rung) for rung in RUNGS]
@@ -174,9 +174,9 @@ TALK, OTHER = HELD, (*HELD[:6], 7, *HELD[7:])
 def part_of(tokens, n, start=0, exact=True):
     """An object with the rows and the state that a cold run has after the first n of these tokens."""
     run = cold(model(exact), tokens[:n], logits_at=(), marks=(n,))
-    rows = {1: Rows(*(None if one is None else one[start:].copy() for one in run.rows(1)))}
+    rows = {1: KVRows(*(None if one is None else one[start:].copy() for one in run.rows(1)))}
     state = StatePart(n - 1, {0: run.state_at(0, n)})
-    return Stored("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)
+    return StoredObject("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)
 
 
 def several(exact=True, talk=TALK, second=OTHER):
@@ -237,7 +237,7 @@ def test_an_object_under_the_tokens_of_another_conversation_is_wrong():
 
 def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
     made = counted(monkeypatch)
-    objects = {("entry", -1, number): Stored("entry", -1, HELD[:n], resume, (), None)
+    objects = {("entry", -1, number): StoredObject("entry", -1, HELD[:n], resume, (), None)
                for number, (n, resume) in enumerate([(4, 0), (0, 0), (4, 5), (0, 1)])}  # fmt: skip
     verdicts = Judge(model(exact=True)).each_stored(objects).values()
     assert ([one.equal_cold for one in verdicts], made) == ([True, True, False, False], [])

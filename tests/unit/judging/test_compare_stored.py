@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging.compare_stored import compare_stored
-from cachesim.judging.fault_kinds import Kind
-from cachesim.model import Rows, make_model, parse
+from cachesim.judging.fault_kinds import FaultKind
+from cachesim.model import KVRows, make_model, parse
 from cachesim.oracle.cold_run import cold
 
 TOKENS = tuple(range(100, 120))
@@ -26,12 +26,12 @@ def rows_part(run, layers, positions, window=0):
     rows = {}
     for layer in layers:
         all_rows = run.rows(layer)
-        rows[layer] = Rows(all_rows.digest[at], *(None if x is None else x[at] for x in all_rows[1:]))
+        rows[layer] = KVRows(all_rows.digest[at], *(None if x is None else x[at] for x in all_rows[1:]))
     return RowsPart(window, at, rows)
 
 
 def stored(rows=(), state=None, resume=N):
-    return Stored("slot", 0, TOKENS, resume, tuple(rows), state)
+    return StoredObject("slot", 0, TOKENS, resume, tuple(rows), state)
 
 
 def test_a_true_copy_holds_in_any_order_of_its_cells():
@@ -124,7 +124,7 @@ def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
     numbers = held[1]._replace(h=held[1].h + 1)
     for spoilt, rung in ((numbers, "bits"), (numbers._replace(hash=numbers.hash + 1), "provenance")):
         verdict = compare_stored(stored(state=StatePart(N - 1, {**held, 1: spoilt})), run)
-        assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)
+        assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, rung, FaultKind.STATE)
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import Point, RowsPart, Stored
+from cachesim.engines.inspection import RestorePoint, RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Gained, Lost, Release
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judging_observer import AnswerObserver
-from cachesim.model import Rows, make_model, parse
+from cachesim.model import KVRows, make_model, parse
 from cachesim.oracle.cold_run import cold
 from cachesim.scenarios.from_notation import from_line
 
@@ -65,9 +65,9 @@ class Keeping:
     def gain(self, key, wrong=False, owner=None, n=9):
         """Add an object, or replace the object with its key."""
         digest = self.run.rows(0).digest[:n] + np.uint64(wrong)
-        part = RowsPart(0, np.arange(n), {0: Rows(digest, None, None)})
-        self.objects[key] = Stored(key[0], key[1] if owner is None else owner, HELD[:n], n, (part,), None)
-        self.observer.on_event(Gained(0, Point(key, n, HELD[:n], 0, None, n, n), "stored", ""))
+        part = RowsPart(0, np.arange(n), {0: KVRows(digest, None, None)})
+        self.objects[key] = StoredObject(key[0], key[1] if owner is None else owner, HELD[:n], n, (part,), None)
+        self.observer.on_event(Gained(0, RestorePoint(key, n, HELD[:n], 0, None, n, n), "stored", ""))
 
     def lose(self, key):
         """Remove an object."""
@@ -89,7 +89,7 @@ def test_a_corrupt_object_is_reported_and_does_not_break_the_request():
     judged = server.request()
     [(stored, verdict)] = judged.armed
     assert (judged.equal_cold, stored) == (True, server.objects[CKPT])
-    assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, "provenance", Kind.ROW)
+    assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, "provenance", FaultKind.ROW)
 
 
 def test_correct_objects_are_not_reported_and_not_asked_for_again():
@@ -190,7 +190,7 @@ def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
     server.objects[CKPT] = server.objects[CKPT]._replace(rows=None)
     for _ in range(2):                  # it stays undecided as long as the object is there
         judged = server.request()
-        assert (judged.answer.equal_cold, judged.answer.kind, judged.armed) == (None, Kind.JUDGE_FAILED, [])
+        assert (judged.answer.equal_cold, judged.answer.kind, judged.armed) == (None, FaultKind.JUDGE_FAILED, [])
 
 
 def test_an_observer_makes_a_judge_when_it_has_none():
@@ -220,7 +220,7 @@ def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
     server.observer.failed = lambda number, answer, judged: failed.append(number)
     ends = [{"status": 500, "done": True}, {"status": 500, "died": True}, {"done": True}, {"status": 500}]
     found = [server.observer.judged(i, Request(()), Answer(i, **fields)).answer.kind for i, fields in enumerate(ends)]
-    assert (failed, found[1:]) == ([0], [Kind.PROCESS_ENDED, None, Kind.NEVER_ANSWERED])
+    assert (failed, found[1:]) == ([0], [FaultKind.PROCESS_ENDED, None, FaultKind.NEVER_ANSWERED])
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@0.32.2"])

@@ -13,7 +13,16 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
 from cachesim.engines.rule_outcomes import NEGATED, Outcome, TooManyDecisions
 from cachesim.judging import evidence
-from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
+from cachesim.judging.evidence import (
+    PREDICTED,
+    Grade,
+    GradedOutcome,
+    grade_of,
+    is_unseen,
+    predicted,
+    table_of,
+    write_table,
+)
 from cachesim.judging.judged_run import RunInterrupted, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.corpus import corpus_files
@@ -53,7 +62,7 @@ def tables(tmp_path, monkeypatch):
 def only_read(rule):
     """Remove the recordings that distinguish the answers of this rule from alternatives."""
     table = table_of(ENGINE)
-    graded = {outcome: Graded(Grade.READ, {}, tuple(one.seen)) if outcome.rule == rule else one
+    graded = {outcome: GradedOutcome(Grade.READ, {}, tuple(one.seen)) if outcome.rule == rule else one
               for outcome, one in table.graded.items()}  # fmt: skip
     write_table(ENGINE, table._replace(graded=graded))
 

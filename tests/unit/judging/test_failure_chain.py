@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judging.failure_chain import MOST, Cause, failure_data, shown_causes
+from cachesim.judging.failure_chain import MOST, FailureStep, failure_data, shown_causes
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -40,8 +40,10 @@ def test_the_request_whose_tokens_the_slot_held_is_listed():
 
 
 def test_of_a_long_chain_the_first_and_the_last_causes_are_shown_each_under_its_request():
-    causes = [Cause(number, f"request {number}" if not i else f"act {i}") for number in range(4) for i in range(6)]
+    causes = [
+        FailureStep(number, f"request {number}" if not i else f"act {i}") for number in range(4) for i in range(6)
+    ]
     found = shown_causes(causes)
     assert found[0] == causes[0] and found[2:] == causes[1 - MOST :]
-    assert found[1] == Cause(2, "request 2")
+    assert found[1] == FailureStep(2, "request 2")
     assert shown_causes(causes[:MOST]) == causes[:MOST]

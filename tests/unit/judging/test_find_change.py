@@ -63,7 +63,7 @@ def test_the_same_prompt_again_through_the_years():
     assert [turn.causes[0].changes[0].source for turn in again.turns] == [
         "#14534", "#16382", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
     ]  # fmt: skip
-    assert all(turn.causes[0].alone for turn in again.turns)
+    assert all(turn.causes[0].is_alone for turn in again.turns)
 
 
 def test_a_server_error_is_an_outcome():
@@ -77,7 +77,7 @@ def test_fields_that_only_do_it_together_are_named_together():
     """A checkpoint before the last chunk needs the mark and the creation."""
     turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b6711"))
     (cause,) = turn.causes
-    assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
+    assert not cause.is_alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
 
 
 def test_a_proposal_is_compared_with_its_base():
@@ -104,7 +104,7 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
         for cause in turn.causes:
             names = [change.field for change in cause.changes]
             assert outcome(turn.old, turn.new, names) == turn.now[:3]
-            if not cause.alone:
+            if not cause.is_alone:
                 assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != turn.now[:3]
                            for i in range(len(names)))  # fmt: skip
 
@@ -192,7 +192,7 @@ def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
 
     engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
     (turn,) = bisect(from_line("A1"), engine)[0].turns
-    assert [([change.field for change in cause.changes], cause.alone) for cause in turn.causes] == [
+    assert [([change.field for change in cause.changes], cause.is_alone) for cause in turn.causes] == [
         (["x"], True), (["y"], True),
     ]  # fmt: skip
 

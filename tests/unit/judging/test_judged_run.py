@@ -11,7 +11,7 @@ from cachesim.base.errors import OverLimit
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
 from cachesim.judging import judged_run
-from cachesim.judging.judged_run import Mismatch, compare_expected, run_judged
+from cachesim.judging.judged_run import ExpectationMismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect
@@ -38,7 +38,7 @@ TOGETHER = {"together": True}
 def test_requests_sent_together_stand_in_the_order_of_the_file():
     run = judged("S40.A20>9/S.B20>2", (1, dict(TOGETHER)), parallel=2)
     assert [len(one.answer.tokens) for one in run.requests] == [9, 2]
-    assert run.verdict.equal_cold and all(one.ledger.balanced for one in run.requests)
+    assert run.verdict.equal_cold and all(one.ledger.is_balanced for one in run.requests)
 
 
 def test_tokens_not_evaluated_when_the_slot_was_chosen_are_not_charged():
@@ -73,7 +73,7 @@ def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
     assert run.requests[3].judged.state.equal_cold is True
     charges = run.requests[4].ledger.charges
     assert [(c.tokens, c.event, c.at) for c in charges if c.kind == "checkpoint"] == [(36, "restarted", 2)]
-    assert run.requests[4].ledger.balanced
+    assert run.requests[4].ledger.is_balanced
 
 
 def test_after_a_shift_the_moved_tokens_are_not_charged():
@@ -98,8 +98,10 @@ def test_expectations_of_every_kind():
     assert compare_expected(right, run.requests, run.broken) == []
     wrong = replace(right, slots=((1,), (0,)), status=((200,), (400,)), entries=((0,), (2, 3)), died=(1,))
     assert compare_expected(wrong, run.requests, run.broken) == [
-        Mismatch(0, "slots", 1, 0), Mismatch(1, "status", 400, 200), Mismatch(1, "entries", [2, 3], 1),
-        Mismatch(-1, "died", [1], []),
+        ExpectationMismatch(0, "slots", 1, 0),
+        ExpectationMismatch(1, "status", 400, 200),
+        ExpectationMismatch(1, "entries", [2, 3], 1),
+        ExpectationMismatch(-1, "died", [1], []),
     ]
 
 

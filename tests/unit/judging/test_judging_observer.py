@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import RowsPart, Stored
+from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
 from cachesim.judging.compare_answer import ColdRunCache
@@ -147,7 +147,7 @@ def test_the_slot_afterwards_is_what_the_server_lists_and_not_what_the_answer_sa
 def test_tokens_that_a_cancelled_request_did_not_reach_are_not_re_evaluated():
     found = watched("A200>1/B9>1/A>c5{cancel_after=0}", "GGGA", cache_ram=0, parallel=1, batch_size=64).found
     one = found[2]
-    assert one.answer.cancelled and one.ledger.balanced
+    assert one.answer.cancelled and one.ledger.is_balanced
     assert sum(charge.tokens for charge in one.ledger.charges) <= one.answer.prompt_n
 
 
@@ -159,7 +159,7 @@ def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():
         ([part(8, 3, 5, 4)], (3, 6)), ([part(0, 0, 1, 2), part(8, 1, 2), part(4, 2, 3)], (2, 4)),
         ([part(8), part(0, 0)], None), ([], None),
     ]:  # fmt: skip
-        assert _window(Stored("slot", 0, (), 0, tuple(parts), None)) == found
+        assert _window(StoredObject("slot", 0, (), 0, tuple(parts), None)) == found
 
 
 def test_what_stood_before_a_shift_is_what_was_evaluated():

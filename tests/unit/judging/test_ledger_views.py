@@ -252,7 +252,7 @@ def test_a_release_lets_only_the_state_of_its_slot_rest():
             story.ledger.record(Release(slot, 0, 6, 0))
         story.point("slot", 0, "overwritten", LOAD)
         [known] = story.ledger.radix.root.notes.ranged
-        assert known.lasting is lasting
+        assert known.is_lasting is lasting
 
 
 def test_a_loss_is_charged_at_the_request_that_works_in_the_slot():

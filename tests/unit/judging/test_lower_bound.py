@@ -73,7 +73,7 @@ def test_no_order_of_requests_sent_together_is_below_it():
         best = min(served(order) for order in permutations(group))
         assert sum(bound.each) <= bound.total <= best, group
     a = EvaluatedRequest((1, 2, 3), ((1, 2, 3),))
-    assert lower_bound([a, a._replace(together=True)]).total == 4
+    assert lower_bound([a, a._replace(is_parallel=True)]).total == 4
 
 
 def drawn(rng, together):

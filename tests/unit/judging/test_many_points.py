@@ -11,11 +11,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from cachesim.engines.inspection import RowsPart, Stored
+from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.events import Decided, Declined, Launch, Log
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from tests.fourth.point_tracker import BlockPoints, Chain
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 from tests.unit.judging.ledger_story import CREATE, SELECT
@@ -29,7 +29,7 @@ class Cold:
     """A cold run in which every digest is 0."""
 
     def rows(self, layer):
-        return Rows(ZEROS, None, None)
+        return KVRows(ZEROS, None, None)
 
 
 class Pool:
@@ -48,7 +48,9 @@ class Pool:
 
     def inspect(self, key, start):
         pos = np.arange(start, self.points.keys[key].chain.end)
-        return Stored("block", -1, (), 0, (RowsPart(0, pos, {0: Rows(ZEROS[: len(pos)], None, None)}),), None, start)
+        return StoredObject(
+            "block", -1, (), 0, (RowsPart(0, pos, {0: KVRows(ZEROS[: len(pos)], None, None)}),), None, start
+        )
 
     def put(self, talk):
         """Compute the missing blocks of a conversation."""
@@ -93,7 +95,7 @@ class Pool:
         self.log.emit(Launch(0, self.requests, 0))
         self.log.emit(Declined(0, BLOCK * kept, CREATE))
         ledger = self.ledger.settle(self.requests, 0, self.asked, BLOCK * kept, False)
-        assert ledger.balanced
+        assert ledger.is_balanced
         self.charged |= {one.event for one in ledger.charges}
         self.ledger.evaluated.append(self.asked)
         self.requests += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
 from cachesim.events import Decided, Launch, Release
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, NEED, PICK, SAID, SELECT, Story, charges
@@ -18,7 +18,7 @@ def test_what_was_never_captured_is_charged_to_the_rule_that_declined_nearest_be
     story.capture(CREATE, False, start)
     ledger = story.settle((*SAID[:6], 7, 8, 9), 0)
     assert ledger == RequestLedger(6, 0, 0, (Charge(1, 6, "never captured", rule, -1),))
-    assert ledger.balanced
+    assert ledger.is_balanced
 
 
 def test_of_several_that_declined_the_nearest_is_charged():
@@ -44,14 +44,14 @@ def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_is_not_char
     assert charges(ledger) == [
         (2, "never captured", "", -1, ""), (4, "erased", ERASE, 0, "checkpoint"),
     ]  # fmt: skip
-    assert (ledger.best, ledger.held, ledger.balanced) == (6, 4, True)
+    assert (ledger.best, ledger.held, ledger.is_balanced) == (6, 4, True)
 
 
 @pytest.mark.parametrize(("searched", "rule"), [(True, PICK), (False, NEED)])
 def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
     story.point("checkpoint", 4)
-    decisions = [(NEED, Need(0, searched)), *([(PICK, None)] if searched else [])]
+    decisions = [(NEED, CheckpointNeed(0, searched)), *([(PICK, None)] if searched else [])]
     ledger = story.settle((*SAID[:4], 7), 0, *decisions)
     assert charges(ledger) == [(4, "not chosen", rule, -1, "checkpoint")]
 
@@ -60,7 +60,7 @@ def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_pas
 def test_a_slot_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
     story.point("slot", 4)
-    ledger = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, Need(0, searched)))
+    ledger = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, CheckpointNeed(0, searched)))
     assert charges(ledger) == [(4, "not chosen", rule, -1, "slot")]
 
 
@@ -93,7 +93,7 @@ def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_i
     story = Story()
     story.point("checkpoint", 4)
     story.ledger.begin(1)
-    story.decide(NEED, Need(0, True))
+    story.decide(NEED, CheckpointNeed(0, True))
     story.decide(PICK, None)
     story.lose("checkpoint", cause, ERASE)
     assert charges(story.ledger.settle(1, 0, (*SAID[:4], 7), 0, False)) == [
@@ -156,12 +156,12 @@ def test_tokens_that_were_kept_beyond_every_restore_point_are_not_charged():
     farther."""
     story = Story()
     ledger = story.settle((*SAID[:6], 7), 5)
-    assert (ledger.held, charges(ledger), ledger.balanced) == (5, [(1, "never captured", "", -1, "")], True)
+    assert (ledger.held, charges(ledger), ledger.is_balanced) == (5, [(1, "never captured", "", -1, "")], True)
     story.ledger.begin(0)
     story.point("slot", 6)
     story.point("slot", 0)
     ledger = story.settle((*SAID[:6], 7), 5)
-    assert (ledger.held, charges(ledger), ledger.balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
+    assert (ledger.held, charges(ledger), ledger.is_balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
@@ -173,7 +173,7 @@ def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     story.lose("entry", "consumed", "LC-PC-LOAD.TAKE")
     ledger = story.settle((*SAID[:6], 7), 0)
     assert charges(ledger) == [(2, "advanced", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
-    assert ledger.balanced
+    assert ledger.is_balanced
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "entry"])
@@ -187,7 +187,7 @@ def test_a_shorter_copy_that_was_lost_later_is_charged_with_the_tokens_that_it_c
     story.lose(kind, "restarted", number=2)
     ledger = story.settle((*SAID[:6], 7), 1, request=3)
     assert charges(ledger) == [(2, "erased", ERASE, 1, "checkpoint"), (3, "restarted", "", 2, kind)]
-    assert ledger.balanced
+    assert ledger.is_balanced
 
 
 def test_a_shorter_copy_that_is_still_stored_is_charged_to_the_rule_that_did_not_use_it():
@@ -256,7 +256,7 @@ def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
     story.point("block", 10, lengths=(4, 8), step=4)
     for shared, held in [(10, 8), (8, 8), (7, 4), (4, 4), (3, 0)]:
         ledger = story.settle((*SAID[:shared], 7), 0)
-        assert (ledger.best, ledger.held, ledger.balanced) == (shared, held, True)
+        assert (ledger.best, ledger.held, ledger.is_balanced) == (shared, held, True)
 
 
 def test_a_request_that_begins_again_is_judged_by_its_first_start():

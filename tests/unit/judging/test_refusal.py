@@ -34,7 +34,7 @@ def test_an_error_that_a_cold_run_does_not_have_is_broken():
     scenario = load(LATE)
     run = run_judged(scenario, FAULTY, "provenance")
     one = run.requests[1]
-    assert (one.answer.status, one.judged.answer.rung, one.judged.refused) == (500, "error", False)
+    assert (one.answer.status, one.judged.answer.rung, one.judged.is_refused) == (500, "error", False)
     assert (run.broken, run.refused, run.verdict.equal_cold, run.wrong) == ([1], [], False, [])
     assert repeat_cold(scenario, 1, FAULTY).status == 200
     assert outcome(run_data(run), as_expected=True) is True
@@ -51,7 +51,7 @@ def test_a_prompt_that_no_server_takes_is_refused():
     scenario = from_line("A300/B20", model="A", server={"ctx_size": 256})
     run = run_judged(scenario, B10587.name, "provenance")
     first = run.requests[0].judged
-    assert (first.equal_cold, first.refused, run.refused, run.broken) == (None, True, [0], [])
+    assert (first.equal_cold, first.is_refused, run.refused, run.broken) == (None, True, [0], [])
     assert first.answer.why.startswith("REFUSED (400): prompt of 300 tokens exceeds")
     assert run.verdict.equal_cold is None
     assert exit_code([run_data(run)]) == exit_code([run_data(run)], True) == exits.UNDECIDED

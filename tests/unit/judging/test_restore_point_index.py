@@ -103,7 +103,7 @@ def history(rng, wait):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
         durable = rng.choice([False, False, True])
         known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "", RadixPlace(place.node, hi), lo, hi, step, born=number,
-                           durable=durable, rested=rng.random() < 0.3)  # fmt: skip
+                           is_durable=durable, has_rested=rng.random() < 0.3)  # fmt: skip
         add_point(known, past=partial(sub, number, wait))
         every.append(known)
         for one in every:
@@ -122,9 +122,9 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
         for start, most, lasting in product(range(len(every) - wait, len(every) + 1), range(1, 7), (False, True)):
 
             def worth(known, start=start, lasting=lasting):
-                if known.born > start or (lasting and not known.lasting):
+                if known.born > start or (lasting and not known.is_lasting):
                     return None
-                return known.lost is None or known.lost_clock > start, known.durable, known.lost_at
+                return known.lost is None or known.lost_clock > start, known.is_durable, known.lost_at
 
             ranked = [((far, *worth(one), -one.number), one) for one in every
                       if (far := one.reach(min(most, one.place.n))) >= one.lo and worth(one) is not None]  # fmt: skip

@@ -11,7 +11,7 @@ from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, PromptInputs
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict_text import sentence
@@ -25,7 +25,7 @@ def said(decision, rule=None):
 
 
 def ask(n_past=50, pos_min=60, held=100, n_tokens=80, exact=True, n_swa=0):
-    return Ask(n_past, n_past, held, n_tokens, pos_min, n_swa, exact)
+    return PromptInputs(n_past, n_past, held, n_tokens, pos_min, n_swa, exact)
 
 
 HAD = [Ckpt(40, 39, 39, 0, 1), Ckpt(50, 49, 49, 0, 1)]

@@ -21,7 +21,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.load import load
-from cachesim.scenarios.runner import Silent
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.tools.run.run_jobs import exit_code
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
@@ -112,7 +112,7 @@ def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(f
     assert judged_run.settle(cases) == ([1] if left is None else [])
     judged = cases[0].requests[1].judged
     assert judged.equal_cold is left
-    assert judged.refused is (left is not None), "what is undecided for this reason is not refused"
+    assert judged.is_refused is (left is not None), "what is undecided for this reason is not refused"
 
 
 def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
@@ -121,7 +121,7 @@ def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(
 
 
 def test_a_further_observer_sees_the_first_value_only():
-    class Begun(Silent):
+    class Begun(SilentObserver):
         def __init__(self):
             self.steps = []
 

@@ -10,11 +10,11 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.model import LayerState, Model, Rows, TokenRun
+from cachesim.model import KVRows, LayerState, Model, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 from cachesim.model.layer_kinds import KINDS
-from cachesim.model.store import Hidden
+from cachesim.model.store import HiddenOutput
 
 CELLS = 2048
 
@@ -36,7 +36,7 @@ class PlainStore(ByPosition):
         if shuffle is not None:
             random.Random(shuffle).shuffle(self.free)
         self.cells: dict[int, list[tuple[int, int]]] = {}       # seq -> [(pos, cell)], ascending
-        self.rows: dict[int, Rows] = {}                         # layer -> arrays over all cells
+        self.rows: dict[int, KVRows] = {}                         # layer -> arrays over all cells
         self.states: dict[tuple[int, int], LayerState] = {}     # (seq, layer) -> state
         self.own: list[list[int]] = []                          # run -> cells of its new rows
         self.seqs: list[int] = []                               # run -> seq
@@ -53,20 +53,20 @@ class PlainStore(ByPosition):
     def positions(self, part: str, run: int) -> Positions:
         return np.array([pos for pos, _ in self.cells[self.seqs[run]]], np.int64)
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         if layer not in self.rows:
-            self.rows[layer] = Rows(*(None if x is None else np.zeros((CELLS, *x.shape[1:]), x.dtype) for x in rows))
+            self.rows[layer] = KVRows(*(None if x is None else np.zeros((CELLS, *x.shape[1:]), x.dtype) for x in rows))
         for kept, new in zip(self.rows[layer], rows, strict=True):
             if kept is not None and new is not None:
                 kept[self.own[run]] = new
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         return self.rows_of(layer, self.seqs[run])
 
-    def rows_of(self, layer: int, seq: int) -> Rows:
+    def rows_of(self, layer: int, seq: int) -> KVRows:
         """Return every row of a sequence, by position."""
         cells = [cell for _, cell in self.cells[seq]]
-        return Rows(*(None if x is None else x[cells] for x in self.rows[layer]))
+        return KVRows(*(None if x is None else x[cells] for x in self.rows[layer]))
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         return self.states.get((self.seqs[run], layer))
@@ -75,13 +75,15 @@ class PlainStore(ByPosition):
         self.states[self.seqs[run], layer] = state
 
 
-def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[Hidden]:
+def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[HiddenOutput]:
     """Evaluate a micro-batch."""
     store.begin(runs)
     return model.forward(runs, store)
 
 
-def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0) -> Hidden:
+def prefill(
+    model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0
+) -> HiddenOutput:
     """Evaluate tokens of a sequence in micro-batches of ``chunk``. Return the outputs of all of them."""
     return joined(
         [
@@ -91,12 +93,12 @@ def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], ch
     )
 
 
-def same_rows(a: Rows, b: Rows) -> bool:
+def same_rows(a: KVRows, b: KVRows) -> bool:
     """True if both are bit-identical. Both must lack the same parts."""
     return all((x is None) == (y is None) and (x is None or np.array_equal(x, y)) for x, y in zip(a, b, strict=True))
 
 
-def joined(said: Sequence[Hidden]) -> Hidden:
+def joined(said: Sequence[HiddenOutput]) -> HiddenOutput:
     """Concatenate the outputs of several runs."""
     x = None if said[0].x is None else np.concatenate([one.x for one in said if one.x is not None])
-    return Hidden(np.concatenate([one.digest for one in said]), x)
+    return HiddenOutput(np.concatenate([one.digest for one in said]), x)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.model import Rows, attention
+from cachesim.model import KVRows, attention
 from cachesim.model.attention import SCORE, attend
 from cachesim.model.attention_mask import View
 from cachesim.model.grid import ROPE_UNIT, UNIT, Values
@@ -14,12 +14,12 @@ def some(n: int, heads: int, unit: float, seed: int) -> Values:
     return np.rint(np.random.default_rng(seed).standard_normal((n, heads, 16)) / unit)
 
 
-def case(t: int, n: int) -> tuple[Values, Rows]:
-    rows = Rows(np.zeros(n, np.uint64), some(n, 2, ROPE_UNIT, 1), some(n, 2, UNIT, 2))
+def case(t: int, n: int) -> tuple[Values, KVRows]:
+    rows = KVRows(np.zeros(n, np.uint64), some(n, 2, ROPE_UNIT, 1), some(n, 2, UNIT, 2))
     return some(t, 4, ROPE_UNIT, 3) * SCORE, rows
 
 
-def textbook(q: Values, rows: Rows, positions: list[int], asked: list[int], window: int) -> Values:
+def textbook(q: Values, rows: KVRows, positions: list[int], asked: list[int], window: int) -> Values:
     """Return softmax(q.k / 4) v, with the library's exp."""
     assert rows.k is not None and rows.v is not None
     k, v = (np.repeat(x, 2, axis=1) for x in (rows.k * ROPE_UNIT, rows.v * UNIT))
@@ -61,7 +61,7 @@ def test_a_hidden_row_does_not_matter_and_a_visible_one_does() -> None:
     before = attend(q, rows, view.visible(3))
     for row, matters in ((0, False), (3, False), (4, True), (6, True), (7, False), (9, False)):
         assert rows.k is not None and rows.v is not None
-        changed = Rows(rows.digest, rows.k.copy(), rows.v.copy())
+        changed = KVRows(rows.digest, rows.k.copy(), rows.v.copy())
         changed.v[row] += 2.0**20                                           # type: ignore[index]
         assert (attend(q, changed, view.visible(3)) == before).all() != matters
 
@@ -72,11 +72,11 @@ def test_nothing_to_see_is_zero() -> None:
     found = attend(q, rows, view.visible(0))
     assert rows.v is not None and (found[:2] == 0).all()
     assert (found[2].reshape(4, 16) == np.repeat(rows.v[0], 2, axis=0)).all()       # a visible row: its V, by head
-    empty = Rows(np.zeros(0, np.uint64), np.zeros((0, 2, 16)), np.zeros((0, 2, 16)))
+    empty = KVRows(np.zeros(0, np.uint64), np.zeros((0, 2, 16)), np.zeros((0, 2, 16)))
     assert (attend(q, empty, View(np.zeros(0, np.int64), np.array([2, 3, 10])).visible(0)) == 0).all()
 
 
 def test_provenance_rows_are_not_enough() -> None:
     q, rows = case(1, 3)
     with pytest.raises(BadInput):
-        attend(q, Rows(rows.digest, None, None), View(np.arange(3), np.array([2])).visible(0))
+        attend(q, KVRows(rows.digest, None, None), View(np.arange(3), np.array([2])).visible(0))

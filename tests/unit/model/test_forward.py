@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.model import LayerState, Rows, TokenRun, make_model, same_state
+from cachesim.model import KVRows, LayerState, TokenRun, make_model, same_state
 from tests.unit.model.plain_store import ALL_KINDS, PlainStore, feed, prefill
 
 TOKENS = random.Random(7).sample(range(5000), 600)
@@ -152,6 +152,6 @@ def test_a_shift_of_a_layer_without_rotation_is_exact() -> None:
     prefill(model, late, 0, TOKENS[:80], 80)
     prefill(model, early, 0, TOKENS[7:80], 73)
     old = np.arange(7, 80)
-    moved = model.shift_rows(0, Rows(*(part[7:] for part in late.rows_of(0, 0))), old, old - 7)
+    moved = model.shift_rows(0, KVRows(*(part[7:] for part in late.rows_of(0, 0))), old, old - 7)
     for part, fresh in zip(moved, early.rows_of(0, 0), strict=True):
         assert (part == fresh).all()

@@ -65,7 +65,7 @@ def test_a_request_failed_if_its_error_stands_before_its_release():
     error = {"ev": "error", "text": "error: Context size has been exceeded."}
     first, second = life(0, 0, 30, 40), life(1, 1, 20, 25)
     events = [*first[:-1], error, {"ev": "cancel"}, first[-1], *second]
-    assert [own.failed for own in events_by_request([(body(30), {}), (body(20), {})], events)] == [True, False]
+    assert [own.has_failed for own in events_by_request([(body(30), {}), (body(20), {})], events)] == [True, False]
     alone = [{"ev": "launch", "is_child": 0}, error, {"ev": "release", "n_tokens": 9}]
-    assert events_by_request([(body(3), {})], alone)[0].failed
-    assert not events_by_request([(body(3), {})], [alone[0], alone[2]])[0].failed
+    assert events_by_request([(body(3), {})], alone)[0].has_failed
+    assert not events_by_request([(body(3), {})], [alone[0], alone[2]])[0].has_failed

@@ -140,11 +140,11 @@ def with_events(tmp_path, capsys, data):
     """Return the recording with the events of our server at each step."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import make_trace
-    from cachesim.replay.replay import Replaying
+    from cachesim.replay.replay import TraceReplay
     from cachesim.replay.replay_result import ReplayResult
 
     made = make_trace(tmp_path / "x", data, profiles())
-    run = Replaying(made, "none", tmp_path, None)
+    run = TraceReplay(made, "none", tmp_path, None)
     for one, raw in zip(made.steps, data["steps"], strict=True):
         first = len(run.server.log.events)
         run.step(ReplayResult(made), one)

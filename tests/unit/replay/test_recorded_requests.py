@@ -44,5 +44,5 @@ def test_a_hang_up_takes_effect_where_the_slot_was_released(body, ends, cancel_a
 
 
 def test_a_request_that_failed_before_its_disconnect_was_not_cancelled():
-    events = RequestEvents(({"ev": "release", "n_tokens": 9},), failed=True)
+    events = RequestEvents(({"ev": "release", "n_tokens": 9},), has_failed=True)
     assert make_request("completion", {"prompt": [1] * 12, "cancel_after": 1}, {}, events).cancel_at is None

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
-from cachesim.replay.recorded_trace import Member, TraceStep
+from cachesim.replay.recorded_trace import TraceMember, TraceStep
 from cachesim.replay.replay import records
 from cachesim.replay.schedule_search import ChosenOption, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -35,7 +35,7 @@ def played(*arrivals, **flags):
 
 def found(theirs, *requests, **flags):
     """Return our log when the requests are sent and the other log is known, and the number of checked answers."""
-    step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in requests), {}, theirs)
     sent = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
                 lambda _server, number, _answer: number)  # fmt: skip
     assert list(sent.answers) == list(range(len(requests))) == sorted(sent.answers_checked)
@@ -107,7 +107,7 @@ def test_the_best_of_all_ways_is_kept_where_none_agrees():
 
 def test_the_search_ends_where_its_work_does():
     theirs = [*played((0, A), (3, B)), {"ev": "other"}]
-    step = TraceStep(0, tuple(Member(request, {}) for request in (A, B)), {}, theirs)
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (A, B)), {}, theirs)
     tried = []
     for work in (1, 250, 10**9):
         limits.lift({limits.ORDER_WORK.name: work})
@@ -128,7 +128,7 @@ def test_ways_are_gone_through_depth_first():
 def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first():
     same = Request(word("A", 30), n_predict=2)
     theirs = played((0, same), (1, same), parallel=1)
-    step = TraceStep(0, (Member(same, {}), Member(same, {})), {}, theirs)
+    step = TraceStep(0, (TraceMember(same, {}), TraceMember(same, {})), {}, theirs)
 
     def cached(fits):
         server = Talk(**FLAGS | {"parallel": 1}).server
@@ -146,7 +146,7 @@ def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits
     theirs = played((0, one), (1, other), parallel=1)
 
     def left_behind(*numbers):
-        members = tuple(Member(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
+        members = tuple(TraceMember(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
         step = TraceStep(0, members, {}, theirs)
         server = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None).server
         return tuple(server.core.slots[0].tokens[:30])
@@ -160,7 +160,9 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
     flags = {"parallel": 2}
     first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
     for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
-        step = TraceStep(0, (Member(gone, {"cancelled": True}, None, launched=False), Member(first, {})), {}, theirs)
+        step = TraceStep(
+            0, (TraceMember(gone, {"cancelled": True}, None, launched=False), TraceMember(first, {})), {}, theirs
+        )
         sent = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
         assert logged(sent.server, 0) == theirs
         assert [answer.cancelled for answer in sent.answers.values()] == [True, False]
@@ -191,7 +193,9 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
         one.iterate()
     one.submit(refused)
     theirs = logged(one, start)
-    step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
+    step = TraceStep(
+        0, (TraceMember(other, {}), TraceMember(late, {}), TraceMember(refused, {})), {}, theirs, stuck=True
+    )
     sent = send(server(), step, theirs, logged, lambda *_: None)
     assert logged(sent.server, start) == theirs
     assert [answer.done for answer in sent.answers.values()] == [False, False, True]

@@ -60,5 +60,5 @@ def test_who_may_have_slept_or_not_was_awake(tmp_path):
 
 def test_without_the_flag_the_server_does_not_sleep(tmp_path):
     trace = recorded(tmp_path, (2,))
-    assert replay(replace(trace, sleeps=False)).steps_agree < 4
+    assert replay(replace(trace, can_sleep=False)).steps_agree < 4
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.json_shapes import INT32, Misfit
+from cachesim.base.json_shapes import INT32, ShapeMismatch
 from cachesim.replay.trace_format import NAME_BYTES, file_name, step_number
 
 
 def refused(check, value):
     try:
         check(value)
-    except Misfit:
+    except ShapeMismatch:
         return True
     return False
 

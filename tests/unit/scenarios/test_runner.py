@@ -13,14 +13,14 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Observers, Silent, play
+from cachesim.scenarios.runner import Observers, SilentObserver, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
 HEAD = "llama_cpp@b10587"
 
 
-class Notes(Silent):
+class Notes(SilentObserver):
     """Observer that records its calls and the tokens in the slot at that time."""
 
     def __init__(self):
@@ -137,7 +137,7 @@ def test_a_request_counts_as_answered_when_all_its_completions_are():
     """The prompt is too long for a slot; the second completion ends a round after the first."""
     found = []
 
-    class Children(Silent):
+    class Children(SilentObserver):
         def answered(self, number, request, answer):
             found.append((answer.status, [child.done for child in answer.children]))
 
@@ -150,7 +150,7 @@ def test_a_request_counts_as_answered_when_all_its_completions_are():
 def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch):
     monkeypatch.setattr(runner, "STUCK", 50)
 
-    class Deaf(Silent):
+    class Deaf(SilentObserver):
         def started(self, server):
             server.update = lambda: None
 
@@ -162,7 +162,7 @@ def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
     monkeypatch.setattr(runner, "STUCK", 50)
     answers = []
 
-    class Heard(Silent):
+    class Heard(SilentObserver):
         def answered(self, number, request, answer):
             answers.append(len(answer.tokens))
 
@@ -196,7 +196,7 @@ def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
 
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_who_comes_later_comes_so_many_iterations_later(after):
-    class Counting(Silent):
+    class Counting(SilentObserver):
         """Return the number of server-loop rounds before each step."""
 
         def __init__(self):
@@ -220,7 +220,7 @@ def test_who_comes_later_comes_so_many_iterations_later(after):
 
 
 def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
-    class Slots(Silent):
+    class Slots(SilentObserver):
         """Return the number of slots of each server."""
 
         def __init__(self):
@@ -237,11 +237,11 @@ def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
 def test_work_that_stops_early_goes_on_where_it_was():
     made, ends = scenario("A40>9/A.B20>3"), []
 
-    class Heard(Silent):
+    class Heard(SilentObserver):
         def answered(self, number, request, answer):
             ends.append((number, len(answer.tokens)))
 
-    stage = runner.Stage(made, HEAD, "none", Path("."), Heard(), HEAD)
+    stage = runner.ScenarioStage(made, HEAD, "none", Path("."), Heard(), HEAD)
     waiting = stage.submit(0, made.steps[:1])
     _, answer = waiting[0]
     stage.work(waiting, lambda: len(answer.tokens) == 4)

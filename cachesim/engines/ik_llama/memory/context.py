@@ -13,7 +13,7 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
 from cachesim.engines.ik_llama.memory.nan_states import is_nan, mark_nan, mark_nan_outputs
-from cachesim.engines.ik_llama.rules.micro_batch import Graph
+from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
 from cachesim.engines.shared.batch import (
     DecodeBatch,
     TokenOutput,
@@ -25,7 +25,7 @@ from cachesim.engines.shared.batch import (
 )
 from cachesim.engines.shared.kv_rows import read_rows, sort_by_position, write_rows
 from cachesim.events import Event
-from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
+from cachesim.model import HiddenOutput, KVRows, LayerState, Model, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
 OK, NO_ROOM, FAILED, ABORTED = 0, 1, -1, -3
@@ -52,11 +52,11 @@ class UbatchStore(ByPosition):
         """Return the positions (n,) that the run may attend to, ascending, including its own."""
         return self.window_pos if part == "swa" else self.pos
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the run's rows into their cells."""
         write_rows(self.kv.rows, layer, self.mine, rows)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return the rows of the sequence that this layer reads, in the order of ``positions``."""
         return read_rows(self.kv.rows[layer], self.window_cells if layer in self.kv.kind.windows else self.cells)
 
@@ -80,7 +80,7 @@ class DecodeRules:
     blind: Callable[[int], bool]                        # number of tokens without a visible cell -> their rows are NaN
     zeroes: Callable[[int, int], bool]                  # (first position, sequences) -> the recurrent row is zeroed
     # (last graph, graph of the micro-batch, its first cell) -> the last graph is used again
-    reuses: Callable[[Graph | None, Graph, int], bool]
+    reuses: Callable[[ComputeGraph | None, ComputeGraph, int], bool]
     keeps: Callable[[int], str]                         # tokens -> index of kept rows: "place", "position" or "" = none
 
 
@@ -105,7 +105,7 @@ class Context:
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
         self.matrices: dict[int | tuple[int, int], States] = {}
-        self.graph: Graph | None = None  # graph of the last micro-batch
+        self.graph: ComputeGraph | None = None  # graph of the last micro-batch
         self.evaluated = 0              # evaluated tokens of the last batch
         self.image = False              # the batch is a piece of an image
         self.mixed = False              # a micro-batch was cut because it mixed sequences
@@ -157,7 +157,7 @@ class Context:
         zeroed = tuple(self.rules.zeroes(run.pos0, len(ubatch.runs)) for run in ubatch.runs)
         own = tuple(run.seq for run in ubatch.runs)
         if kv.kind.states and not kv.kind.private:
-            graph = Graph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
+            graph = ComputeGraph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
             if self.graph is not None and not self.image and self.rules.reuses(self.graph, graph, first):
                 graph = self.graph
             # The graph of a micro-batch in cell 0, or of an image, is discarded.
@@ -196,7 +196,7 @@ class Context:
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
     def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int,
-             row: int) -> Hidden:  # fmt: skip
+             row: int) -> HiddenOutput:  # fmt: skip
         """Evaluate a run from a place of its micro-batch on; token by token if the intermediate states are kept."""
         if not kept:
             return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low, row))[0]

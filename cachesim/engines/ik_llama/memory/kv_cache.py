@@ -24,7 +24,7 @@ from cachesim.engines.ik_llama.memory.nan_states import has_nan
 from cachesim.engines.shared.batch import Ubatch
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.events import Event, SeqRm
-from cachesim.model import LayerState, Model, Rows
+from cachesim.model import KVRows, LayerState, Model
 
 
 def capacity(width: int, n_ubatch: int, pad: int = 256) -> int:
@@ -86,7 +86,7 @@ class Blob(Immutable):
     size: int
     pos: np.ndarray
     own: np.ndarray
-    rows: Mapping[int, Rows] | None
+    rows: Mapping[int, KVRows] | None
     states: States
     state_pos: int
     window: Window | None = None

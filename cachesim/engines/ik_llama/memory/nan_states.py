@@ -15,7 +15,7 @@ import numpy as np
 
 from cachesim.engines.shared.batch import TokenOutput, Ubatch
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, write_rows
-from cachesim.model import LayerState, Rows, Spec
+from cachesim.model import KVRows, LayerState, Spec
 
 NAN = np.uint64(0x7FF8_0000_0000_0001)
 """Digest of a NaN row or state."""
@@ -28,7 +28,7 @@ def is_nan(state: LayerState | None) -> bool:
     return state is not None and state.hash == int(NAN)
 
 
-def has_nan(rows: Mapping[int, Rows], states: States) -> bool:
+def has_nan(rows: Mapping[int, KVRows], states: States) -> bool:
     """True if a saved sequence contains NaN."""
     return any((kept.digest == NAN).any() for kept in rows.values()) or any(map(is_nan, states.values()))
 
@@ -50,7 +50,7 @@ def mark_nan(spec: Spec, rows: RowTable, states: Sequence[States], before: Seque
             for start, marked in zip(starts, given, strict=True):
                 if len(cells := start + np.flatnonzero(marked)):
                     read = read_rows(rows[index], cells)
-                    write_rows(rows, index, cells, Rows(np.full(len(cells), NAN), read.k, read.v))
+                    write_rows(rows, index, cells, KVRows(np.full(len(cells), NAN), read.k, read.v))
             spoilt = bool((rows[index].digest[:n_kv] == NAN).any())
             for marked, views in zip(lost, blind, strict=True):
                 marked |= views[layer.notation] | spoilt

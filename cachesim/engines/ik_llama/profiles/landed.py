@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.shared.timeline import Landed, Timeline
+from cachesim.engines.shared.timeline import Commit, Timeline
 
 _CHANGES: Mapping[str, tuple[int, str, str]] = {
     "#645": (3840, "2025-08-16", "b6bc5eeda"), "#757": (3876, "2025-09-04", "144d45671"),
@@ -49,7 +49,7 @@ OWN: Mapping[str, tuple[int, str]] = {
 """Rule set -> point at which it was recorded or read."""
 
 TIMELINE = Timeline(
-    own={name: Landed(*point) for name, point in OWN.items()},
-    landed={change: Landed(number, date) for change, (number, date, _) in _CHANGES.items()},
-    releases={commit: Landed(number, date) for number, date, commit in (*_CHANGES.values(), BASE, MAIN)},
+    own={name: Commit(*point) for name, point in OWN.items()},
+    landed={change: Commit(number, date) for change, (number, date, _) in _CHANGES.items()},
+    releases={commit: Commit(number, date) for number, date, commit in (*_CHANGES.values(), BASE, MAIN)},
 )

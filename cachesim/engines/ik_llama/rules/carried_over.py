@@ -11,7 +11,7 @@ from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 
-class Cleared(NamedTuple):
+class ClearedObjects(NamedTuple):
     """Objects that a change of the system prompt clears besides the target's memory: the slots' tokens with their
     checkpoints, the draft context, and the entries of the prompt cache."""
 
@@ -40,7 +40,7 @@ def parser_last(chat: bool, last: bool) -> Decision:
 def system_clears_all(n_tokens: int) -> Decision:
     """Clear the slots, the draft context and the prompt cache when a request sets a system prompt of ``n_tokens``
     tokens."""
-    return Decision(Cleared(True, True, True), {"n_tokens": n_tokens})
+    return Decision(ClearedObjects(True, True, True), {"n_tokens": n_tokens})
 
 
 # [Gone in ik_llama@1889-base]
@@ -49,4 +49,4 @@ def system_clears_all(n_tokens: int) -> Decision:
 def system_clears_memory(n_tokens: int) -> Decision:
     """Clear only the memory of the target when a request sets a system prompt: token lists, checkpoints, draft
     context and prompt cache keep the state of the old one."""
-    return Decision(Cleared(False, False, False), {"n_tokens": n_tokens})
+    return Decision(ClearedObjects(False, False, False), {"n_tokens": n_tokens})

@@ -33,7 +33,7 @@ class Ckpt(NamedTuple):
     prompt_end: bool = False
 
 
-class Ask(NamedTuple):
+class RestoreInputs(NamedTuple):
     """A prompt compared with a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min``
     of the target as the engine computes it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states.
     ``asked``: tokens of the prompt; ``restored``: pos_max of the restored checkpoint, -1 = none."""
@@ -53,7 +53,7 @@ class Ask(NamedTuple):
         return max(0, self.n_past - 1)
 
 
-class Need(NamedTuple):
+class CheckpointNeed(NamedTuple):
     """True if a checkpoint is needed."""
 
     search: bool
@@ -62,7 +62,7 @@ class Need(NamedTuple):
         return self.search
 
 
-class Resume(NamedTuple):
+class ResumePlace(NamedTuple):
     """Where evaluation resumes: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
     position of a checkpoint from which the interval is counted, -1 = none; pos_max of the restored checkpoint, entered
     by the server."""
@@ -78,7 +78,7 @@ def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
     return next((i for i in reversed(range(len(ckpts))) if fits(ckpts[i])), None)
 
 
-def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
+def _because(ask: RestoreInputs, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
     return {
         "n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min, "thold": ask.thold, "private": ask.private,
         "ckpts": [c.pos_max for c in ckpts],
@@ -86,56 +86,56 @@ def _because(ask: Ask, ckpts: Sequence[Ckpt] = ()) -> dict[str, object]:
 
 
 @rule("IK-CKPT-NEED.OR-PRIVATE", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
-def need_or_private(ask: Ask) -> Decision:
+def need_or_private(ask: RestoreInputs) -> Decision:
     """Search a checkpoint if 0 < n_past < tokens of the slot, and pos_min >= pos_min_thold (always so with recurrent
     layers) or the model has a state of its own."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and (ask.pos_min >= ask.thold or ask.private)), _because(ask))
+    return Decision(CheckpointNeed(inside and (ask.pos_min >= ask.thold or ask.private)), _because(ask))
 
 
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-NEED.REACHED", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1743")
-def need_reached(ask: Ask) -> Decision:
+def need_reached(ask: RestoreInputs) -> Decision:
     """Search a checkpoint if 0 < n_past < tokens of the slot, and pos_min >= pos_min_thold."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and ask.pos_min >= ask.thold), _because(ask))
+    return Decision(CheckpointNeed(inside and ask.pos_min >= ask.thold), _because(ask))
 
 
 # [Gone in ik_llama@1743]
 @rule("IK-CKPT-NEED.BEYOND", Role.NEED, ik_llama(CONTEXT, "apply_checkpoint"), since="#1310 (3fac78c48)", until="#1743")
-def need_beyond(ask: Ask) -> Decision:
+def need_beyond(ask: RestoreInputs) -> Decision:
     """Search a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold: a prompt that leaves the
     slot at its last token does not search."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and ask.pos_min > ask.thold), _because(ask))
+    return Decision(CheckpointNeed(inside and ask.pos_min > ask.thold), _because(ask))
 
 
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-NEED.STATES", Role.NEED, ik_llama(), since="#1673 (48819dada)", until="#1716 (9f1deefa7)")
-def need_states(ask: Ask) -> Decision:
+def need_states(ask: RestoreInputs) -> Decision:
     """Search a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold or there are recurrent
     layers."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and (ask.states or ask.pos_min > ask.thold)), _because(ask))
+    return Decision(CheckpointNeed(inside and (ask.states or ask.pos_min > ask.thold)), _because(ask))
 
 
 # [Gone in ik_llama@1310]
 @rule("IK-CKPT-NEED.DEEP", Role.NEED, ik_llama(), since="#1295 (66323b92f)", until="#1310")
-def need_deep(ask: Ask) -> Decision:
+def need_deep(ask: RestoreInputs) -> Decision:
     """Search a checkpoint if 0 < n_past < tokens of the slot, and pos_min > pos_min_thold + 2."""
     inside = 0 < ask.n_past < ask.held
-    return Decision(Need(inside and ask.pos_min > ask.thold + 2), _because(ask))
+    return Decision(CheckpointNeed(inside and ask.pos_min > ask.thold + 2), _because(ask))
 
 
 # [Gone in ik_llama@1295]
 @rule("IK-CKPT-NEED.NEVER", Role.NEED, ik_llama(CONTEXT, "batch_pending_prompt", "66323b92f^"), until="#1295")
-def need_never(ask: Ask) -> Decision:
+def need_never(ask: RestoreInputs) -> Decision:
     """Never searches a checkpoint: there are none."""
-    return Decision(Need(False), _because(ask))
+    return Decision(CheckpointNeed(False), _because(ask))
 
 
 @rule("IK-CKPT-PICK.POS-MAX", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
-def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def pick_pos_max(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Pick the newest checkpoint with pos_max < pos_min_thold; for a model with a state of its own with pos_max <
     n_past. Return its index."""
     bound = ask.n_past if ask.private else ask.thold
@@ -144,7 +144,7 @@ def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-PICK.POS-MIN", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"), since="#1716")
-def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def pick_pos_min(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Pick the newest checkpoint with pos_min < pos_min_thold or pos_min = 0; return its index."""
     found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0)
     return Decision(found, _because(ask, ckpts))
@@ -152,14 +152,14 @@ def pick_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-PICK.WITHIN", Role.PICK, ik_llama(), since="#1673 (48819dada)", until="#1716")
-def pick_within(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def pick_within(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Pick the newest checkpoint with pos_max < n_past, the exact bound; return its index."""
     return Decision(_newest(ckpts, lambda c: c.pos_max < ask.n_past), _because(ask, ckpts))
 
 
 # [New in ik_llama@pr1888]
 @rule("IK-CKPT-PICK.PR1888", Role.PICK, ik_llama(pull=1888, note="open"))
-def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def pick_pr1888(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Pick the newest checkpoint with pos_min < pos_min_thold, pos_min = 0 or pos_max <= n_past, which is a token too
     far; return its index."""
     found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0 or c.pos_max <= ask.n_past)
@@ -167,33 +167,33 @@ def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 
 @rule("IK-CKPT-RESUME.PROMPT-END", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
-def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_prompt_end(ckpt: Ckpt, ask: RestoreInputs) -> Decision:
     """Continue after the checkpoint's last token, at most at the end of the common prefix; intervals are counted from
     there."""
     upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
     prompt = min(ask.n_past_prompt, ckpt.pos_max_prompt + 1)
-    resume = Resume(min(ask.n_past, upto), prompt, last_checkpoint=ckpt.pos_max)
+    resume = ResumePlace(min(ask.n_past, upto), prompt, last_checkpoint=ckpt.pos_max)
     return Decision(resume, _because(ask, [ckpt]))
 
 
 # [New in ik_llama@2441]
 @rule("IK-CKPT-RESUME.CACHE", Role.RESUME, ik_llama(pull=2441, note="merged 2026-09; its description"), since="#2441")
-def resume_from_cache(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_from_cache(ckpt: Ckpt, ask: RestoreInputs) -> Decision:
     """Continue after the checkpoint's last token, at most at the end of the common prefix; the prompt continues as far
     before the end of the common prefix as the cache does. Inferred: the thread states that the index of the prompt is
     derived from the index of the cache."""
     upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
     n_past = min(ask.n_past, upto)
-    resume = Resume(n_past, max(0, ask.n_past_prompt - (ask.n_past - n_past)), last_checkpoint=ckpt.pos_max)
+    resume = ResumePlace(n_past, max(0, ask.n_past_prompt - (ask.n_past - n_past)), last_checkpoint=ckpt.pos_max)
     return Decision(resume, _because(ask, [ckpt]))
 
 
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-RESUME.PROMPT-MAX", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"))
-def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_prompt_max(ckpt: Ckpt, ask: RestoreInputs) -> Decision:
     """Continue after the checkpoint's last token, at most at the end of the common prefix; tokens of the prompt are
     counted like those of the cache."""
-    resume = Resume(
+    resume = ResumePlace(
         min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
         min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
     )
@@ -202,37 +202,37 @@ def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
 
 # [New in ik_llama@2195-draft]
 @rule("IK-CKPT-RESUME.CHECKPOINT", Role.RESUME, ik_llama(pull=2195, note="its first commits, told in the merged one"))
-def resume_checkpoint(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_checkpoint(ckpt: Ckpt, ask: RestoreInputs) -> Decision:
     """Continue after the checkpoint's last token, even after the common prefix, as long as a token of the prompt is
     left; intervals are counted from 0. (An off-by-one of these commits is left out.)"""
     reach = ckpt.pos_max + 1
-    resume = Resume(min(ask.held, reach), min(max(0, ask.asked - 1), reach))
+    resume = ResumePlace(min(ask.held, reach), min(max(0, ask.asked - 1), reach))
     return Decision(resume, _because(ask, [ckpt]))
 
 
 @rule("IK-CKPT-RESET.TOKENS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1789 (f4f4b3ff2)")
-def reset_tokens(ask: Ask) -> Decision:
+def reset_tokens(ask: RestoreInputs) -> Decision:
     """Force full prompt re-processing if no checkpoint is usable (n_past = 0), and drop the slot's tokens."""
-    return Decision(Resume(0, 0, forget_tokens=True), _because(ask))
+    return Decision(ResumePlace(0, 0, forget_tokens=True), _because(ask))
 
 
 # [Gone in ik_llama@1889-base]
 @rule("IK-CKPT-RESET.COUNTS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint"), until="#1789")
-def reset_counts(ask: Ask) -> Decision:
+def reset_counts(ask: RestoreInputs) -> Decision:
     """Force full prompt re-processing if no checkpoint is usable (n_past = 0); the following trim removes the slot's
     tokens."""
-    return Decision(Resume(0, 0), _because(ask))
+    return Decision(ResumePlace(0, 0), _because(ask))
 
 
 # [Gone in ik_llama@1698]
 @rule("IK-CKPT-RESET.NONE", Role.RESET, ik_llama(), since="#1673 (48819dada)", until="#1698 (67e634622)")
-def reset_none(ask: Ask) -> Decision:
+def reset_none(ask: RestoreInputs) -> Decision:
     """Continue after the common prefix if no checkpoint is usable, with the current content of the recurrent row."""
-    return Decision(Resume(ask.n_past, ask.n_past_prompt), _because(ask))
+    return Decision(ResumePlace(ask.n_past, ask.n_past_prompt), _because(ask))
 
 
 @rule("IK-CKPT-ERASE.THOLD", Role.DROP, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1743")
-def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def erase_thold(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Erase checkpoints with pos_max > pos_min_thold, whatever was restored; return their indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.thold)
     return Decision(gone, _because(ask, ckpts))
@@ -241,7 +241,7 @@ def erase_thold(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [Gone in ik_llama@1743]
 @rule("IK-CKPT-ERASE.POS-MIN", Role.DROP,
       ik_llama(CONTEXT, "apply_checkpoint"), since="#1295", until="#1743 (39b3a188e)")
-def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def erase_pos_min(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Erase checkpoints with pos_min > pos_min_thold; return their indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > ask.thold)
     return Decision(gone, _because(ask, ckpts))
@@ -249,7 +249,7 @@ def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-ERASE.BEYOND", Role.DROP, ik_llama(), since="#1673 (48819dada)", until="#1716")
-def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def erase_beyond(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Erase checkpoints with pos_max > n_past; return their indices. A checkpoint with pos_max = n_past stays,
     although it covers a token too many."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
@@ -258,7 +258,7 @@ def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 # [New in ik_llama@2195-draft]
 @rule("IK-CKPT-ERASE.RESTORED", Role.DROP, ik_llama(pull=2195, note="its first commits, told in the merged one"))
-def erase_restored(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+def erase_restored(ckpts: Sequence[Ckpt], ask: RestoreInputs) -> Decision:
     """Erase checkpoints with pos_max >= that of the restored checkpoint, which is erased, too; without a restore
     those with pos_max >= n_past. Return their indices."""
     bound = ask.restored if ask.restored >= 0 else ask.n_past

@@ -24,7 +24,7 @@ Pieces = Callable[[int], str]
 """Text of a token; a token without a text of its own has one that no other begins with."""
 
 
-class Common(NamedTuple):
+class CommonLength(NamedTuple):
     """Length of the common prefix in tokens of the cache and in tokens of the prompt."""
 
     cache: int
@@ -32,7 +32,7 @@ class Common(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Between:
+class TextsBetweenImages:
     """Texts of tokens on a server with a projector: lists are compared from image to image.
 
     An image is common if the text before it is, as a whole, and if the images are equal. Without an image the longer
@@ -46,32 +46,32 @@ class Between:
         return "" if is_item(token) else self.pieces(token)
 
 
-def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
+def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> CommonLength:
     """Return the common text, in whole tokens of both sides."""
     n = common_prefix(list(cache), list(prompt))
     if n == len(cache) or n == len(prompt):
-        return Common(n, n)
-    found = Common(n, n)
-    if isinstance(pieces, Between):
+        return CommonLength(n, n)
+    found = CommonLength(n, n)
+    if isinstance(pieces, TextsBetweenImages):
         return _common_between(cache, prompt, found, pieces, strict)
     return _add(found, _common_text(cache[n:], prompt[n:], pieces, strict))
 
 
-def _common_text(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
+def _common_text(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> CommonLength:
     """Return the common text of two lists whose first tokens differ."""
     a, b = (chain.from_iterable(map(pieces, side)) for side in (cache, prompt))
     i, j = _walk(a, b, strict)
     ours, theirs = (_ends(side, pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
     both = ours.keys() & theirs.keys()
-    return Common(ours[max(both)], theirs[max(both)]) if both else Common(0, 0)
+    return CommonLength(ours[max(both)], theirs[max(both)]) if both else CommonLength(0, 0)
 
 
-def _add(a: Common, b: Common) -> Common:
-    return Common(a.cache + b.cache, a.prompt + b.prompt)
+def _add(a: CommonLength, b: CommonLength) -> CommonLength:
+    return CommonLength(a.cache + b.cache, a.prompt + b.prompt)
 
 
-def _common_between(cache: Sequence[int], prompt: Sequence[int], found: Common, pieces: Pieces,
-                    strict: bool) -> Common:  # fmt: skip
+def _common_between(cache: Sequence[int], prompt: Sequence[int], found: CommonLength, pieces: Pieces,
+                    strict: bool) -> CommonLength:  # fmt: skip
     """Return the common text of lists with images, after the common tokens ``found``."""
     i, j = found
     while True:
@@ -85,7 +85,7 @@ def _common_between(cache: Sequence[int], prompt: Sequence[int], found: Common, 
         if not ours or not theirs or text != (a_end - i, b_end - j) or cache[a_end] != prompt[b_end]:
             return found
         i, j = a_end + ours.n_tokens, b_end + theirs.n_tokens
-        found = _add(found, Common(ours.n_tokens, theirs.n_tokens))
+        found = _add(found, CommonLength(ours.n_tokens, theirs.n_tokens))
 
 
 def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def prefix_tokens(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -
     """Return the number of equal tokens at the beginning of slot and prompt; another tokenization of equal text ends
     the prefix."""
     n = common_prefix(list(cache), list(prompt))
-    return Decision(Common(n, n), {"held": len(cache), "asked": len(prompt)})
+    return Decision(CommonLength(n, n), {"held": len(cache), "asked": len(prompt)})
 
 
 def _back(n_past_prompt: int, asked: int, here: bool) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.ik_llama.rules.common_prefix import Common
+from cachesim.engines.ik_llama.rules.common_prefix import CommonLength
 from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -88,7 +88,7 @@ def shift_prompt_halves(asked: int, n_keep: int, n_discard: int, n_ctx: int) -> 
     return Decision(PromptShift(keep, block, (asked - keep - block) // block * block), because)
 
 
-class InCache(NamedTuple):
+class CacheShift(NamedTuple):
     """Tokens n_keep .. n_keep + n_discard - 1 of the cache are discarded."""
 
     n_keep: int
@@ -96,24 +96,24 @@ class InCache(NamedTuple):
 
 
 @rule("IK-SHIFT-FIND", Role.SHIFT, ik_llama(CONTEXT, "context_shift_find_n_tokens", "8337e4cd3"))
-def shift_in_cache(keep: Common, total: Common, n_keep: int, n_discard: int) -> Decision:
+def shift_in_cache(keep: CommonLength, total: CommonLength, n_keep: int, n_discard: int) -> Decision:
     """Return n_keep and n_discard in tokens of the cache, which may be tokenized differently from the prompt: ``keep``
     and ``total`` are the common prefixes of the cache with the first n_keep and n_keep + n_discard tokens of the
     prompt. Tokens of the kept part that the cache lacks, and kept tokens that the prompt is too short for, are
     discarded in addition."""
     kept = keep.cache - (keep.prompt - n_keep)
     gone = total.cache - keep.cache - (total.prompt - (n_discard + n_keep))
-    value = InCache(n_keep if kept < 0 else kept, n_discard if gone < 0 else gone)
+    value = CacheShift(n_keep if kept < 0 else kept, n_discard if gone < 0 else gone)
     because = {"keep": tuple(keep), "total": tuple(total), "n_keep": n_keep, "n_discard": n_discard}
     return Decision(value, because)
 
 
 # [Gone in ik_llama@1008]
 @rule("IK-SHIFT-FIND.EQUAL", Role.SHIFT, ik_llama(SERVER, "update_slots", "0b126b2ca^"), until="#1008 (0b126b2ca)")
-def shift_equal(keep: Common, total: Common, n_keep: int, n_discard: int) -> Decision:
+def shift_equal(keep: CommonLength, total: CommonLength, n_keep: int, n_discard: int) -> Decision:
     """Return n_keep and n_discard: the cache discards as many tokens as the prompt."""
     because = {"keep": tuple(keep), "total": tuple(total), "n_keep": n_keep, "n_discard": n_discard}
-    return Decision(InCache(n_keep, n_discard), because)
+    return Decision(CacheShift(n_keep, n_discard), because)
 
 
 @rule("IK-REFUSED.READS", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))

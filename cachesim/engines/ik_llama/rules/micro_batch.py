@@ -106,7 +106,7 @@ def give_up_keeps(held: int) -> Decision:
     return Decision(held, {"held": held})
 
 
-class Graph(NamedTuple):
+class ComputeGraph(NamedTuple):
     """A compute graph: number of cells that attention reads, tokens and outputs of its micro-batch, the sequence of
     each run, whether the recurrent row of each run is zeroed, and whether rows are kept after each token."""
 
@@ -124,12 +124,12 @@ class Graph(NamedTuple):
         return self.n_kv, self.tokens, self.outputs, len(self.rows), self.per_step
 
 
-def _graphs(last: Graph | None, now: Graph) -> dict[str, object]:
+def _graphs(last: ComputeGraph | None, now: ComputeGraph) -> dict[str, object]:
     return {"rows": now.rows, "last": () if last is None else last.rows, "zeroes": () if last is None else last.zeroed}
 
 
 @rule("IK-GRAPH.SEQUENCES", Role.MEMORY, ik_llama(LLAMA, "llama_ubatch_seq_fingerprint", "8337e4cd3"), since="#2260")
-def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
+def graph_by_sequences(last: ComputeGraph | None, now: ComputeGraph, first: int) -> Decision:
     """True if the graph of the last micro-batch is used again: if its numbers are equal, and so are the
     sequences and which of them begin at position 0. Recurrent rows are then those of the micro-batch."""
     return Decision(last == now and first > 0, _graphs(last, now))
@@ -138,7 +138,7 @@ def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
 # [Gone in ik_llama@main]
 @rule("IK-GRAPH.SHAPE", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "d2da6da05"),
       since="#1713 (2dd381808)", until="#2260 (4a4a6d3c1)")
-def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
+def graph_by_shape(last: ComputeGraph | None, now: ComputeGraph, first: int) -> Decision:
     """True if the graph of the last micro-batch is used again: if the numbers of cells, tokens and outputs are
     equal and the first cell is not cell 0. Its recurrent rows, and whether they are zeroed, are part of the graph: the
     micro-batch reads and writes the rows of the last micro-batch, and keeps an old state at position 0."""
@@ -149,7 +149,7 @@ def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
 # [Gone in ik_llama@1743]
 @rule("IK-GRAPH.ONE-TOKEN", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "67e634622"),
       since="#947 (6b9d1bf4b)", until="#1713 (2dd381808)")
-def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
+def graph_of_one_token(last: ComputeGraph | None, now: ComputeGraph, first: int) -> Decision:
     """True if the graph of the last micro-batch is used again: as IK-GRAPH.SHAPE, but only for a micro-batch of
     one token."""
     same = last is not None and last.shape == now.shape and first > 0 and now.tokens == 1
@@ -158,7 +158,7 @@ def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
 
 # [Gone in ik_llama@954]
 @rule("IK-GRAPH.NEW", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "6b9d1bf4b^"), until="#947 (6b9d1bf4b)")
-def graph_new(last: Graph | None, now: Graph, first: int) -> Decision:
+def graph_new(last: ComputeGraph | None, now: ComputeGraph, first: int) -> Decision:
     """Return False: every micro-batch builds its graph."""
     return Decision(False, _graphs(last, now))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.ik_llama.rules.slot_selection import Shifted, similarity
+from cachesim.engines.ik_llama.rules.slot_selection import ShiftedPrefix, similarity
 from cachesim.engines.ik_llama.source_files import TASK, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import F32, Limits, evict_oldest, part
@@ -25,7 +25,7 @@ class EntryFacts(NamedTuple):
     n_cache: int
     n_prompt: int
     reach: int = 0
-    shifted: Shifted | None = None
+    shifted: ShiftedPrefix | None = None
 
 
 class Admission(NamedTuple):

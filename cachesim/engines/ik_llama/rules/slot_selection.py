@@ -23,7 +23,7 @@ def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
     return F32(2 * n_prompt) / F32(max(1, asked + held))
 
 
-class Shifted(NamedTuple):
+class ShiftedPrefix(NamedTuple):
     """A text compared with the prompt without its discarded part: length of that prompt, and the common prefix in
     tokens of the prompt; ``n_cache``: the common prefix in tokens of the text."""
 
@@ -42,19 +42,19 @@ class SlotFacts(NamedTuple):
     asked: int
     n_prompt: int
     t_last: int
-    shifted: Shifted | None = None
+    shifted: ShiftedPrefix | None = None
     last_prompt: int = 0             # tokens of the slot's last prompt
     last_common: int = 0             # tokens that it has in common with the prompt
 
 
-class Compared(NamedTuple):
+class ComparedTexts(NamedTuple):
     """Texts that a comparison uses: as text or as token ids, and without reasoning or with it."""
 
     text: bool
     without_reasoning: bool
 
 
-class Choice(NamedTuple):
+class SlotChoice(NamedTuple):
     """The selected slot, the method ("name", "lcp" or "lru"), and its similarity."""
 
     slot: int
@@ -67,7 +67,7 @@ class Choice(NamedTuple):
 def compare_without_reasoning(held: int, left: int) -> Decision:
     """Leave reasoning out of the slot (``left`` of ``held`` tokens remain), of the prompt and of the entries when they
     are compared. Return how texts are compared."""
-    return Decision(Compared(True, True), {"held": held, "left": left})
+    return Decision(ComparedTexts(True, True), {"held": held, "left": left})
 
 
 # [Gone in ik_llama@1079]
@@ -75,7 +75,7 @@ def compare_without_reasoning(held: int, left: int) -> Decision:
       since="#1008 (0b126b2ca)", until="#1079")
 def compare_text(held: int, left: int) -> Decision:
     """Compare slot, prompt and entries as texts with all of their reasoning. Return how texts are compared."""
-    return Decision(Compared(True, False), {"held": held, "left": left})
+    return Decision(ComparedTexts(True, False), {"held": held, "left": left})
 
 
 # [Gone in ik_llama@1008]
@@ -83,7 +83,7 @@ def compare_text(held: int, left: int) -> Decision:
       until="#1008")
 def compare_tokens(held: int, left: int) -> Decision:
     """Compare slot, prompt and entries by token ids, with all of their reasoning. Return how texts are compared."""
-    return Decision(Compared(False, False), {"held": held, "left": left})
+    return Decision(ComparedTexts(False, False), {"held": held, "left": left})
 
 
 @rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
@@ -111,16 +111,16 @@ def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decisio
     free = [slot for slot in slots if not slot.busy]
     if id_slot >= 0:
         named = [slot for slot in free if slot.id == id_slot]
-        return Decision(Choice(id_slot, "name") if named else None, because)
+        return Decision(SlotChoice(id_slot, "name") if named else None, because)
     best, found = F32(0), None
     for slot in free if sps else ():
         sim = _similar(slot)
         if sim > best and sim > F32(sps):
             best, found = sim, slot.id
     if found is not None:
-        return Decision(Choice(found, "lcp", float(best)), because)
+        return Decision(SlotChoice(found, "lcp", float(best)), because)
     oldest = min(free, key=lambda slot: slot.t_last, default=None)
-    return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
+    return Decision(None if oldest is None else SlotChoice(oldest.id, "lru"), because)
 
 
 # [Gone in ik_llama@954]
@@ -134,16 +134,16 @@ def slot_select_last_prompt(slots: Sequence[SlotFacts], id_slot: int, sps: float
     free = [slot for slot in slots if not slot.busy]
     if id_slot >= 0:
         named = [slot for slot in free if slot.id == id_slot]
-        return Decision(Choice(id_slot, "name") if named else None, because)
+        return Decision(SlotChoice(id_slot, "name") if named else None, because)
     most, found = 0, None
     for slot in free if sps else ():
         share = F32(slot.last_common) / F32(max(1, slot.last_prompt))
         if slot.last_common > most and share > F32(sps):
-            most, found = slot.last_common, Choice(slot.id, "lcp", float(share))
+            most, found = slot.last_common, SlotChoice(slot.id, "lcp", float(share))
     if found is not None:
         return Decision(found, because)
     oldest = min(free, key=lambda slot: slot.t_last, default=None)
-    return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
+    return Decision(None if oldest is None else SlotChoice(oldest.id, "lru"), because)
 
 
 def _similar(slot: SlotFacts) -> np.float32:

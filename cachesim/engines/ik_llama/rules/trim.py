@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.source_files import CONTEXT, LLAMA, SPECULATIVE, 
 from cachesim.engines.rule import Decision, Role, rule
 
 
-class Repair(NamedTuple):
+class RemovalRepair(NamedTuple):
     """Consequence of a removal: ``wipe`` = only the draft context is cleared; ``reset`` = both contexts are cleared,
     and the slot forgets its tokens, its counts and its checkpoints."""
 
@@ -46,7 +46,7 @@ def trim_both(target: bool) -> Decision:
 @rule("IK-TRIM-FAILED.RESET", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def failed_reset(target: bool, companion: bool) -> Decision:
     """Clear target and draft context, tokens and checkpoints if either refused."""
-    repair = Repair(reset=not (target and companion))
+    repair = RemovalRepair(reset=not (target and companion))
     return Decision(repair, {"target": target, "companion": companion})
 
 
@@ -54,7 +54,7 @@ def failed_reset(target: bool, companion: bool) -> Decision:
 @rule("IK-TRIM-FAILED.COMPANION", Role.FAIL, ik_llama("", "", "3d1c5bdec", pull=1889, note="closed"))
 def failed_companion(target: bool, companion: bool) -> Decision:
     """Clear only the draft context if only that refused; the target's memory is reused."""
-    repair = Repair(wipe=target and not companion, reset=not target)
+    repair = RemovalRepair(wipe=target and not companion, reset=not target)
     return Decision(repair, {"target": target, "companion": companion})
 
 

@@ -24,7 +24,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, Attent
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch, check_stream_order, split_by_run
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
 from cachesim.events import Event
-from cachesim.model import Model, Rows
+from cachesim.model import KVRows, Model
 
 Emit = Callable[[Event], None]
 
@@ -239,7 +239,7 @@ class AttentionCache:
             return None
         return [split_by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
 
-    def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
+    def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: KVRows) -> None:
         """Write rows into cells of the stream with this index."""
         write_rows(self.rows[number], layer, cells, rows)
 

@@ -41,7 +41,7 @@ def concatenate_cells(cells: Sequence[Found]) -> Found:
     return np.concatenate([as_array(one) for one in cells])
 
 
-class Extents:
+class SequenceExtents:
     """Known extent of each of ``n_seq`` sequences. ``first``: first cell of its stretch, -1 = the sequence is absent or
     not known to be a stretch."""
 
@@ -49,9 +49,9 @@ class Extents:
         self.span: list[tuple[int, int] | None] = [(-1, -1)] * n_seq
         self.first = [-1] * n_seq
 
-    def copy(self) -> Extents:
+    def copy(self) -> SequenceExtents:
         """Return an independent copy."""
-        twin = Extents(0)
+        twin = SequenceExtents(0)
         twin.span, twin.first = list(self.span), list(self.first)
         return twin
 

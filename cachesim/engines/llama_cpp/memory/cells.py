@@ -18,7 +18,7 @@ from typing import Callable
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, as_array, index
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, SequenceExtents, as_array, index
 from cachesim.engines.llama_cpp.memory.position_sets import PositionSets
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
@@ -39,7 +39,7 @@ class Cells:
         self.shift = np.zeros(0, dtype=np.int64)                       # (n,) pending K-shift in positions
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
-        self.extents = Extents(self.n_seq)
+        self.extents = SequenceExtents(self.n_seq)
         self.sets = PositionSets(self.n_seq) if self.pos_set else None
 
     def reach(self, stop: int) -> None:
@@ -56,7 +56,7 @@ class Cells:
         known = self.extents.span[seq]
         if known is None:
             held = self.held(seq)
-            held = held if self.sets is None else self.sets.known(seq, held)
+            held = held if self.sets is None else self.sets.known_positions(seq, held)
             known = self.extents.span[seq] = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
         return known
 

@@ -21,10 +21,10 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cel
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.recurrent_cells import Position, as_index
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
-from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
+from cachesim.engines.llama_cpp.memory.ubatch_view import PlacedUbatch, UbatchStore, merge_ubatches
 from cachesim.engines.shared.batch import TokenOutput, join_runs, micro_batch, read_outputs
 from cachesim.engines.shared.slot_events import Error, Warn
-from cachesim.model import Hidden, Model, TokenRun
+from cachesim.model import HiddenOutput, Model, TokenRun
 
 # Deferred evaluation of generated tokens: their cells, and the conditions.
 #
@@ -39,16 +39,16 @@ class DeferredTokens(NamedTuple):
     tokens: list[int]
     cells: list[Mapping[str, Sequence[Found]]]
 
-    def placed(self) -> Placed:
+    def placed(self) -> PlacedUbatch:
         """Return the deferred tokens as a single ubatch."""
         ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
         parts = {name: [concatenate_cells([cells[name][0] for cells in self.cells])] for name in self.cells[0]}
-        return Placed(ubatch, parts)
+        return PlacedUbatch(ubatch, parts)
 
 
 def find_deferred_cells(
     memory: Memory, token: int, pos: int, seq: int, deferred: DeferredTokens | None
-) -> Placed | None:
+) -> PlacedUbatch | None:
     """Return the cells of a token after the deferred tokens of its sequence, or after the contents of the memory; None
     = it cannot be deferred. Changes nothing."""
     if deferred is None:
@@ -64,7 +64,7 @@ def find_deferred_cells(
         if cells is None:
             return None
         found[name] = cells
-    return Placed(ubatch, found)
+    return PlacedUbatch(ubatch, found)
 
 
 def _find_deferred_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
@@ -99,7 +99,7 @@ class Context:
         self.n_batch, self.n_ubatch, self.name, self.unchecked = n_batch, n_ubatch, name, unchecked
         self.position: Position = as_index
         self.spoken: dict[int, TokenOutput] = {}
-        self._pieces: list[tuple[int, Hidden]] = []
+        self._pieces: list[tuple[int, HiddenOutput]] = []
         self._deferred: DeferredTokens | None = None
         self.n_deferred = 0                                # number of deferred tokens
 
@@ -110,7 +110,7 @@ class Context:
         if self.memory.recr is not None:
             self.memory.recr.position = position
 
-    def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
+    def decode(self, batch: DecodeBatch, before: HiddenOutput | None = None) -> int:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
         output there. ``before`` (for an MTP head): the target model's hidden state before each token of the batch."""
         self.spoken, self._pieces = {}, []
@@ -158,7 +158,7 @@ class Context:
         self._compute(DecodeBatch(out=[True] * n), placed, self.memory.store(placed), None)
         return [self.spoken[i] for i in range(n)] if self.spoken else []
 
-    def _passes(self, placed: list[Placed]) -> list[Placed]:
+    def _passes(self, placed: list[PlacedUbatch]) -> list[PlacedUbatch]:
         """Return the ubatches as they are evaluated: merged into a single pass if the results are identical."""
         if len(placed) < 2 or (self.model is not None and self.model.exact):
             return placed
@@ -166,7 +166,7 @@ class Context:
         return placed if whole is None else [whole]
 
     @property
-    def hidden(self) -> Hidden | None:
+    def hidden(self) -> HiddenOutput | None:
         """Hidden states after each token of the last batch, None without a model."""
         pieces = sorted(self._pieces, key=lambda piece: piece[0])
         return join_runs([part for _, part in pieces]) if pieces else None
@@ -186,7 +186,9 @@ class Context:
             next_pos[seq] = self.position(seq, batch.pos[stop - 1]) + 1
         return True
 
-    def _compute(self, batch: DecodeBatch, placed: Placed, store: UbatchStore, before: Hidden | None) -> None:
+    def _compute(
+        self, batch: DecodeBatch, placed: PlacedUbatch, store: UbatchStore, before: HiddenOutput | None
+    ) -> None:
         if self.model is None:
             return
         if before is None:
@@ -198,7 +200,7 @@ class Context:
         self._pieces += zip(placed.ubatch.at, hidden, strict=True)
         self.spoken |= read_outputs(self.model, batch, placed.ubatch, hidden)
 
-    def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
+    def _forward(self, model: Model, placed: PlacedUbatch, store: UbatchStore) -> list[HiddenOutput]:
         """Evaluate a ubatch. With rollback planes, evaluate its last tokens separately to keep the states between
         them."""
         recr = self.memory.recr

@@ -26,7 +26,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import (
     split_seq,
     split_simple,
 )
-from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore
+from cachesim.engines.llama_cpp.memory.ubatch_view import PlacedUbatch, UbatchStore
 from cachesim.engines.shared.slot_events import Error
 from cachesim.events import SeqRm
 from cachesim.model import Model
@@ -166,7 +166,7 @@ class Memory:
             cache.apply_copies()
             cache.apply_shift()
 
-    def init_batch(self, batch: DecodeBatch, n_ubatch: int) -> list[Placed] | None:
+    def init_batch(self, batch: DecodeBatch, n_ubatch: int) -> list[PlacedUbatch] | None:
         """Split a batch and find cells for all of it; None = FAILED_PREPARE, nothing has changed."""
         for ubatches in self._splits(batch, n_ubatch):
             placed = self._prepare(ubatches)
@@ -191,7 +191,7 @@ class Memory:
             return [simple]
         return [simple, split_equal(batch, n_ubatch, sequential=False)]
 
-    def _prepare(self, ubatches: Sequence[Ubatch]) -> list[Placed] | None:
+    def _prepare(self, ubatches: Sequence[Ubatch]) -> list[PlacedUbatch] | None:
         hybrid = self.recr is not None and bool(self.parts)
         if self.recr is not None and not self.recr.prepare(ubatches):
             if hybrid:
@@ -206,9 +206,11 @@ class Memory:
                     self.emit(Error(f"init_batch: failed to prepare {part} ubatches"))
                 return None
             found[name] = cells
-        return [Placed(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)]
+        return [
+            PlacedUbatch(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
+        ]
 
-    def apply(self, placed: Placed) -> UbatchStore:
+    def apply(self, placed: PlacedUbatch) -> UbatchStore:
         """Write the metadata of a ubatch; return the model's view of the memory."""
         if self.recr is not None:
             self.recr.apply(placed.ubatch)
@@ -216,7 +218,7 @@ class Memory:
             cache.apply(placed.ubatch, placed.found[name])
         return self.store(placed)
 
-    def store(self, placed: Placed) -> UbatchStore:
+    def store(self, placed: PlacedUbatch) -> UbatchStore:
         """Return the model's view of the memory for a ubatch whose metadata is written."""
         return UbatchStore(placed.ubatch, self.parts, placed.found, self.recr)
 

@@ -18,7 +18,7 @@ class PositionSets:
     def __init__(self, n_seq: int) -> None:
         self.lost: list[set[int]] = [set() for _ in range(n_seq)]
 
-    def known(self, seq: int, held: np.ndarray) -> np.ndarray:
+    def known_positions(self, seq: int, held: np.ndarray) -> np.ndarray:
         """Return the positions of ``held`` that the set has."""
         return held[~np.isin(held, list(self.lost[seq]))] if self.lost[seq] else held
 

@@ -18,7 +18,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.recurrent_cells import (
     Cell,
-    Meta,
+    CellMetadata,
     Position,
     as_index,
     continues_own_cell,
@@ -29,7 +29,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.model import LayerState, TokenRun
 
 
-class Planes(NamedTuple):
+class RollbackPlanes(NamedTuple):
     """Inputs of a rollback decision: number of planes, planes of a pending rollback, sequences that share the cell."""
 
     n_rs_seq: int
@@ -37,7 +37,7 @@ class Planes(NamedTuple):
     sharers: int
 
 
-Refuses = Callable[[int, int, int, Planes], bool]
+Refuses = Callable[[int, int, int, RollbackPlanes], bool]
 """(pos of the cell, p0, p1, planes) -> True if the cut is refused."""
 
 Row = dict[int, LayerState | None]
@@ -59,7 +59,7 @@ class RecurrentCache:
 
     def clear(self) -> None:
         """Empty every cell."""
-        self.meta = Meta([Cell() for _ in range(self.size)], [-1] * self.size)
+        self.meta = CellMetadata([Cell() for _ in range(self.size)], [-1] * self.size)
         self.rows: list[Row] = [{} for _ in range(self.size)]
         self.planes: list[dict[int, Row]] = [{} for _ in range(self.size)]     # a missing plane is zeroed
         self.rs_idx = [0] * self.size
@@ -94,7 +94,7 @@ class RecurrentCache:
         else:
             cell = self.cell(seq)
             if cell and cell.pos >= 0:
-                if self.refuses(cell.pos, p0, p1, Planes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
+                if self.refuses(cell.pos, p0, p1, RollbackPlanes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
                     return False
                 if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
                     return self._roll_back(seq, cell, p0)

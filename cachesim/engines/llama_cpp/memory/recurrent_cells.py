@@ -18,7 +18,7 @@ from cachesim.model import TokenRun
 
 @dataclass(slots=True)
 class Cell:
-    """Cell. ``src``: row from which its state is read, -1 = a zeroed state."""
+    """Cell of the recurrent memory. ``src``: row from which its state is read, -1 = a zeroed state."""
 
     pos: int = -1
     src: int = -1
@@ -26,7 +26,7 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Meta:
+class CellMetadata:
     """Metadata of all cells: everything except the rows. ``tail``: cell per sequence, -1 = none."""
 
     cells: list[Cell]
@@ -34,9 +34,9 @@ class Meta:
     head: int = 0
     used: int = 0
 
-    def copy(self) -> Meta:
+    def copy(self) -> CellMetadata:
         """Return an independent copy."""
-        return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
+        return CellMetadata([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
 Position = Callable[[int, int], int]
@@ -48,7 +48,7 @@ def as_index(seq: int, index: int) -> int:
     return index
 
 
-def gap_before(meta: Meta, run: TokenRun, position: Position) -> str:
+def gap_before(meta: CellMetadata, run: TokenRun, position: Position) -> str:
     """Return the warning about a run whose last position is not that of its cell plus its tokens, "" = it is."""
     cell, n = meta.cells[meta.tail[run.seq]], len(run.tokens)
     if cell.pos < 0:
@@ -59,7 +59,7 @@ def gap_before(meta: Meta, run: TokenRun, position: Position) -> str:
     return f"non-consecutive token position {last} after {before} for sequence {run.seq} with {n} new tokens"
 
 
-def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
+def continues_own_cell(meta: CellMetadata, ubatch: Ubatch) -> bool:
     """True for a single sequence that continues in a cell of its own at the next position (the common case)."""
     if len(ubatch.runs) != 1:
         return False
@@ -69,7 +69,7 @@ def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
 
 
 def find_slot(
-    meta: Meta, ubatch: Ubatch, emit: Emit, position: Position = as_index
+    meta: CellMetadata, ubatch: Ubatch, emit: Emit, position: Position = as_index
 ) -> list[tuple[int, int]] | None:
     """Give each sequence of the ubatch its own cell, contiguous and in order. Return for every cell of the
     stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
@@ -101,7 +101,7 @@ def find_slot(
     return sources if len(sources) >= len(ubatch.runs) else None
 
 
-def _assign_own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
+def _assign_own_cells(meta: CellMetadata, runs: Sequence[TokenRun]) -> None:
     """Move each sequence that has no cell, or shares a cell, to the next empty cell (copy on write)."""
     empty = _next_empty(meta, meta.head)
     for run in runs:
@@ -122,13 +122,13 @@ def _assign_own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
         empty = _next_empty(meta, empty)
 
 
-def _next_empty(meta: Meta, start: int) -> int:
+def _next_empty(meta: CellMetadata, start: int) -> int:
     n = len(meta.cells)
     ring = ((start + i) % n for i in range(n))
     return next((i for i in ring if not meta.cells[i].seqs), start % n)
 
 
-def _swap(meta: Meta, a: int, b: int) -> None:
+def _swap(meta: CellMetadata, a: int, b: int) -> None:
     if a == b:
         return
     meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]

@@ -17,7 +17,7 @@ import numpy as np
 
 from cachesim.engines.base import Immutable
 from cachesim.engines.inspection import StatePart
-from cachesim.model import Rows
+from cachesim.model import KVRows
 
 HOST_HEADER = 8        # bytes before a blob in host memory: a magic and the sequence id
 
@@ -88,7 +88,7 @@ class AttentionState(NamedTuple):
     """Cells of a sequence in order of cell index: positions (n,), rows per layer ({} without a model)."""
 
     pos: np.ndarray
-    rows: Mapping[int, Rows]
+    rows: Mapping[int, KVRows]
 
 
 class RecurrentState(StatePart):

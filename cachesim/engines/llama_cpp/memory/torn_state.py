@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import Blob
 PARTS = ("base", "swa", "recr")      # in the order of a state
 
 
-class Torn(NamedTuple):
+class StateEnd(NamedTuple):
     """Place at which a state ends. ``part``: "" = before the first; ``rows``: in its rows, not in its positions;
     ``last``: no field of another part follows (nor one of another layer's recurrent states)."""
 
@@ -36,19 +36,19 @@ def _sizes(memory: Memory, blob: Blob) -> Iterator[tuple[str, int, int, int]]:
         yield "recr", shape.size(present), shape.rows_size(present), shape.row_bytes // shape.layers
 
 
-def torn_at(memory: Memory, blob: Blob, left: int) -> Torn | None:
+def torn_at(memory: Memory, blob: Blob, left: int) -> StateEnd | None:
     """Return the place at which a state of ``left`` bytes ends, None if it is complete."""
     at, parts = 0, [*_sizes(memory, blob)]
     if left < 0:
-        return Torn()
+        return StateEnd()
     for name, size, rows, tail in parts:
         at += size
         if left < at:
-            return Torn(name, left >= at - rows, name == parts[-1][0] and left >= at - tail)
+            return StateEnd(name, left >= at - rows, name == parts[-1][0] and left >= at - tail)
     return None
 
 
-def read_torn(memory: Memory, seq: int, blob: Blob, torn: Torn, frees: bool) -> None:
+def read_torn(memory: Memory, seq: int, blob: Blob, torn: StateEnd, frees: bool) -> None:
     """Restore a state up to the place at which it ends; parts after it are unchanged. ``frees``: the part in which it
     ends is emptied. Otherwise its cells stay taken. Their rows do not matter: the slot does not list their tokens, and
     its next request removes them."""

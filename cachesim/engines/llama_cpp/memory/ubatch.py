@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.shared.batch import DecodeBatch, Ubatch, make_ubatch, runs_of, split_simple
 
 
-class Split(NamedTuple):
+class BatchSplit(NamedTuple):
     """Split of a batch for a memory with recurrent layers. ``alone``: a single sequence per ubatch. Otherwise each
     ubatch has equally many tokens of several sequences, with consecutive ids only if ``sequential``, and the last
     ``n_keep_tail`` tokens of a sequence stay in the same ubatch."""
@@ -24,9 +24,9 @@ class Split(NamedTuple):
     lost: bool = False           # a batch of several ubatches is lost
 
 
-def split_any(n_rs_seq: int, attention: bool, unified: bool) -> Split:
+def split_any(n_rs_seq: int, attention: bool, unified: bool) -> BatchSplit:
     """Return equal splits that ignore rollback planes."""
-    return Split(False, not (attention and unified), 0)
+    return BatchSplit(False, not (attention and unified), 0)
 
 
 # Differences between builds in cells and batches.
@@ -46,7 +46,7 @@ class BuildTraits(NamedTuple):
     pos_set: bool = False        # positions of a sequence are a set: see Cells.tracks_set
     tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):
-    split: Callable[[int, bool, bool], Split] = split_any
+    split: Callable[[int, bool, bool], BatchSplit] = split_any
     # Plane of a state, for (tokens back, planes of a pending rollback, tokens after the planes, planes); 0 = none:
     plane: Callable[[int, int, int, int], int] = lambda back, pending, since, written: back
     # Plane that a saved state is read from, for the planes of a pending rollback; -1 = the process ends:
@@ -136,9 +136,9 @@ def split_by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
 
 
 __all__ = [
+    "BatchSplit",
     "BuildTraits",
     "DecodeBatch",
-    "Split",
     "Ubatch",
     "check_stream_order",
     "make_ubatch",

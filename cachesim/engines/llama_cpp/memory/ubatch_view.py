@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.recurrent_cells import as_index, continues_own_cell
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_position, write_rows
-from cachesim.model import LayerState, Rows, TokenRun
+from cachesim.model import KVRows, LayerState, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 
 # Merging of micro-batches that can be evaluated in a single pass with identical results.
@@ -22,7 +22,7 @@ from cachesim.model.attention_mask import ByPosition, StretchView, View
 # What a token reads does not depend on the split as long as no micro-batch takes a cell that an earlier micro-batch
 # reads. In exact mode batches are split as in the engine, to need no more room.
 
-class Placed(NamedTuple):
+class PlacedUbatch(NamedTuple):
     """A ubatch with its cells: per attention part, the cells of every run."""
 
     ubatch: Ubatch
@@ -30,8 +30,8 @@ class Placed(NamedTuple):
 
 
 def merge_ubatches(
-    cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None
-) -> Placed | None:
+    cuts: Sequence[PlacedUbatch], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None
+) -> PlacedUbatch | None:
     """Merge ubatches if they are consecutive tokens of a sequence, their cells come after all used cells,
     and their state continues in its own cell, or is new. Return None if they cannot be merged."""
     first = cuts[0][0]
@@ -51,7 +51,7 @@ def merge_ubatches(
             return None
         found[name] = [together]
     tokens = [token for ubatch, _ in cuts for token in ubatch.runs[0].tokens]
-    return Placed(Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found)
+    return PlacedUbatch(Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found)
 
 
 class UbatchStore(ByPosition):
@@ -95,12 +95,12 @@ class UbatchStore(ByPosition):
         """Return the (n,) positions of the run's sequence in a part, ascending, with the run's own."""
         return self._visible(part, run)[0]
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the run's new rows into their cells."""
         part, kept = self._kept(layer, run)
         write_rows(kept, layer, index(self.found[part][run]), rows)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return every row of the run's sequence, in the order of ``positions``."""
         part, kept = self._kept(layer, run)
         return read_rows(kept[layer], self._visible(part, run)[1])

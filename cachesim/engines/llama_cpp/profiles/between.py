@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from cachesim.engines.llama_cpp.profiles.older_builds import B8260, B8916, B9231
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
-from cachesim.engines.shared.timeline import Dated
+from cachesim.engines.shared.timeline import DatedChange
 
 BETWEEN = (
     # b8152 .. b8260
-    Dated("ckpt_restore", old_use.resume_re3, "#19924"),
-    Dated("ckpt_restore", B8260.ckpt_restore, "#20279"),
+    DatedChange("ckpt_restore", old_use.resume_re3, "#19924"),
+    DatedChange("ckpt_restore", B8260.ckpt_restore, "#20279"),
     # b9063 .. b9230
-    Dated("spec_types", (*B8916.spec_types, "draft-simple"), "#22838"),
-    Dated("spec_types", B9231.spec_types, "#22673"),
+    DatedChange("spec_types", (*B8916.spec_types, "draft-simple"), "#22838"),
+    DatedChange("spec_types", B9231.spec_types, "#22673"),
 )
 """Changes between recorded rule sets, oldest first."""

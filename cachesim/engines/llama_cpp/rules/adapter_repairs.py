@@ -10,8 +10,8 @@ from typing import Sequence
 from cachesim.engines.llama_cpp.rules.adapters import (
     NOT_FOUND,
     Adapter,
-    Lists,
-    Noted,
+    RequestScales,
+    SavedAdapters,
     Scales,
     all_activated,
     split_at_start,
@@ -27,7 +27,7 @@ WAIT = -1                # end of a batch that a slot does not join
       llama_cpp(CONTEXT, "launch_slot_with_task, lora_should_clear_cache", "b11549",
                 note="proposed, tried on a patched server: a request without a list is compared with the list of the "
                      "server, and a negative scale counts as on"))
-def clear_always(lists: Lists, adapters: Sequence[Adapter]) -> Decision:
+def clear_always(lists: RequestScales, adapters: Sequence[Adapter]) -> Decision:
     """True if a slot loses its tokens and checkpoints because the request has other adapters, with or without
     a list. A change between aLoRAs keeps the slot, unless it is not known what its tokens were computed under."""
     before, now = lists.before, lists.now
@@ -59,10 +59,10 @@ def forget_memory(held: int) -> Decision:
       llama_cpp(TASK, "server_prompt_cache::alloc, load", "b11549",
                 note="proposed, tried on a patched server: an entry stores the list of its slot, and alloc and load "
                      "pass over entries with another list"))
-def entry_notes_list(slot: Noted) -> Decision:
+def entry_notes_list(slot: SavedAdapters) -> Decision:
     """Return what an entry of the prompt cache notes of the slot besides its tokens: the adapters. Only requests and
     slots with the same find it, and a slot that loads it has them, but does not learn which rows an aLoRA computed."""
-    return Decision(Noted(slot.scales), {"scales": slot.scales, "active": slot.active})
+    return Decision(SavedAdapters(slot.scales), {"scales": slot.scales, "active": slot.active})
 
 
 # [New in llama_cpp@b11549-repaired]
@@ -70,7 +70,7 @@ def entry_notes_list(slot: Noted) -> Decision:
       llama_cpp(TASK, "server_prompt_cache::alloc, load", "b11549",
                 note="proposed here: as LC-LORA-ENTRY.LIST, and an entry stores from which token on its rows were "
                      "computed with an aLoRA"))
-def entry_notes_rows(slot: Noted) -> Decision:
+def entry_notes_rows(slot: SavedAdapters) -> Decision:
     """Return what an entry of the prompt cache notes of the slot besides its tokens: the adapters, and the first row
     that an aLoRA computed."""
     return Decision(slot, {"scales": slot.scales, "active": slot.active})
@@ -80,9 +80,9 @@ def entry_notes_rows(slot: Noted) -> Decision:
 @rule("LC-LORA-FILE.UNKNOWN", Role.READ_FILE,
       llama_cpp(CONTEXT, 'process_single_task "SLOT_RESTORE"', "b11549",
                 note="proposed, tried on a patched server: a restore empties the slot's list"))
-def restored_under_unknown(slot: Noted, file: Noted | None, adapters: int) -> Decision:
+def restored_under_unknown(slot: SavedAdapters, file: SavedAdapters | None, adapters: int) -> Decision:
     """Return the scales that a slot has after a restore: not known, so that the next request clears it."""
-    return Decision(Noted(()), {"own": slot.scales, "file": file.scales if file else None})
+    return Decision(SavedAdapters(()), {"own": slot.scales, "file": file.scales if file else None})
 
 
 # [New in llama_cpp@b11549-repaired]
@@ -90,11 +90,11 @@ def restored_under_unknown(slot: Noted, file: Noted | None, adapters: int) -> De
       llama_cpp(CONTEXT, 'process_single_task "SLOT_SAVE {" "SLOT_RESTORE {"', "b11549",
                 note="proposed here: a slot file ends with the list, and with the token from which on its rows were "
                      "computed with an aLoRA"))
-def restored_under_noted(slot: Noted, file: Noted | None, adapters: int) -> Decision:
+def restored_under_noted(slot: SavedAdapters, file: SavedAdapters | None, adapters: int) -> Decision:
     """Return the scales that a slot has after a restore, and its first row that an aLoRA computed: those of the file;
     not known if the file names none, or those of another number of adapters."""
     known = file is not None and len(file.scales) == adapters
-    return Decision(file if known else Noted(()), {"own": slot.scales, "file": file.scales if file else None})
+    return Decision(file if known else SavedAdapters(()), {"own": slot.scales, "file": file.scales if file else None})
 
 
 # [New in llama_cpp@b11549-lora-tried]

@@ -56,7 +56,7 @@ def _float32(text: str) -> float:
     return float(np.float32(text))
 
 
-class Lists(NamedTuple):
+class RequestScales(NamedTuple):
     """Scales before and in a request. ``asked``: number of entries in the request's list, 0 = no list."""
 
     before: Scales
@@ -93,14 +93,14 @@ def ids_ignored(given: Sequence[int], adapters: int) -> Decision:
     return Decision("", {"given": tuple(given), "adapters": adapters})
 
 
-def _must_clear(lists: Lists, adapters: Sequence[Adapter], before: Sequence[int]) -> bool:
+def _must_clear(lists: RequestScales, adapters: Sequence[Adapter], before: Sequence[int]) -> bool:
     """True unless only aLoRAs were active before, and only aLoRAs are now."""
     kept = not before or all_activated(lists.before, adapters)
     return lists.now != lists.before and not (kept and all_activated(lists.now, adapters))
 
 
 @rule("LC-LORA-CLEAR", Role.DROP, llama_cpp(CONTEXT, "launch_slot_with_task, lora_should_clear_cache", "b11549"))
-def clear_for_list(lists: Lists, adapters: Sequence[Adapter]) -> Decision:
+def clear_for_list(lists: RequestScales, adapters: Sequence[Adapter]) -> Decision:
     """True if a slot loses its tokens and checkpoints because the request has other adapters. Nothing is
     compared for a request without a list, and an adapter with a negative scale counts as off. A change between aLoRAs
     keeps the slot."""
@@ -182,7 +182,7 @@ def invocation_read(invocation: Sequence[int]) -> Decision:
     return Decision(tuple(invocation), {"invocation": tuple(invocation)})
 
 
-class Noted(NamedTuple):
+class SavedAdapters(NamedTuple):
     """What is noted of saved tokens besides themselves. ``active``: index of the first row that an aLoRA computed, -1 =
     none; None = not noted: a slot that gets the tokens keeps its own number."""
 
@@ -205,17 +205,17 @@ def forget_tokens(held: int) -> Decision:
 
 
 @rule("LC-LORA-ENTRY", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc, load", "b11549"))
-def entry_notes_nothing(slot: Noted) -> Decision:
+def entry_notes_nothing(slot: SavedAdapters) -> Decision:
     """Return what an entry of the prompt cache notes of the slot besides its tokens: nothing. It is found for other
     adapters, too."""
     return Decision(None, {"scales": slot.scales, "active": slot.active})
 
 
 @rule("LC-LORA-FILE", Role.READ_FILE, llama_cpp(CONTEXT, 'process_single_task "SLOT_RESTORE"', "b11549"))
-def restored_under_own(slot: Noted, file: Noted | None, adapters: int) -> Decision:
+def restored_under_own(slot: SavedAdapters, file: SavedAdapters | None, adapters: int) -> Decision:
     """Return the scales that a slot has after a restore: those that it had before, whatever the file's tokens were
     computed under."""
-    return Decision(Noted(slot.scales), {"own": slot.scales, "file": file.scales if file else None})
+    return Decision(SavedAdapters(slot.scales), {"own": slot.scales, "file": file.scales if file else None})
 
 
 @rule("LC-ALORA-START", Role.PROMPT, llama_cpp(CONTEXT, 'launch_slot_with_task, reset "alora_invocation_start"',

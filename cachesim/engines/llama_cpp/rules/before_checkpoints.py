@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_substring
-from cachesim.engines.llama_cpp.memory.ubatch import Split
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask
-from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
-from cachesim.engines.llama_cpp.rules.context_shift import SPARE, Moved, Shift
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import PromptInputs
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
+from cachesim.engines.llama_cpp.rules.context_shift import SPARE, MovedBlock, Shift
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import stop_word
-from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, F32, Choice, SlotFacts
+from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, F32, SlotChoice, SlotFacts
 from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -22,7 +22,7 @@ OLD = "examples/server/server.cpp"
 
 # --- the prompt ------------------------------------------------------------------------------------------------------
 
-class Cut(NamedTuple):
+class PromptCut(NamedTuple):
     """Tokens that a prompt keeps at its start, and tokens after them that it loses."""
 
     keep: int
@@ -44,7 +44,7 @@ def cut_long(n_tokens: int, n_ctx: int, n_keep: int, shift: bool) -> Decision:
         return Decision(text, because)
     keep = min(n_ctx - SPARE, n_tokens if n_keep < 0 else n_keep)
     block = (n_ctx - keep) // 2
-    return Decision(Cut(keep, (n_tokens - keep - block) // block * block), because)
+    return Decision(PromptCut(keep, (n_tokens - keep - block) // block * block), because)
 
 
 LIST_ASSERTS = -1        # value of LC-LIST: the server aborts
@@ -83,11 +83,11 @@ def failure_keeps(busy: int) -> Decision:
 
 # [Gone in llama_cpp@b5735]
 @rule("LC-CKPT-NEED.TH-NEG", Role.NEED, llama_cpp(pull=14163), since="#13833 (b5554)", until="#14163 (b5653)")
-def need_below_zero(ask: Ask) -> Decision:
+def need_below_zero(ask: PromptInputs) -> Decision:
     """Re-evaluates a prompt that removes tokens if pos_min > n_past - n_swa. Without a lower bound of 0 this holds for
     every conversation shorter than the window. Read in the change, not run."""
     thold = ask.pos_next - ask.n_swa
-    return Decision(Need(thold, 0 < ask.n_past < ask.held and ask.pos_min > thold),
+    return Decision(CheckpointNeed(thold, 0 < ask.n_past < ask.held and ask.pos_min > thold),
                     {"thold": thold, "n_past": ask.n_past, "pos_min": ask.pos_min})
 
 
@@ -151,7 +151,7 @@ def reuse_open(held: Sequence[int], asked: Sequence[int], n_past: int, least: in
         while c + m < len(now) and p + m < len(asked) and now[c + m] == asked[p + m]:
             m += 1
         if m >= least:
-            moved.append(Moved(m, c, p, True))
+            moved.append(MovedBlock(m, c, p, True))
             now[p : p + m] = now[c : c + m]
             c, p = c + m, p + m
         else:
@@ -177,10 +177,10 @@ def like_by_substring(held: Sequence[int], asked: Sequence[int]) -> Decision:
     return Decision(common_substring(held, asked), {"held": len(held), "asked": len(asked)})
 
 
-def _first_oldest(slots: Sequence[SlotFacts]) -> Choice | None:
+def _first_oldest(slots: Sequence[SlotFacts]) -> SlotChoice | None:
     """Return the idle slot that was released first; ties go to the lowest id."""
     idle = [slot for slot in slots if not slot.busy]
-    return Choice(min(idle, key=lambda slot: (slot.t_last, slot.id)).id, "lru", 0.0, 0.0, False) if idle else None
+    return SlotChoice(min(idle, key=lambda slot: (slot.t_last, slot.id)).id, "lru", 0.0, 0.0, False) if idle else None
 
 
 # [Gone in llama_cpp@b5630]
@@ -190,14 +190,14 @@ def slot_select_00(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: fl
     """Select as SL0, but of slots that were never used the one with the lowest id."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
-        return Decision(Choice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None, because)
+        return Decision(SlotChoice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None, because)
     found, share = None, F32(0)
     for slot in slots if sps else ():
         part = F32(slot.lcp) / F32(slot.held) if slot.held and not slot.busy else F32(0)
         if slot.lcp > (found.lcp if found else 0) and part > F32(sps):
             found, share = slot, part
     if found is not None:
-        return Decision(Choice(found.id, "lcp", float(share), float(share), False), because)
+        return Decision(SlotChoice(found.id, "lcp", float(share), float(share), False), because)
     return Decision(_first_oldest(slots), because)
 
 
@@ -207,7 +207,7 @@ def slot_select_named(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps:
     """Select the named slot if it is idle, else the slot that was released first, whatever it holds."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if any(slot.id == id_slot and not slot.busy for slot in slots):
-        return Decision(Choice(id_slot, "name", 0.0, 0.0, False), because)
+        return Decision(SlotChoice(id_slot, "name", 0.0, 0.0, False), because)
     return Decision(_first_oldest(slots), because)
 
 
@@ -221,7 +221,7 @@ def split_lost(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: as ANY, but a model without attention loses a batch that needs
     more than one micro-batch, and the server ends. A batch of a single one is never answered. Both were seen on the
     real b5833."""
-    return Decision(Split(False, False, 0, not attention), {"n_rs_seq": n_rs_seq, "unified": unified})
+    return Decision(BatchSplit(False, False, 0, not attention), {"n_rs_seq": n_rs_seq, "unified": unified})
 
 
 # --- end of generation -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt, Use
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import CheckpointUse, Chunk, Ckpt
 from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -201,7 +201,7 @@ def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
 
 @rule("LC-CKPT-NOTE.NONE", Role.MEMORY,
       llama_cpp(CONTEXT, "create_checkpoint", "3f545be", note="a checkpoint has no field of this kind"))
-def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
+def note_nothing(ckpt: Ckpt, use: CheckpointUse) -> Decision:
     """Return None: no note is stored with a checkpoint when it is created or used. A user's rule may return an
     immutable value for the other rules of its table."""
     return Decision(None, {})

@@ -24,7 +24,7 @@ class Ckpt(NamedTuple):
     note: Any = None     # result of the table's CKPT-NOTE, None = none; a replaced checkpoint passes its note on
 
 
-class Use(NamedTuple):
+class CheckpointUse(NamedTuple):
     """Use of a checkpoint by task ``id_task`` (ids increase with time): MADE (created) or USED (restored)."""
 
     what: str
@@ -34,7 +34,7 @@ class Use(NamedTuple):
 MADE, USED = "made", "used"
 
 
-class Ask(NamedTuple):
+class PromptInputs(NamedTuple):
     """Inputs for a new prompt in a slot."""
 
     n_past: int          # reusable tokens
@@ -46,7 +46,7 @@ class Ask(NamedTuple):
     exact: bool
 
 
-class Resume(NamedTuple):
+class ResumePlace(NamedTuple):
     """Position and number of tokens from which evaluation continues, and whether all checkpoints are erased."""
 
     pos_next: int

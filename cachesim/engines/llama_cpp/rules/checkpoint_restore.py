@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt, PromptInputs, ResumePlace
 from cachesim.engines.llama_cpp.source_files import COMMON, CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 
-class Need(NamedTuple):
+class CheckpointNeed(NamedTuple):
     """Threshold for pos_min, and whether a checkpoint is searched."""
 
     thold: int
@@ -23,15 +23,15 @@ class Need(NamedTuple):
         return self.search
 
 
-def _need(ask: Ask, back: int) -> Decision:
+def _need(ask: PromptInputs, back: int) -> Decision:
     thold = max(0, ask.pos_next - ask.n_swa - back)
     search = 0 < ask.n_past <= ask.held and ask.pos_min >= thold
-    return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
+    return Decision(CheckpointNeed(thold, search), {"thold": thold, **ask._asdict()})
 
 
 @rule("LC-CKPT-NEED.TH4", Role.NEED,
       llama_cpp(CONTEXT, 'pre_decode "has_new_tokens" "pos_min_thold"', "3f545be"), since="#24110 (b9509)")
-def need_th4(ask: Ask) -> Decision:
+def need_th4(ask: PromptInputs) -> Decision:
     """Search a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa, lower by 1 if the prompt has no new tokens.
     Return the threshold and whether to search."""
     return _need(ask, 0 if ask.n_past < ask.n_tokens else 1)
@@ -40,7 +40,7 @@ def need_th4(ask: Ask) -> Decision:
 # [Gone in llama_cpp@b9518]
 @rule("LC-CKPT-NEED.TH3", Role.NEED,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#23280 (b9231)", until="#24110")
-def need_th3(ask: Ask) -> Decision:
+def need_th3(ask: PromptInputs) -> Decision:
     """Search a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa - 1, so that a recurrent memory always
     searches, even if the prompt only extends the slot. Return the threshold and whether to search."""
     return _need(ask, 1)
@@ -50,7 +50,7 @@ def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
     return max((i for i, ok in enumerate(fits) if ok), default=None)
 
 
-def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
+def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: PromptInputs, thold: int) -> Decision:
     """Return the decision for the last checkpoint whose entry in ``fits`` is true, None if all are false."""
     because = {
         "thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "n_tokens": ask.n_tokens, "exact": ask.exact,
@@ -60,7 +60,7 @@ def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: in
 
 
 @rule("LC-CKPT-PICK.PK3", Role.PICK, llama_cpp(CONTEXT, 'pre_decode "rbegin {"', "3f545be"), since="#24411 (b9593)")
-def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+def pick_pk3(ckpts: Sequence[Ckpt], ask: PromptInputs, thold: int) -> Decision:
     """Pick the newest checkpoint with pos_max <= pos_next and (pos_min < pos_min_thold or pos_min = 0); return its
     index."""
     fits = [c.pos_max <= ask.pos_next and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
@@ -70,7 +70,7 @@ def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 # [Gone in llama_cpp@b9765]
 @rule("LC-CKPT-PICK.PK2", Role.PICK,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#21510 (b8693)", until="#24411")
-def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+def pick_pk2(ckpts: Sequence[Ckpt], ask: PromptInputs, thold: int) -> Decision:
     """Pick the newest checkpoint with pos_min < pos_min_thold or pos_min = 0, whatever its pos_max; return its
     index."""
     fits = [c.pos_min < thold or c.pos_min == 0 for c in ckpts]
@@ -79,7 +79,7 @@ def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-PICK.V1", Role.PICK, llama_cpp("", "", "750c8d8", pull=24035, note="first version"))
-def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+def pick_v1(ckpts: Sequence[Ckpt], ask: PromptInputs, thold: int) -> Decision:
     """Pick, for recurrent and hybrid memories, the newest checkpoint whose end (pos_end, the first position that it
     does not cover) is within the common prefix and that leaves a token to evaluate; for other memories as PK2.
     Inferred: derived from the pull request's text and log."""
@@ -91,7 +91,7 @@ def pick_v1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-PICK.V3", Role.PICK, llama_cpp(pull=24035, note="third version"))
-def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+def pick_v3(ckpts: Sequence[Ckpt], ask: PromptInputs, thold: int) -> Decision:
     """Pick, for recurrent and hybrid memories, the longest checkpoint within the common prefix that leaves a token to
     evaluate; for other memories as PK3. Inferred: derived from the thread."""
     if not ask.exact:
@@ -104,22 +104,22 @@ def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
 @rule("LC-CKPT-RESTORE.RE4", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "3f545be"),
       since="#20279 (b8257)")
-def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_re4(ckpt: Ckpt, ask: PromptInputs) -> Decision:
     """Continue after the checkpoint; in a window at its last token, which is re-evaluated. Return pos_next and
     n_past."""
     pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
     because = {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max}
-    return Decision(Resume(pos_next, n_past), because)
+    return Decision(ResumePlace(pos_next, n_past), because)
 
 
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-RESTORE.COUNT", Role.RESUME, llama_cpp(pull=24035))
-def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_count(ckpt: Ckpt, ask: PromptInputs) -> Decision:
     """Continue, in recurrent and hybrid memories, after the checkpoint's n_tokens; in other memories as RE4."""
     if not ask.exact:
         return resume_re4(ckpt, ask)
-    return Decision(Resume(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
+    return Decision(ResumePlace(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
 
 
 @rule("LC-CKPT-UNREAD.ABORT", Role.FAIL,
@@ -149,14 +149,14 @@ def unread_of_file_resets(id_task: int) -> Decision:
 
 @rule("LC-CKPT-RESET", Role.RESET,
       llama_cpp(CONTEXT, 'pre_decode "forcing full prompt re-processing"', "3f545be"), since="#16382 (b6685)")
-def resume_nothing(ask: Ask) -> Decision:
+def resume_nothing(ask: PromptInputs) -> Decision:
     """Force full prompt re-processing if no checkpoint is usable: n_past = 0."""
-    return Decision(Resume(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
+    return Decision(ResumePlace(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
 
 
 @rule("LC-CKPT-ERASE.ER2", Role.DROP,
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "3f545be"), since="#20671 (b8393)")
-def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+def erase_er2(ckpts: Sequence[Ckpt], ask: PromptInputs, resume: ResumePlace) -> Decision:
     """Erase checkpoints with pos_max > pos_next; return their indices. A checkpoint with pos_max = pos_next stays,
     although it covers the token that is about to be replaced (defect D1)."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > resume.pos_next)
@@ -165,7 +165,7 @@ def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
 
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-ERASE.V1", Role.DROP, llama_cpp(pull=24035, note="first version"))
-def erase_v1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+def erase_v1(ckpts: Sequence[Ckpt], ask: PromptInputs, resume: ResumePlace) -> Decision:
     """Erase, for recurrent and hybrid memories, checkpoints with n_tokens > common prefix or pos_max > pos_next; for
     other memories as ER2. Inferred: from the pull request's log line."""
     if not ask.exact:
@@ -176,7 +176,7 @@ def erase_v1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-ERASE.V3", Role.DROP, llama_cpp(pull=24035, note="third version"))
-def erase_v3(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+def erase_v3(ckpts: Sequence[Ckpt], ask: PromptInputs, resume: ResumePlace) -> Decision:
     """Erase, for recurrent and hybrid memories, only checkpoints with n_tokens > common prefix; for other memories as
     ER2."""
     if not ask.exact:

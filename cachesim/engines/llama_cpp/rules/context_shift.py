@@ -44,7 +44,7 @@ def shift_of_shared(shared: bool) -> Decision:
     return Decision(text, {"shared": shared})
 
 
-class Moved(NamedTuple):
+class MovedBlock(NamedTuple):
     """Block of n tokens that starts at c0 in the slot and at p0 in the prompt."""
 
     n: int
@@ -67,7 +67,7 @@ def reuse_chunks(
         while c + m < len(held) and p + m < len(asked) and held[c + m] == asked[p + m]:
             m += 1
         if m >= least:
-            moved.append(Moved(m, c, p))
+            moved.append(MovedBlock(m, c, p))
             c, p = c + m, p + m
         else:
             c += 1

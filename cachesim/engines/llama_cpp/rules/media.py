@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.base.media_items import is_item, item_at, length_to, next_image, position
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, ResumePlace
 from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -26,7 +26,7 @@ def position_of(tokens: Sequence[int], index: int) -> Decision:
 
 @rule("LC-MEDIA-RESUME", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "size_up_to_pos", ' + TOKENS + " server_tokens::size_up_to_pos", "b11549"))
-def resume_at(tokens: Sequence[int], ckpt: Ckpt, resume: Resume, is_2d: bool) -> Decision:
+def resume_at(tokens: Sequence[int], ckpt: Ckpt, resume: ResumePlace, is_2d: bool) -> Decision:
     """Return where evaluation continues after a checkpoint on a server with a projector: at the end of the token or
     image that reaches the position, at most at the checkpoint's n_tokens."""
     n_past = min(length_to(tokens, resume.pos_next, is_2d), ckpt.n_tokens)

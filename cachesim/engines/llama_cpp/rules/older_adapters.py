@@ -11,7 +11,7 @@ from typing import Sequence
 from cachesim.engines.llama_cpp.rules.adapters import (
     NOT_FOUND,
     Adapter,
-    Lists,
+    RequestScales,
     all_activated,
     enabled,
 )
@@ -40,7 +40,7 @@ def start_forgotten(start: int) -> Decision:
 @rule("LC-LORA-CLEAR.COMPARED", Role.DROP,
       llama_cpp(CONTEXT, "launch_slot_with_task, lora_should_clear_cache", "0759b09c9",
                 note="before #15327 every change clears, which is the same without aLoRAs"), until="#18263 (b7508)")
-def clear_compared(lists: Lists, adapters: Sequence[Adapter]) -> Decision:
+def clear_compared(lists: RequestScales, adapters: Sequence[Adapter]) -> Decision:
     """True if a slot loses its tokens and checkpoints because the request has other adapters. A request without
     a list has that of the server, and is compared, too. A change between aLoRAs keeps the slot."""
     kept = not enabled(lists.before) or all_activated(lists.before, adapters)

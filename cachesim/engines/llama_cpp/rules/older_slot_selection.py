@@ -14,8 +14,8 @@ from cachesim.engines.llama_cpp.rules.slot_selection import (
     EACH,
     F32,
     IGNORED,
-    Choice,
     IdlePlan,
+    SlotChoice,
     SlotFacts,
     by_content,
     least_recent,
@@ -36,8 +36,8 @@ def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     return Decision(_named(slots, id_slot), because)
 
 
-def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
-    return Choice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
+def _named(slots: Sequence[SlotFacts], id_slot: int) -> SlotChoice | None:
+    return SlotChoice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
 
 
 def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
@@ -63,9 +63,9 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
         return Decision(_named(slots, id_slot), because)
     found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
     if found is not None:
-        return Decision(Choice(found.id, "lcp", float(share), float(share), False), because)
+        return Decision(SlotChoice(found.id, "lcp", float(share), float(share), False), because)
     oldest = least_recent(slots)
-    choice = None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, False)
+    choice = None if oldest is None else SlotChoice(oldest.id, "lru", 0.0, 0.0, False)
     return Decision(choice, because)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.engines.llama_cpp.rules.checkpoint_create import break_cr10, first_break
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt, PromptInputs, ResumePlace
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import pick_newest
 from cachesim.engines.llama_cpp.rules.context_shift import reuse_chunks
 from cachesim.engines.llama_cpp.rules.slot_selection import SlotFacts, slot_select_3
@@ -24,7 +24,7 @@ ISWA = "src/llama-kv-cache-iswa.cpp"
 @rule("LC-CKPT-ERASE.REWRITTEN", Role.DROP,
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "b11549",
                 note="proposed here: where checkpoints are erased, `cur.pos_max > pos_next` becomes `>=`"))
-def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
+def erase_rewritten(ckpts: Sequence[Ckpt], ask: PromptInputs, resume: ResumePlace) -> Decision:
     """Erase checkpoints with pos_max >= pos_next, as the token at pos_next is about to be replaced; return their
     indices."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= resume.pos_next)
@@ -35,12 +35,12 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
 @rule("LC-CKPT-RESTORE.BEHIND", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
                 note="proposed here: after load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
-def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
+def resume_behind(ckpt: Ckpt, ask: PromptInputs) -> Decision:
     """Continue after the checkpoint's last token, also in a window: a saved window has all rows that the next token
     reads. Re-evaluating the last token would drop the window's first row, and the next checkpoint would lack it."""
     pos_next = min(ask.pos_next, ckpt.pos_max + 1)
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
-    return Decision(Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
+    return Decision(ResumePlace(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
 
 
 # [New in llama_cpp@b11549-repaired]
@@ -48,7 +48,7 @@ def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
       llama_cpp(CONTEXT, 'pre_decode "rbegin {"', "b11549",
                 note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
                      "where the prompt has no new tokens"))
-def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
+def pick_whole(ckpts: Sequence[Ckpt], ask: PromptInputs, thold: int) -> Decision:
     """Pick as PK3, but with pos_max < pos_next if the prompt has no new tokens: its last token is then re-evaluated,
     and a window that ends after it does not begin early enough, whatever its pos_min is."""
     last = ask.pos_next if ask.n_past < ask.n_tokens else ask.pos_next - 1

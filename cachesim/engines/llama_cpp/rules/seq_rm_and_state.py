@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cachesim.engines.llama_cpp.memory.ubatch import Split
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
 from cachesim.engines.llama_cpp.source_files import HYBRID, KV_CACHE, RECURRENT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -121,7 +121,7 @@ def saved_aborts(pending: int) -> Decision:
     return Decision(-1, {"pending": pending})
 
 
-def _split(split: Split, n_rs_seq: int, unified: bool) -> Decision:
+def _split(split: BatchSplit, n_rs_seq: int, unified: bool) -> Decision:
     return Decision(split, {"n_rs_seq": n_rs_seq, "unified": unified})
 
 
@@ -132,7 +132,7 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: equally many tokens of several sequences per micro-batch. The
     last n_rs_seq + 1 tokens of a sequence stay in the same micro-batch, because only the micro-batch with the last
     token writes planes; the server aborts if it cannot hold them."""
-    split = Split(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
+    split = BatchSplit(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
     return _split(split, n_rs_seq, unified)
 
 
@@ -143,7 +143,7 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: with rollback planes a micro-batch has tokens of a single
     sequence, and its last tokens may be divided."""
-    split = Split(bool(n_rs_seq), not (attention and unified), 0)
+    split = BatchSplit(bool(n_rs_seq), not (attention and unified), 0)
     return _split(split, n_rs_seq, unified)
 
 
@@ -153,7 +153,7 @@ def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: equally many tokens of several sequences. Planes that the last
     micro-batch does not reach are stale. In a hybrid with a unified KV cache the ids need not be consecutive."""
-    return _split(Split(False, not (attention and unified), 0), n_rs_seq, unified)
+    return _split(BatchSplit(False, not (attention and unified), 0), n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@b8916]
@@ -161,7 +161,7 @@ def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(HYBRID, "init_batch", note="read in xllamacpp 0.2.12 (2026-02)"), since="#16442", until="#21224")
 def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: only sequences with consecutive ids share a micro-batch."""
-    return _split(Split(False, True, 0), n_rs_seq, unified)
+    return _split(BatchSplit(False, True, 0), n_rs_seq, unified)
 
 
 # [Gone in llama_cpp@b6740]
@@ -171,7 +171,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Return the split of a batch for recurrent layers: any sequences share a micro-batch; without a unified KV cache
     the server aborts unless their ids are consecutive."""
-    return _split(Split(False, False, 0), n_rs_seq, unified)
+    return _split(BatchSplit(False, False, 0), n_rs_seq, unified)
 
 
 @rule("LC-KV-COPY.LATER", Role.MEMORY,

@@ -32,7 +32,7 @@ class SlotFacts(NamedTuple):
     usable: int = -1
 
 
-class Choice(NamedTuple):
+class SlotChoice(NamedTuple):
     """Selected slot."""
 
     slot: int
@@ -68,14 +68,14 @@ def keep_share(best: np.float32, asked: int, held: int) -> np.float32:
     return F32(best * F32(asked)) / F32(held) if held else F32("nan")
 
 
-def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
+def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> SlotChoice | None:
     """Select by similarity, else the least recently used slot."""
     found, best = similar(slots, asked, sps) if sps else (None, F32(0))
     if found is not None:
         f_keep = keep_share(best, asked, found.held)
-        return Choice(found.id, "lcp", float(best), float(f_keep), bool(f_keep < F32(KEEP_HALF)))
+        return SlotChoice(found.id, "lcp", float(best), float(f_keep), bool(f_keep < F32(KEEP_HALF)))
     oldest = least_recent(slots)
-    return None if oldest is None else Choice(oldest.id, "lru", 0.0, 0.0, True)
+    return None if oldest is None else SlotChoice(oldest.id, "lru", 0.0, 0.0, True)
 
 
 ANY_SLOT = -1            # the value of id_slot with which a request leaves the choice to the server
@@ -115,7 +115,7 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     found, best = similar([named], asked, sps) if sps and named.id == id_slot else (None, F32(0))
     f_keep = keep_share(best, asked, named.held)
     update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
-    choice = Choice(named.id, "id", float(best), float(f_keep), update)
+    choice = SlotChoice(named.id, "id", float(best), float(f_keep), update)
     return Decision(choice, because | {"held": named.held, "found": found is not None})
 
 
@@ -128,7 +128,7 @@ def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
     named = slot_of_id(id_slot, len(slots))
-    return Decision(Choice(named, "name", 0.0, 0.0, False), because)
+    return Decision(SlotChoice(named, "name", 0.0, 0.0, False), because)
 
 
 class IdlePlan(NamedTuple):

@@ -24,7 +24,7 @@ from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
-class Counted(Cache):
+class CounterTrimmedCache(Cache):
     """A cache that is trimmed by its counter alone, which frees no memory."""
 
     def __init__(self, *, rules: CacheRules = AT_D78BF58E) -> None:
@@ -45,7 +45,7 @@ class Counted(Cache):
         return create_attention_mask(N, self.offset, return_array, window_size)
 
 
-class QuantizedKVCache(Counted):
+class QuantizedKVCache(CounterTrimmedCache):
     """Like KVCache, but quantises each token on arrival. Keys and values are triples (words, scales, biases), each [B,
     H, T, n]. ``size()`` is not implemented."""
 
@@ -122,7 +122,7 @@ def _written(packed: Packed, start: int, rows: Packed) -> Packed:
     return _triple(*(written(x, start, new) for x, new in zip(packed, rows, strict=True)))
 
 
-class KVCache(Counted, KeysValues):
+class KVCache(CounterTrimmedCache, KeysValues):
     """Buffers that grow by blocks of ``step`` columns. A trim moves the counter and frees no memory."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset")
@@ -158,7 +158,7 @@ class KVCache(Counted, KeysValues):
         return batch
 
 
-class ConcatenateKVCache(Counted, KeysValues):
+class ConcatenateKVCache(CounterTrimmedCache, KeysValues):
     """Buffers without unused columns. The next update brings trimmed tokens back, because a trim does not cut the
     buffer."""
 

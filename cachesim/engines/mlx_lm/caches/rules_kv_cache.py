@@ -29,7 +29,7 @@ class MergedRow(NamedTuple):
     last: int | None
 
 
-class Front(NamedTuple):
+class RemainingColumns(NamedTuple):
     """Columns [start, stop) of a chunked buffer that remain when its front is cut."""
 
     start: int
@@ -138,16 +138,16 @@ def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
 
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
-def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:
+def front_by_valid(valid: int, allocated: int, chunk_size: int) -> RemainingColumns | None:
     """Trim the front of a ChunkedKVCache to a chunk of valid tokens."""
-    return Front(valid - chunk_size, valid) if valid > chunk_size else None
+    return RemainingColumns(valid - chunk_size, valid) if valid > chunk_size else None
 
 
 @rule("ML-CHUNK-TRIM-FRONT.allocated", Role.MEMORY, mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front"), until="#1673")
-def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | None:
+def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> RemainingColumns | None:
     """Trim the front of a ChunkedKVCache to a chunk of allocated columns. Unused columns count, so live tokens are
     cut, too."""
-    return Front(allocated - chunk_size, allocated) if allocated >= chunk_size else None
+    return RemainingColumns(allocated - chunk_size, allocated) if allocated >= chunk_size else None
 
 
 @rule("ML-KV-EXTEND.own_dtype", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "0.32.2"))

@@ -25,7 +25,7 @@ from cachesim.engines.mlx_lm.lru.events import (
 )
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
-from cachesim.engines.mlx_lm.lru.rules_insert import Evaluated
+from cachesim.engines.mlx_lm.lru.rules_insert import EvaluatedLength
 from cachesim.engines.rule import Decision, rule_id
 
 Item = tuple[Any, Tokens]
@@ -50,7 +50,7 @@ UNLIMITED = 1 << 63
 CHECKPOINT_INTERVAL = 8192           # tokens; only versions with snapshots use it
 
 
-class Fetch(NamedTuple):
+class FetchResult(NamedTuple):
     """Result of a query: the layers or None, the tokens left to evaluate, and how the entry was found. ``key``: of the
     entry used. ``old_key``: the key to be moved when the finished request is stored."""
 
@@ -119,7 +119,7 @@ class LRUPromptCache:
         """Return the stored keys along a query; changes nothing."""
         return self._trie.search(model, tuple(tokens))
 
-    def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> Fetch:
+    def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> FetchResult:
         """Return the entry nearest to the query, by the version's rules. Raise KeyError where the original does."""
         query, rules = tuple(tokens), self.rules
         asked = query[: rules.asked(len(query))]
@@ -134,11 +134,11 @@ class LRUPromptCache:
                 return fetch
         if shorter:
             return self._handed(model, query, query[:shorter], "shorter", found, rules.shorter)
-        return self._report(model, Fetch(None, query, "miss", _decision(refused, 0, found, query)))
+        return self._report(model, FetchResult(None, query, "miss", _decision(refused, 0, found, query)))
 
     def _handed(
         self, model: Any, query: Tokens, key: Tokens, how: How, found: SearchResult, decider: Callable[..., Any]
-    ) -> Fetch:
+    ) -> FetchResult:
         """Hand out the entry under a key that is a prefix of the query."""
         entry = self._trie.get(model, key)
         hand = self.rules.hand_out(how, entry.owners, entry.snapshot)
@@ -146,7 +146,7 @@ class LRUPromptCache:
         if hand.count_down:
             self._trie.add(model, key, entry._replace(owners=entry.owners - 1))
         decision = _decision(decider, len(key), found, query)
-        fetch = Fetch(layers, query[len(key) :], how, decision, key, key if hand.old_key else None)
+        fetch = FetchResult(layers, query[len(key) :], how, decision, key, key if hand.old_key else None)
         self._report(model, fetch)
         if hand.how == "give":
             self._remove((model, key), "consumed", self.rules.hand_out)
@@ -154,7 +154,7 @@ class LRUPromptCache:
 
     def _trimmed(
         self, model: Any, query: Tokens, found: SearchResult, key: Tokens
-    ) -> tuple[Fetch | None, Callable[..., Any]]:
+    ) -> tuple[FetchResult | None, Callable[..., Any]]:
         """Return a copy of a longer entry, trimmed, and the deciding rule; or None and the rule that refused it."""
         entry, rules = self._trie.get(model, key), self.rules
         if not rules.usable(entry.layers):
@@ -168,19 +168,19 @@ class LRUPromptCache:
             self._remove((model, key), "moved", rules.trim_in)
             key = key[:kept]
             self._put((model, key), layers, entry.kind)
-        fetch = Fetch(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key,
-                      key if own else None)
+        fetch = FetchResult(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key,
+                            key if own else None)
         return self._report(model, fetch), rules.longer
 
-    def _untrimmed(self, model: Any, query: Tokens, found: SearchResult, key: Tokens) -> Fetch | None:
+    def _untrimmed(self, model: Any, query: Tokens, found: SearchResult, key: Tokens) -> FetchResult | None:
         """Return a copy of a longer entry that cannot be trimmed, if the version uses it nevertheless."""
         kept: int = self.rules.untrimmable(found.common)
         if not kept:
             return None
         layers, decision = self._trie.get(model, key).layers, _decision(self.rules.untrimmable, kept, found, query)
-        return self._report(model, Fetch(copy.deepcopy(layers), query[kept:], "longer", decision, key))
+        return self._report(model, FetchResult(copy.deepcopy(layers), query[kept:], "longer", decision, key))
 
-    def _report(self, model: Any, fetch: Fetch) -> Fetch:
+    def _report(self, model: Any, fetch: FetchResult) -> FetchResult:
         query = fetch.kept + len(fetch.rest)
         self._on_event(Fetched(model, query, fetch.how, fetch.kept, fetch.decision.rule, fetch.key))
         return fetch
@@ -228,7 +228,11 @@ class LRUPromptCache:
         model, key = item
         if self._trie.has(model, key[:length]):
             return
-        twin = self._evaluate(key[:length]) if isinstance(length, Evaluated) else self._copy(len(key), length, layers)
+        twin = (
+            self._evaluate(key[:length])
+            if isinstance(length, EvaluatedLength)
+            else self._copy(len(key), length, layers)
+        )
         entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
         self._enqueue((model, key[:length]), entry)
         self._on_event(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))

@@ -59,7 +59,7 @@ class Node(Generic[T]):
         self.next, self.entry = below.next, below.entry
 
 
-class Walk(NamedTuple, Generic[T]):
+class TrieWalk(NamedTuple, Generic[T]):
     """Walk of a query: the nodes reached, from the root; the token count up to each; and the tokens walked beyond the
     last node, towards ``within``."""
 
@@ -166,16 +166,16 @@ class PromptTrie(Generic[T]):
         return SearchResult(True, exact, ends[-1] if ends else 0, longer, walk.walked)
 
 
-def _walk(root: Node[T], key: Tokens) -> Walk[T]:
+def _walk(root: Node[T], key: Tokens) -> TrieWalk[T]:
     nodes, lengths, at = [root], [0], len(root.tokens)
     while at < len(key) and (node := nodes[-1].next.get(key[at])) is not None:
         shared = common_prefix(node.tokens, key[at : at + len(node.tokens)])
         if shared < len(node.tokens):
-            return Walk(nodes, lengths, shared, node)
+            return TrieWalk(nodes, lengths, shared, node)
         at += shared
         nodes.append(node)
         lengths.append(at)
-    return Walk(nodes, lengths, 0, None)
+    return TrieWalk(nodes, lengths, 0, None)
 
 
 def shortest(node: Node[Any]) -> Tokens:

@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.source_files import CACHE, SERVER, mlx_lm
 from cachesim.engines.rule import Role, rule
 
 
-class Present(NamedTuple):
+class StoredKeyTreatment(NamedTuple):
     """Treatment of a key that is already stored: True if the new object replaces the old, and the number of added
     owners."""
 
@@ -23,38 +23,38 @@ class Present(NamedTuple):
     owners: int = 0
 
 
-class Evaluated(int):
+class EvaluatedLength(int):
     """Length of a prefix that is evaluated in caches of its own; any other length stands for a trimmed copy."""
 
 
 @rule("ML-LRU-PRESENT.replace", Role.STORE, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "4d3af3ce"), since="#1019")
-def present_replace() -> Present:
+def present_replace() -> StoredKeyTreatment:
     """Replace the cache stored under a key that is present."""
-    return Present(True)
+    return StoredKeyTreatment(True)
 
 
 @rule("ML-LRU-PRESENT.keep", Role.STORE, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "2105aaf9"), since="#911")
-def present_keep() -> Present:
+def present_keep() -> StoredKeyTreatment:
     """Keep the cache (and its size) stored under a key that is present; the key moves to the end of the queue."""
-    return Present(False)
+    return StoredKeyTreatment(False)
 
 
 @rule("ML-LRU-PRESENT.count", Role.STORE, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
-def present_count() -> Present:
+def present_count() -> StoredKeyTreatment:
     """Keep the cache stored under a key that is present, and add an owner."""
-    return Present(False, owners=1)
+    return StoredKeyTreatment(False, owners=1)
 
 
 @rule("ML-LRU-PRESENT.replace_count", Role.STORE, mlx_lm("", "LRUPromptCache.insert_cache", "c30598cf", pull=923))
-def present_replace_count() -> Present:
+def present_replace_count() -> StoredKeyTreatment:
     """Replace the cache stored under a key that is present, and add an owner to those of the old cache."""
-    return Present(True, owners=1)
+    return StoredKeyTreatment(True, owners=1)
 
 
 @rule("ML-LRU-PRESENT.only", Role.STORE, mlx_lm(SERVER, "reset_prompt_cache", "0.28.3"), until="#625")
-def present_only() -> Present:
+def present_only() -> StoredKeyTreatment:
     """Replace the only conversation, whatever its key."""
-    return Present(True)
+    return StoredKeyTreatment(True)
 
 
 @rule("ML-LRU-PREFIX.none", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.mlx_lm.lru.rules_insert import Evaluated
+from cachesim.engines.mlx_lm.lru.rules_insert import EvaluatedLength
 from cachesim.engines.mlx_lm.source_files import mlx_lm
 from cachesim.engines.rule import Role, rule
 
@@ -26,4 +26,4 @@ def snap_evaluated(key: int, boundaries: Sequence[int], interval: int) -> list[i
     """Store an entry at the last message boundary within the key, evaluated in caches of its own, because a recurrent
     state cannot be trimmed to it."""
     inside = [b for b in boundaries if 0 < b < key]
-    return [Evaluated(b) for b in inside[-1:]]
+    return [EvaluatedLength(b) for b in inside[-1:]]

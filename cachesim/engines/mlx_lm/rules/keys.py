@@ -13,7 +13,7 @@ from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
 
 
-class Key(NamedTuple):
+class ConversationKey(NamedTuple):
     """Key of a conversation. ``asked`` is looked up. ``stored``: "held" = stored under the tokens that the caches
     should hold, "asked" = under ``asked``. ``boundaries``: ends of messages, at which a snapshot may be taken."""
 
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 @rule("ML-KEY.PROMPT", Role.PLAN, mlx_lm(SERVER, "_generate", "321e764e"))
 def key_prompt(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     """Look up the whole prompt; prompt and answer are stored."""
-    return Decision(Key(prompt), {"n_tokens": len(prompt)})
+    return Decision(ConversationKey(prompt), {"n_tokens": len(prompt)})
 
 
 @rule("ML-KEY.BARE.PR923", Role.PLAN, mlx_lm("", "", "c30598cf", pull=923))
@@ -51,7 +51,7 @@ def key_bare_all(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
 
 def _bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     because = {"n_tokens": len(prompt), "suffix": len(prompt) - len(bare), "boundaries": list(ends)}
-    return Decision(Key(bare, "asked", tuple(ends)), because)
+    return Decision(ConversationKey(bare, "asked", tuple(ends)), because)
 
 
 @rule("ML-KEY-ALONE.HELD", Role.PLAN, mlx_lm(SERVER, "_serve_single", "321e764e to 0.32.2"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.mlx_lm.rules.keys import Key
+from cachesim.engines.mlx_lm.rules.keys import ConversationKey
 from cachesim.engines.mlx_lm.rules.segments import find_tail
 from cachesim.engines.mlx_lm.source_files import CACHE, GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
@@ -33,7 +33,7 @@ def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
 def key_but_last(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     """Look up the prompt without its last token, so that a token is always left to evaluate; prompt and answer are
     stored."""
-    return Decision(Key(prompt[:-1]), {"n_tokens": len(prompt)})
+    return Decision(ConversationKey(prompt[:-1]), {"n_tokens": len(prompt)})
 
 
 # [New in mlx_lm@0.32.2-repaired]

@@ -75,7 +75,7 @@ def cut_none(prompt: Tokens, role: str) -> Decision:
     return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 
-class Rest(NamedTuple):
+class RemainingPrompt(NamedTuple):
     """Tokens of a request that are left to feed, by segment, and the types of the entries at the segment ends."""
 
     segments: tuple[Tokens, ...]
@@ -104,8 +104,8 @@ def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     """Return the tokens left to prefill, with the last token apart. IndexError if everything is cached."""
     left, types = _dropped(segments, n_cached)
-    nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
-    rest = Rest(_split(left), tuple(types)) if left else nothing
+    nothing = RemainingPrompt((), (), "IndexError: list index out of range", INDEX_ERROR)
+    rest = RemainingPrompt(_split(left), tuple(types)) if left else nothing
     return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
@@ -115,7 +115,11 @@ def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     cached: ValueError, which the server does not catch."""
     left, types = _dropped(segments, n_cached)
     left = [one for one in left if one]
-    rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt", VALUE_ERROR)
+    rest = (
+        RemainingPrompt(_split(left), tuple(types))
+        if left
+        else RemainingPrompt((), (), "ValueError: an empty prompt", VALUE_ERROR)
+    )
     return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Sequence
 
 from cachesim.engines.sglang.managers.req import Req
-from cachesim.engines.sglang.managers.schedule_policy import Verdict
+from cachesim.engines.sglang.managers.schedule_policy import AdmissionResult
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_decode, alloc_for_extend
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.common import release_kv_cache
@@ -40,7 +40,7 @@ class PrefillStats:
     """The queue of a prefill step as the policy sorted it, and the verdicts of admission."""
 
     queue: Sequence[int]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[AdmissionResult]
 
 
 class ScheduleBatch:

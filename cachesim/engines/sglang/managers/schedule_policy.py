@@ -21,8 +21,8 @@ from cachesim.engines.sglang.rules.schedule import (
     NO_TOKEN,
     OTHER,
     SHORTEST,
-    Candidate,
-    Waiting,
+    AdmissionCandidate,
+    WaitingRequest,
     window_need,
 )
 from cachesim.engines.sglang.runtime_context import RuntimeContext
@@ -39,7 +39,7 @@ class SchedulePolicy:
         self.policy = context.server_args.schedule_policy
         self.tree_cache = tree_cache
         self.waiting_prefix_refresh_calls = 0
-        self.waiting_facts: list[Waiting] = []      # what the order of the queue was decided by
+        self.waiting_facts: list[WaitingRequest] = []      # what the order of the queue was decided by
 
     def calc_priority(self, waiting_queue: list[Req]) -> None:
         """Sort the waiting requests."""
@@ -47,7 +47,7 @@ class SchedulePolicy:
         is_aware = policy in AWARE
         late = self._compute_prefix_matches(waiting_queue) if is_aware else set()
         places = self._dfs_weight_places(waiting_queue) if policy == DFS_WEIGHT else {}
-        facts = [Waiting(
+        facts = [WaitingRequest(
             req.seqlen, hit=min(req.num_matched_prefix_tokens, req.seqlen - 1) if is_aware else 0,
             answer=req.task.request.n_predict, late=req.rid in late, place=places.get(req.rid, 0),
         ) for req in waiting_queue]  # fmt: skip
@@ -106,7 +106,7 @@ class SchedulePolicy:
         return limit
 
 
-class Verdict(NamedTuple):
+class AdmissionResult(NamedTuple):
     """Result of an admission."""
 
     rid: int
@@ -129,7 +129,7 @@ class PrefillAdder:
         self.cur_rem_token_offset = 0
         self.rem_swa_token_offset = 0
         self.can_run_list: list[Req] = []
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[AdmissionResult] = []
 
     @property
     def rem_total_tokens(self) -> float:
@@ -169,7 +169,7 @@ class PrefillAdder:
     def add_one_req(self, req: Req, has_chunked_req: bool) -> str:
         """Admit a matched request if there is room; return the verdict."""
         verdict = self._admit(req, has_chunked_req)
-        self.verdicts.append(Verdict(req.rid, verdict))
+        self.verdicts.append(AdmissionResult(req.rid, verdict))
         return verdict
 
     def _admit(self, req: Req, has_chunked_req: bool) -> str:
@@ -194,11 +194,11 @@ class PrefillAdder:
         release_mamba(req, self.tree_cache)
         return NO_TOKEN if n is None else OTHER
 
-    def _candidate(self, req: Req, has_chunked_req: bool) -> Candidate:
+    def _candidate(self, req: Req, has_chunked_req: bool) -> AdmissionCandidate:
         """Return what admission needs to know of a request."""
         context = self.context
         swa = self.tree_cache.swa
-        return Candidate(
+        return AdmissionCandidate(
             n=req.seqlen - req.num_matched_prefix_tokens, hit=req.num_matched_prefix_tokens,
             answer=max(req.num_remaining_tokens, 0), first=not self.can_run_list, input=self.rem_input_tokens,
             chunk=self.rem_chunk_tokens, total=self.rem_total_tokens, window=self.rem_swa_tokens,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from cachesim.base.errors import ProcessAborted
-from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.flags import window_slots
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.schedule_batch import (
@@ -33,7 +33,7 @@ from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.request_queue import log_launch, record_answer
 from cachesim.engines.shared.vocab import CountingSampler
 from cachesim.events import Release
-from cachesim.model import Hidden, Model
+from cachesim.model import HiddenOutput, Model
 
 OUT_OF_MEMORY = ("Out of memory even after retracting all other requests in the decode batch. Aborting the last "
                  "request.")
@@ -181,7 +181,7 @@ class Scheduler:
                 self._append_token(one.req, hidden)
             ranges = batch.next_ranges()
 
-    def _append_token(self, req: Req, hidden: Hidden | None) -> None:
+    def _append_token(self, req: Req, hidden: HiddenOutput | None) -> None:
         """Append the next token to a request whose tokens are all evaluated. Right draft tokens behind the end of an
         answer are evaluated, too."""
         if req.kv.kv_committed_len < req.seqlen:
@@ -275,7 +275,7 @@ class Scheduler:
         for one in ranges:
             tracked = [] if one.mamba_track_seqlen is None else [one.mamba_track_seqlen]
             run.append([one.req.rid, one.start, one.end, *tracked])
-        self.log.emit(Turn(
+        self.log.emit(SchedulerStep(
             "decode" if stats is None else "prefill", queue=[] if stats is None else list(stats.queue),
             verdicts=[] if stats is None else [[one.rid, one.result] for one in stats.verdicts], run=run,
             finished=[one.req.rid for one in ranges if not one.req.busy], retracted=retracted, oom=oom,

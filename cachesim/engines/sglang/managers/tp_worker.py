@@ -13,20 +13,20 @@ from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
 from cachesim.engines.sglang.mem_cache.allocator import Slots
 from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
-from cachesim.engines.sglang.rules.reported import Tracking
+from cachesim.engines.sglang.rules.reported import TrackedState
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.kv_rows import RowTable
 from cachesim.engines.shared.vocab import CountingSampler
-from cachesim.model import Hidden, LayerState, Model, Spec
+from cachesim.model import HiddenOutput, LayerState, Model, Spec
 
 
 class GenerationBatchResult(NamedTuple):
     """What a pass of the model evaluated, with the output of each range; None without a model."""
 
     ranges: Sequence[ForwardRange]
-    hidden_states: Sequence[Hidden | None]
+    hidden_states: Sequence[HiddenOutput | None]
 
 
 class KVCacheView:
@@ -67,7 +67,7 @@ class TpModelWorker:
         self._spend(ranges)
         for one in ranges:
             self._prepare_mamba_state(one.req)
-        hidden: list[Hidden | None] = [None] * len(ranges)
+        hidden: list[HiddenOutput | None] = [None] * len(ranges)
         taken_after = self._taken_after(ranges)
         first = dict[int, ForwardRange]()
         rest = dict[int, ForwardRange]()
@@ -115,7 +115,7 @@ class TpModelWorker:
             n = one.end - one.start
             length = one.mamba_track_seqlen
             if self.packs_states and length is not None and n > 1:
-                tracking = Tracking(length - one.start, n, flat=flat, chunks=chunks, grid=grid)
+                tracking = TrackedState(length - one.start, n, flat=flat, chunks=chunks, grid=grid)
                 length = one.start + self.context.rules.taken_after(tracking)
             lengths.append(length)
             flat += n
@@ -128,7 +128,7 @@ class TpModelWorker:
         if chunk.mamba_track_seqlen is not None and kv.mamba_ping_pong_track_buffer is not None:
             self.mamba_pool.copy_from(kv.mamba_pool_idx, kv.mamba_ping_pong_track_buffer[kv.mamba_last_track_idx])
 
-    def _forward(self, ranges: Mapping[int, ForwardRange], hidden: list[Hidden | None]) -> None:
+    def _forward(self, ranges: Mapping[int, ForwardRange], hidden: list[HiddenOutput | None]) -> None:
         """Evaluate ranges, by their places, and write the outputs to ``hidden``."""
         if self.model is None or not ranges:
             return
@@ -142,7 +142,7 @@ class TpModelWorker:
             if slot is not None:
                 self.mamba_pool.write(slot, states)
 
-    def output_of(self, req: Req, hidden: Hidden | None) -> Output:
+    def output_of(self, req: Req, hidden: HiddenOutput | None) -> Output:
         """Return the output of the model after the last token of a request."""
         digest = 0
         logits = None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cachesim.base.tokens import Tokens
 from cachesim.engines.sglang.mem_cache.allocator import Slots
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.sglang.rules.tree import PrefixMatch
 
 
 class TreeLock(NamedTuple):
@@ -24,7 +24,7 @@ class TreeLock(NamedTuple):
 class MatchResult(NamedTuple):
     """Result of a match."""
 
-    found: Found                            # numbers of tokens
+    found: PrefixMatch                            # numbers of tokens
     last_device_node: UnifiedTreeNode       # end of the hit on the device
     best_match_node: UnifiedTreeNode        # end of the hit with copies in host memory
     mamba_branching_seqlen: int | None      # where a state would have given a longer hit

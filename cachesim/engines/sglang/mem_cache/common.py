@@ -11,7 +11,7 @@ from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import MatchResult
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
-from cachesim.engines.sglang.rules.reported import Ending
+from cachesim.engines.sglang.rules.reported import EndingRequest
 
 
 def match_prefix_of_req(req: Req, tree_cache: UnifiedRadixCache, limit: int) -> MatchResult:
@@ -93,7 +93,7 @@ def _owned_kv_len(req: Req, tree_cache: UnifiedRadixCache) -> int:
     computed = req.kv.kv_committed_len
     prompt = req.num_input_tokens
     stop = prompt + req.num_output_tokens if req.is_answered else computed
-    owned: int = tree_cache.rules.owned_tokens(Ending(
+    owned: int = tree_cache.rules.owned_tokens(EndingRequest(
         computed, prompt=prompt, stop=stop, published=req.kv.cache_protected_len,
         strips=tree_cache.context.server_args.strip_thinking_cache,
     ))  # fmt: skip

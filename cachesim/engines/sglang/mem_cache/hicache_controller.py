@@ -20,7 +20,7 @@ NO_RULE = ""
 
 
 class HiCacheController:
-    """Host memory behind the tree."""
+    """Host memory behind the radix tree: copies of nodes, their order of eviction, and the transfers."""
 
     def __init__(self, context: RuntimeContext, tree_core: UnifiedTreeCore, mem_pool_host: HostKVCache) -> None:
         self.rules = context.rules

@@ -15,7 +15,7 @@ from cachesim.engines.sglang.mem_cache.allocator import (
     TokenToKVPoolAllocator,
 )
 from cachesim.engines.shared.kv_rows import RowTable, empty_rows, extend_array, grown_size, read_rows
-from cachesim.model import LayerState, Rows, Spec
+from cachesim.model import KVRows, LayerState, Spec
 
 States = dict[int, LayerState]
 """States by layer."""
@@ -84,7 +84,7 @@ class MHATokenToKVPool:
         self.spec = spec
         self.kv_buffer: RowTable = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
 
-    def read(self, slots: Slots, window: bool) -> dict[int, Rows]:
+    def read(self, slots: Slots, window: bool) -> dict[int, KVRows]:
         """Return the rows of layers with, or without, a window, for reading only."""
         return {i: read_rows(kept, slots) for i, kept in self.kv_buffer.items()
                 if bool(self.spec.layers[i].window) == window}  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
@@ -24,7 +24,7 @@ class NodeReport(NamedTuple):
     memory is left."""
 
     live: int
-    gone: bool
+    is_gone: bool
 
 
 class TreePoints(RestorePointTracker):
@@ -81,7 +81,7 @@ class TreePoints(RestorePointTracker):
         if SWA in self.parts:
             before = self.known.get(node.parent.id) if node.parent is not None else None
             live = node.end if node.value[SWA] is None else 0 if before is None else min(before.live, node.start)
-        return NodeReport(live, gone=node.evicted and MAMBA not in self.parts)
+        return NodeReport(live, is_gone=node.evicted and MAMBA not in self.parts)
 
     def _hold(self, node: UnifiedTreeNode, before: NodeReport | None, now: NodeReport, cause: str, rule: str) -> None:
         """Report the prefix of a node and its state. With states, evaluation resumes only after a state."""
@@ -95,11 +95,11 @@ class TreePoints(RestorePointTracker):
         tokens = node.text[node.start : end] if is_new else ()
         start = node.start if is_new else end
         after = key_of(node.parent, FULL) if is_new else key
-        point = Point(key, end, tokens, start, after if start else None, *lengths, step=self.page)
-        self.hold(point, cause, rule, anew=before is None or before.gone != now.gone)
+        point = RestorePoint(key, end, tokens, start, after if start else None, *lengths, step=self.page)
+        self.hold(point, cause, rule, anew=before is None or before.is_gone != now.is_gone)
         if MAMBA in self.parts and node.value[MAMBA] is not None:
             state = (end, end) if usable != UNUSABLE else UNUSABLE
-            self.hold(Point(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)
+            self.hold(RestorePoint(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)
 
 
 def key_of(node: UnifiedTreeNode, part: int) -> Key:

@@ -30,7 +30,7 @@ from cachesim.engines.sglang.mem_cache.tree_points import TreePoints
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules.tree import Found
+from cachesim.engines.sglang.rules.tree import PrefixMatch
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.events import Event
 
@@ -111,7 +111,7 @@ class UnifiedRadixCache:
         last_device_node = next((one for one in best.path() if not one.evicted), core.root_node)
         if last_device_node is not best:
             core.update_evictable_leaf_sets(last_device_node)
-        found = Found(limit, last_device_node.end, at)
+        found = PrefixMatch(limit, last_device_node.end, at)
         mamba_branch = None
         swa_branch = None
         if self.mamba is not None and most:

@@ -8,13 +8,13 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
-from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.sglang.rules.request import RequestWindow
 from cachesim.engines.shared.rule_set import instead_of
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
 
 
-class Ending(NamedTuple):
+class EndingRequest(NamedTuple):
     """A request that ends: ``n`` computed tokens, tokens of its prompt, those up to the end of its answer, those that
     it has ``published``, and whether --strip-thinking-cache ``strips`` its answer."""
 
@@ -25,7 +25,7 @@ class Ending(NamedTuple):
     strips: bool
 
 
-class Tracking(NamedTuple):
+class TrackedState(NamedTuple):
     """A tracked state, that after ``length`` of the ``n`` tokens that a step evaluates of a request. ``flat``,
     ``chunks``: tokens and whole chunks of the requests before it; ``grid`` of the kernel."""
 
@@ -37,74 +37,75 @@ class Tracking(NamedTuple):
 
 
 @rule("SG-FINISH-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len", spec="section 7"))
-def owned_prompt(ask: Ending) -> int:
-    """With --strip-thinking-cache a request with reasoning leaves only its prompt in the tree, and frees the slots of
-    all further tokens, even of those that it has published since a retraction. Without, it leaves the tokens up to the
-    end of its answer, no draft tokens behind it. Return the tokens that it leaves."""
+def owned_prompt(ask: EndingRequest) -> int:
+    """Return the tokens that a finished request leaves in the tree. With --strip-thinking-cache a request with
+    reasoning leaves only its prompt and frees all further slots, even those published since a retraction. Otherwise it
+    leaves the tokens up to the end of its answer, without draft tokens after it."""
     return min(ask.n, ask.prompt if ask.strips else ask.stop)
 
 
 @rule("SG-FINISH-OWN.RUN", Role.MEMORY,
       source(BATCH, "Req.effective_kv_committed_len", MIDDLE, spec="section 7"), until="0.5.23")
-def owned_run(ask: Ending) -> int:
-    """As SG-FINISH-OWN.PROMPT, but a request leaves all right draft tokens of its last step, those behind its answer,
-    too. Return the tokens that it leaves."""
+def owned_run(ask: EndingRequest) -> int:
+    """Return the tokens that a finished request leaves in the tree: like SG-FINISH-OWN.PROMPT, but with all accepted
+    draft tokens of its last step, including those after its answer."""
     return min(ask.n, ask.prompt) if ask.strips else ask.n
 
 
 @rule("SG-FINISH-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD, spec="section 7"))
-def owned_all(ask: Ending) -> int:
-    """A request leaves all of its tokens; the release has no --strip-thinking-cache. Return their number."""
+def owned_all(ask: EndingRequest) -> int:
+    """Return the tokens that a finished request leaves in the tree: all of them. The release has no
+    --strip-thinking-cache."""
     return ask.n
 
 
 @rule("SG-FINISH-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
-def owned_published(ask: Ending) -> int:
-    """With --strip-thinking-cache a request with reasoning leaves its prompt, or all that it has published, if that is
-    more. Return the tokens that it leaves."""
+def owned_published(ask: EndingRequest) -> int:
+    """Return the tokens that a finished request leaves in the tree. With --strip-thinking-cache a request with
+    reasoning leaves its prompt, or all that it has published if that is more."""
     return max(owned_prompt(ask), ask.published)
 
 
 @rule("SG-SCHED-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget", spec="section 9"))
 def reserve_chunk(rest: int, answer: int) -> int:
-    """A prompt with ``rest`` tokens behind its chunk reserves slots for that chunk only, its last chunk those of the
-    answer, too. Return the tokens that it reserves beyond its chunk."""
+    """Return the slots [tokens] that a chunk reserves beyond itself: none if ``rest`` tokens of the prompt follow it,
+    those of the answer if it is the last chunk."""
     return 0 if rest else answer
 
 
 @rule("SG-SCHED-RESERVE.REST", Role.ADMIT, instead_of(reserve_chunk))
 def reserve_rest(rest: int, answer: int) -> int:
-    """Each chunk of a prompt reserves slots for the rest of the prompt and for the answer. Return the tokens that it
-    reserves beyond its chunk."""
+    """Return the slots [tokens] that a chunk reserves beyond itself: those for the rest of the prompt and for the
+    answer."""
     return rest + answer
 
 
 @rule("SG-STATE-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"))
-def taken_at_own(ask: Tracking) -> int:
-    """A tracked state is the state after the last of its own request's tokens up to it. Return the number of tokens of
-    the request in the step."""
+def taken_at_own(ask: TrackedState) -> int:
+    """Return the tokens of the request in the step after which the tracked state is taken: those up to its own tracked
+    length."""
     return ask.length
 
 
 @rule("SG-STATE-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"), until="#37836")
-def taken_on_flat_grid(ask: Tracking) -> int:
-    """Mamba-2 kernels keep states at multiples of G tokens of the whole batch, and their index counts whole chunks of
-    each request: of a request that starts off the grid, an earlier state is taken. Return the tokens (0 if the state
-    belongs to another request)."""
+def taken_on_flat_grid(ask: TrackedState) -> int:
+    """Return the tokens of the request after which the tracked state is taken, 0 if the state belongs to another
+    request. Mamba-2 kernels keep states at multiples of G tokens of the whole batch. Their index counts whole chunks of
+    each request, so a request that starts off the grid gets an earlier state."""
     return ask.length if ask.length == ask.n else max(0, (ask.chunks + ask.length // ask.grid) * ask.grid - ask.flat)
 
 
 @rule("SG-MATCH-COPY-UNLOCK.MARK", Role.MEMORY, source(STATES, "finalize_match_result", spec="S-MAM-1"))
 def unlock_to_mark(mark: int | None) -> int | None:
-    """After a state is evicted for a copy, the matched path is unlocked as far as it was locked. Return the boundary
-    of its window."""
+    """Return the position up to which the window of a matched path is unlocked after a state is evicted for a copy: as
+    far as it was locked."""
     return mark
 
 
 @rule("SG-MATCH-COPY-UNLOCK.ROOT", Role.MEMORY, source(STATES, "finalize_match_result", spec="S-MAM-1"), until="#27038")
 def unlock_to_root(mark: int | None) -> int | None:
-    """After a state is evicted for a copy, the windows of the matched path are unlocked to the root, those that other
-    requests locked, too. Return None for no boundary."""
+    """Return None: after a state is evicted for a copy, the windows of the matched path are unlocked up to the root,
+    including those that other requests locked."""
     return None
 
 
@@ -112,8 +113,8 @@ def unlock_to_root(mark: int | None) -> int | None:
       source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7", spec="S-SWA-1"),
       until="#17061")  # fmt: skip
 def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
-    """A tombstone ends the run of live tokens only if the run has W of them; a shorter run goes on behind it. Return
-    the run, and whether the node is a stop."""
+    """Return the run of live tokens up to the end of a node, and True if a match can end there. A tombstone ends the
+    run only if the run has W tokens; a shorter run continues after it."""
     if node.value[SWA] is None and SWA in parts:
         return run if run < window else 0, False
     run += len(node.key)
@@ -122,8 +123,9 @@ def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], wind
 
 @rule("SG-WINDOW-FRONTIER.BARE", Role.MEMORY,
       source(WINDOW, "free_out_of_window_slots", spec="S-SWA-6"), until="#29860")
-def frontier_without_page(ask: Window) -> tuple[int, int]:
-    """With SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN a request gives back whole pages before its window, even if a page is
-    larger than the window. Return first and last position."""
+def frontier_without_page(ask: RequestWindow) -> tuple[int, int]:
+    """Return first and last position of the window slots that a request gives back. With
+    SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN it gives back whole pages before its window, even if a page is larger than the
+    window."""
     start = max(ask.evicted, ask.protected)
     return start, max(start, ask.pos + 1 - ask.window) // ask.page * ask.page

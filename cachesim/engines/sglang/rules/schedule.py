@@ -12,7 +12,7 @@ CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
 SHORTEST = "shortest-prefill-first"
 
 
-class Waiting(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A waiting request: tokens of prompt and answer so far, matched tokens, tokens of its whole answer; ``late``: it
     waits for a request with the same beginning; ``place`` in the depth-first order of the tree."""
 
@@ -23,29 +23,25 @@ class Waiting(NamedTuple):
     place: int
 
 
-class Candidate(NamedTuple):
-    """A request that could start: tokens to evaluate, hit, most further tokens of its answer; ``first`` of the batch;
-    ``input`` and ``chunk`` are the rests of the budgets (None = unlimited), ``total`` and ``window`` the free and
-    evictable slots without those promised to others (window None = no windows), ``size`` of the window pool;
-    ``chunked``: another prompt is cut, with shortest-prefill-first; ``loads``: tokens of the hit that must be loaded
-    from host memory first."""
+class AdmissionCandidate(NamedTuple):
+    """A request that could start."""
 
-    n: int
-    hit: int
-    answer: int
-    first: bool
-    input: int
-    chunk: int | None
-    total: float
-    window: float | None
-    size: int
-    width: int
-    page: int
-    chunked: bool = False
-    loads: int = 0
+    n: int                 # tokens to evaluate
+    hit: int               # matched tokens
+    answer: int            # most further tokens of its answer
+    first: bool            # it is the first of the batch
+    input: int             # rest of the token budget of the step
+    chunk: int | None      # rest of the chunk [tokens], None = unlimited
+    total: float           # free and evictable slots that are not promised to others
+    window: float | None   # the same for window slots, None = no windows
+    size: int              # slots of the window pool
+    width: int             # window [tokens]
+    page: int              # tokens of a page
+    chunked: bool = False  # another prompt is cut, and the policy is shortest-prefill-first
+    loads: int = 0         # tokens of the hit that must be loaded from host memory first
 
 
-ORDERS: Mapping[str, Callable[[Waiting], Any]] = {
+ORDERS: Mapping[str, Callable[[WaitingRequest], Any]] = {
     "lpm": lambda one: float("inf") if one.late else -one.hit,
     "dfs-weight": lambda one: one.place,
     "lof": lambda one: -one.answer,
@@ -59,15 +55,15 @@ AWARE = frozenset({"lpm", "dfs-weight", SHORTEST})
 
 @rule("SG-QUEUE-LATE.BATCH", Role.CONSULT, source(POLICY, "_compute_prefix_matches", spec="section 9"))
 def waits_for_twin(common: int, threshold: int) -> bool:
-    """A request that shares ``threshold`` tokens with an earlier one of the queue, and has no better hit, waits for its
-    result."""
+    """True if a waiting request shares ``threshold`` tokens with an earlier one of the queue. If it has no better hit,
+    it waits for the result of that request."""
     return common >= threshold
 
 
 @rule("SG-QUEUE-ORDER.POLICY", Role.CONSULT, source(POLICY, "calc_priority", spec="section 9"))
-def queue_order(policy: str, waiting: Sequence[Waiting]) -> Decision:
-    """Sort the waiting requests by the policy: longest hit first, depth first along the tree's heaviest branch,
-    longest answer first, shortest prefill first, or in the order of arrival. Return their places."""
+def queue_order(policy: str, waiting: Sequence[WaitingRequest]) -> Decision:
+    """Return the places of the waiting requests, sorted by the policy: longest hit first, depth first along the tree's
+    heaviest branch, longest answer first, shortest prefill first, or in the order of arrival."""
     key = ORDERS[policy]
     return Decision(sorted(range(len(waiting)), key=lambda k: key(waiting[k])), {"waiting": len(waiting)})
 
@@ -84,11 +80,11 @@ def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -
 
 
 @rule("SG-SCHED-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
-def admission(ask: Candidate) -> Decision:
-    """A request starts if its prompt, its answer and a page are fewer than the slots that are free or evictable and not
-    promised to running requests; the same for its window. A prompt beyond the rest of the chunk is cut to whole
-    pages, or waits if another one is cut and the policy is shortest-prefill-first. Return the tokens of its first
-    chunk, 0 for no budget, None for no slots."""
+def admission(ask: AdmissionCandidate) -> Decision:
+    """Return the tokens of a request's first chunk, 0 if the token budget is used up, None if slots are missing.
+    Prompt, answer and a page must be fewer than the slots that are free or evictable and not promised to running
+    requests; the same holds for windows. A prompt beyond the rest of the chunk is cut to whole pages. With
+    shortest-prefill-first it waits if another prompt is cut."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
     needed = ceil(ask.n, ask.page)
     limit = ask.chunk
@@ -112,9 +108,9 @@ def admission(ask: Candidate) -> Decision:
 
 
 @rule("SG-SCHED-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit", spec="section 9"))
-def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) -> int:
-    """With shortest-prefill-first, a chunk leaves room for the first waiting requests with less to evaluate than its
-    request has left, and at least a page for itself. Return the most tokens."""
+def chunk_share(left: int, waiting: Sequence[WaitingRequest], chunk: int, page: int) -> int:
+    """Return the most tokens of a chunk. With shortest-prefill-first it leaves room for the first waiting requests that
+    have less to evaluate than its own request, and keeps at least a page for itself."""
     shared = 0
     for one in waiting if chunk >= 2 * page else ():
         work = max(1, one.n - one.hit)
@@ -127,28 +123,29 @@ def chunk_share(left: int, waiting: Sequence[Waiting], chunk: int, page: int) ->
 @rule("SG-SCHED-FULL.STAYS", Role.MEMORY,
       source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
 def stays_full(windows: bool) -> bool:
-    """After a request found no slots, no further one is tried before a running request leaves or is retracted; a model
-    with windows is tried in each step. Return whether the server stays full."""
+    """True if no further request is tried after one found no slots, until a running request leaves or is retracted. A
+    model with windows tries again in each step."""
     return not windows
 
 
 @rule("SG-SCHED-FULL.ALWAYS", Role.MEMORY,
       source("managers/scheduler.py", "_get_new_batch_prefill_raw", OLD, spec="section 9"))
 def stays_always(windows: bool) -> bool:
-    """As SG-SCHED-FULL.STAYS, with windows, too."""
+    """True if no further request is tried after one found no slots, until a running request leaves or is retracted: for
+    every model, also with windows."""
     return True
 
 
 @rule("SG-SCHED-FULL.TRIES", Role.MEMORY,
       source("managers/scheduler.py", "_get_new_batch_prefill_raw", spec="section 9"))
 def tries_each_step(windows: bool) -> bool:
-    """The recorder's loop tries waiting requests in each step."""
+    """Return False: the recorder's loop tries waiting requests in each step, even after one found no slots."""
     return False
 
 
 @rule("SG-SCHED-CHUNK.NEXT", Role.PLAN, source(POLICY, "add_chunked_req", spec="section 9"))
 def next_chunk(chunk: int, total: float, window: float | None, page: int) -> int:
-    """The next chunk of a prompt has as many tokens as there is room for. Without room it is evaluated anyway, because
-    only its end frees slots; with windows it waits. Return the tokens, 0 if it waits."""
+    """Return the tokens of the next chunk of a prompt, 0 if it waits: as many as there is room for. Without room a
+    prompt is evaluated anyway, because only its end frees slots; with windows it waits."""
     fits = min(chunk, int(total)) if window is None else min(chunk, int(total), int(window) - page)
     return fits if fits > 0 else 0 if window is not None else chunk

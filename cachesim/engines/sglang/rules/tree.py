@@ -10,7 +10,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import Un
 from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, OLD_WINDOW, STATES, WINDOW, source
 
 
-class Found(NamedTuple):
+class PrefixMatch(NamedTuple):
     """A match of ``n`` tokens: ``hit`` up to the last node that all parts accept, ``full`` with slots of full
     attention."""
 
@@ -21,125 +21,125 @@ class Found(NamedTuple):
 
 @rule("SG-KEY-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__", spec="S-KEY-4"))
 def keys_are_pairs(algorithm: str, parts: tuple[int, ...]) -> bool:
-    """With EAGLE drafts and without states, prefixes are compared as pairs of adjacent tokens, because the drafter's
-    row of a token depends on the next one. A prefix of n tokens has n - 1 pairs, and as many slots."""
+    """True if prefixes are compared as pairs of adjacent tokens: with EAGLE drafts and without states. The drafter's
+    row of a token depends on the next one. A prefix of n tokens has n - 1 pairs and as many slots."""
     return algorithm == "EAGLE" and MAMBA not in parts
 
 
 @rule("SG-WINDOW-RETAIN.DRAFT", Role.MEMORY,
       source("mem_cache/cache_init_params.py", "swa_retain_window", spec="S-SWA-2"))
 def retained_window(window: int, draft: int) -> int:
-    """The tree keeps, asks for and locks the larger window of model and drafter. Return its tokens."""
+    """Return the window [tokens] that the tree keeps, asks for and locks: the larger of model and drafter."""
     return max(window, draft)
 
 
 @rule("SG-WINDOW-RETAIN.MODEL", Role.MEMORY,
       source(WINDOW, "SWAComponent.__init__", MIDDLE, spec="S-SWA-2"), until="0.5.23")
 def model_window(window: int, draft: int) -> int:
-    """The tree keeps, asks for and locks the window of the model; the drafter may read further back. Return its
-    tokens."""
+    """Return the window [tokens] that the tree keeps, asks for and locks: that of the model, although the drafter may
+    read further back."""
     return window
 
 
 @rule("SG-MATCH-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper", spec="S-MATCH-1"))
-def best_hit(found: Found) -> Decision:
-    """Reuse the tokens up to the deepest matched node that all parts of the memory accept."""
+def best_hit(found: PrefixMatch) -> Decision:
+    """Return the reused tokens: those up to the deepest matched node that all parts of the memory accept."""
     return Decision(found.hit, found._asdict())
 
 
 @rule("SG-MATCH-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-SWA-1"))
 def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
-    """A node is a stop if it has a state, and if the window slots of at least W tokens before its end are live, or of
-    all tokens since the root. Return the live tokens up to its end, and whether it is a stop."""
+    """Return the live tokens up to the end of a node, and True if a match can end there: if the node has a state, and
+    if the window slots of the last W tokens before its end, or of all tokens since the root, are live."""
     run = run + len(node.key) if node.value[SWA] is not None else 0
     live = SWA not in parts or (run >= window and node.value[SWA] is not None)
     return run, live and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
 @rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
-def branch_point(found: Found, grid: int) -> int | None:
-    """A state or a window where the matched tokens of full attention end, rounded down to the grid, would give a longer
-    hit. Return that length, None if the hit reaches it."""
+def branch_point(found: PrefixMatch, grid: int) -> int | None:
+    """Return the length [tokens] up to which full attention matched, rounded down to the grid, None if the hit reaches
+    it. A state or a window there would give a longer hit."""
     aligned = found.full // grid * grid
     return aligned if aligned > found.hit else None
 
 
 @rule("SG-MATCH-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru", spec="S-SWA-5"))
 def recent_span(part: int, insertion: bool, window: int, page: int) -> int:
-    """A match or an insertion makes the window slots of its last W + P tokens most recent; a match also its state. It
-    refreshes nothing else on its path. Return the number of tokens before the end."""
+    """Return the tokens before the end of a match or an insertion that become most recent: W + P for window slots. A
+    match refreshes its state, too; nothing else on the path is refreshed."""
     return window + page if part == SWA else int(not insertion)
 
 
 @rule("SG-MATCH-RECENT.PATH", Role.MEMORY,
       source(OLD_STATES, "_match_post_processor", OLD, spec="S-SWA-5"), until="#31643")
 def recent_path(part: int, insertion: bool, window: int, page: int) -> int:
-    """A match or an insertion makes all windows and states on its path most recent. Return a span beyond every
-    path."""
+    """Return a span beyond every path [tokens]: a match or an insertion makes all windows and states on its path most
+    recent."""
     return 1 << 62
 
 
 @rule("SG-INSERT-COUNT-HIT.NEW", Role.MEMORY, source(CORE, "_finish_insert_walk_node", spec="section 3"))
 def counts_others(end: int, counted: int, chunk: bool) -> bool:
-    """An insertion counts as a use of a node that ends after ``end`` tokens, unless the same request inserted the first
-    ``counted`` tokens before. Return whether it counts."""
+    """True if an insertion counts as a use of a node that ends after ``end`` tokens: unless the same request inserted
+    the first ``counted`` tokens before."""
     return end > counted
 
 
 @rule("SG-INSERT-COUNT-HIT.EACH", Role.MEMORY,
       source(CORE, "_inc_hit_count_and_check", MIDDLE, spec="section 3"), until="0.5.23")
 def counts_each(end: int, counted: int, chunk: bool) -> bool:
-    """Every insertion but that of a chunk counts as a use of its nodes: a request alone uses its prompt twice, and slru
-    spares it. Return whether it counts."""
+    """True if an insertion counts as a use of its nodes: always, except for that of a chunk. A single request uses its
+    prompt twice, so slru spares it."""
     return not chunk
 
 
 @rule("SG-INSERT-PROMPT-END.SPLIT", Role.MEMORY, source(CACHE, "checkpoint_into_tree", spec="section 3"))
 def prompt_boundary(prompt: int, inserted: int, parts: int) -> int:
-    """In a tree of full attention only, a node ends where the prompt ends, so that eviction can drop the answer alone.
-    Return the prompt's length, 0 for no such boundary."""
+    """Return the length of the prompt if a node must end there, else 0. In a tree of full attention only, eviction can
+    then drop the answer alone."""
     return prompt if parts == 1 and prompt < inserted else 0
 
 
 @rule("SG-INSERT-PROMPT-END.WHOLE", Role.MEMORY,
       source("mem_cache/radix_cache.py", "cache_finished_req", OLD, spec="section 3"))
 def no_boundary(prompt: int, inserted: int, parts: int) -> int:
-    """Prompt and answer form one node. Return 0 for no boundary."""
+    """Return 0: prompt and answer form one node, without a boundary between them."""
     return 0
 
 
 @rule("SG-WINDOW-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window", spec="S-SWA-4"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
-    """Window slots of an inserted node are live from the request's frontier on; the tokens before it become a
-    tombstone. Return the first live position, None if there is none."""
+    """Return the first position of an inserted node whose window slots are live, None if none is. They are live from
+    the request's frontier on; the tokens before it become a tombstone."""
     live = max(start, frontier)
     return live if live < end else None
 
 
 @rule("SG-WINDOW-REVIVE.REPOINT", Role.MEMORY, source(WINDOW, "_recover_from_incoming", spec="S-SWA-3"))
 def revive_repointed(locked: bool) -> bool:
-    """A tombstone that becomes live takes over the request's slots, unless a running request reads its own: then only
-    its window slots are replaced. Return whether it takes over all slots."""
+    """True if a tombstone that becomes live takes over all slots of the request. If a running request reads the
+    tombstone's own slots, only its window slots are replaced."""
     return not locked
 
 
 @rule("SG-WINDOW-REVIVE.ADOPT", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-3"), until="#29352")
 def revive_adopted(locked: bool) -> bool:
-    """A tombstone that becomes live takes over the request's slots and frees its own, even if a running request reads
-    them."""
+    """True if a tombstone that becomes live takes over all slots of the request: always. Its own slots are freed, even
+    if a running request reads them."""
     return True
 
 
 @rule("SG-INSERT-LEAF.WHOLE", Role.MEMORY, source(OLD_WINDOW, "_insert_helper", OLD, spec="S-SWA-4"))
 def uncapped_leaf(length: int, window: int, page: int) -> int:
-    """A new leaf has any length. Return 0: nothing is split off."""
+    """Return 0, the tokens that are split off before a new leaf: a leaf has any length."""
     return 0
 
 
 @rule("SG-INSERT-LEAF.WINDOW", Role.MEMORY, source(WINDOW, "_maybe_split_leaf_for_swa_lock", spec="S-SWA-4"))
 def capped_leaf(length: int, window: int, page: int) -> int:
-    """A new leaf holds one window, rounded up to pages: a lock on it pins no more. Return the tokens that are split
-    off before it."""
+    """Return the tokens that are split off before a new leaf. The leaf holds one window, rounded up to pages, so a lock
+    on it pins no more."""
     return max(0, length - -(-window // page) * page)
 
 
@@ -157,15 +157,15 @@ PRIORITIES: Mapping[str, Callable[[UnifiedTreeNode], Any]] = {
 
 @rule("SG-EVICT-ORDER.POLICY", Role.MEMORY, source("mem_cache/evict_policy.py", "get_priority", spec="S-EV-2"))
 def evict_first(policy: str, node: UnifiedTreeNode) -> Any:
-    """Leave are evicted in the order of the policy; slru spares nodes that two requests inserted. Return the sort
-    key."""
+    """Return the sort key of a leaf; the smallest is evicted first. The order is that of the policy; slru spares nodes
+    that two requests inserted."""
     return PRIORITIES[policy](node)
 
 
 @rule("SG-EVICT-QUOTA.TARGET", Role.MEMORY, source(CACHE, "_evict_components", spec="S-EV-6"))
 def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
-    """Full attention is evicted until the allocator has what it needs, even beyond the requested number of tokens;
-    other parts up to that number. Return the most tokens to evict."""
+    """Return the most tokens to evict from a part of the memory. Full attention is evicted until the allocator has what
+    it needs, even beyond the requested number; other parts up to that number."""
     if part == FULL and asked:
         return max(asked, freed + evictable)
     return asked if freed < asked else 0
@@ -173,46 +173,47 @@ def evict_quota(part: int, asked: int, freed: int, evictable: int) -> int:
 
 @rule("SG-EVICT-QUOTA.ASKED", Role.MEMORY, source(OLD_WINDOW, "evict", OLD, spec="S-EV-6"))
 def asked_quota(part: int, asked: int, freed: int, evictable: int) -> int:
-    """Every part is evicted up to the requested number of tokens. Return that number."""
+    """Return the most tokens to evict from a part of the memory: the requested number, for every part."""
     return asked if freed < asked else 0
 
 
 @rule("SG-EVICT-ANCESTORS.KEPT", Role.MEMORY, source(CORE, "_iteratively_delete_tombstone_ancestors", spec="S-EV-3"))
 def keeps_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
-    """A node that became a leaf stays, whatever parts it has."""
+    """True if a node that became a leaf stays in the tree: always, whatever parts it has."""
     return True
 
 
 @rule("SG-EVICT-ANCESTORS.TOMBSTONE", Role.MEMORY,
       source(OLD_WINDOW, "_iteratively_delete_tombstone_leaf", OLD, spec="S-EV-3"))
 def drops_tombstones_above(node: UnifiedTreeNode, parts: tuple[int, ...]) -> bool:
-    """A node that became a leaf is removed, too, if it is a tombstone of a part. Return whether it stays."""
+    """True if a node that became a leaf stays in the tree. It is removed if it is a tombstone of a part."""
     return all(node.value[part] is not None for part in parts)
 
 
 @rule("SG-EVICT-LEAF.WHOLE", Role.DROP, source(CORE, "_delete_unbacked_device_leaf", spec="S-EV-3"))
 def drop_leaf(part: int, node: UnifiedTreeNode) -> Decision:
-    """An evicted leaf loses all of its parts, whichever part asked for the eviction. Return its number."""
+    """Return the number of an evicted leaf. It loses all of its parts, whichever part asked for the eviction."""
     return Decision(node.id, {"part": LETTERS[part], "tokens": len(node.key), "end": node.end})
 
 
 @rule("SG-EVICT-INSIDE.RANK", Role.DROP, source(CORE, "_cascade_evict", spec="S-EV-4"))
 def drop_inside(part: int, node: UnifiedTreeNode) -> Decision:
-    """An inner node keeps full attention. Losing the window takes its state with it; losing the state takes nothing
-    else. Return the lost parts."""
+    """Return the parts that an inner node loses. It keeps full attention. Losing the window takes its state with it;
+    losing the state takes nothing else."""
     gone = [kind for kind in ((SWA, MAMBA) if part == SWA else (MAMBA,)) if node.value[kind] is not None]
     return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
 @rule("SG-STATE-PATH.CAP", Role.DROP, source(STATES, "_evict_excess_path_states", spec="S-MAM-5"))
 def drop_excess(held: int, cap: int, node: UnifiedTreeNode) -> Decision:
-    """A path holds at most ``cap`` states (below 0: any number). The states nearest to the root are dropped first, but
-    no state at a fork, at a leaf or in use."""
+    """True if the state of a node is dropped because its path holds more than ``cap`` states (below 0: any number).
+    States nearest to the root are dropped first, but none at a fork, at a leaf or in use."""
     spared = node.lock_ref[MAMBA] > 0 or len(node.children) != 1
     return Decision(0 <= cap < held and not spared, {"node": node.id, "end": node.end, "held": held, "cap": cap})
 
 
 @rule("SG-STATE-KEEP.FIRST", Role.STORE, source(STATES, "commit_insert_component_data", spec="S-MAM-2"))
 def keep_state(exists: bool, end: int) -> Decision:
-    """A node keeps the state that it has; a second state of the same prefix is freed."""
+    """True if a node takes a new state. A node keeps the state that it has; a second state of the same prefix is
+    freed."""
     return Decision(not exists, {"start": end, "exists": exists})

@@ -51,7 +51,7 @@ class BlockReporter(Protocol):
 
 
 class BlockHashToBlockMap:
-    """Blocks by key. A key of several blocks is rare; the first of these is found."""
+    """Blocks by key. A key rarely has several blocks; a lookup finds the first of them."""
 
     def __init__(self) -> None:
         self.cache: dict[int, int | dict[int, None]] = {}

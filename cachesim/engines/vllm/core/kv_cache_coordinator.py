@@ -12,8 +12,8 @@ from cachesim.engines.vllm.core.block_pool import BlockPool
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import get_manager_for_kv_cache_spec
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
-from cachesim.engines.vllm.rules.blocks import Publishable
-from cachesim.engines.vllm.rules.lookup import Hit, Lookup
+from cachesim.engines.vllm.rules.blocks import PublishableBlocks
+from cachesim.engines.vllm.rules.lookup import CacheHit, PromptQuery
 
 Blocks = Mapping[int, Sequence[int]]
 """Blocks by group."""
@@ -66,9 +66,9 @@ class KVCacheCoordinator(ABC):
         """Return the tokens of a group whose blocks are published."""
         return int(self.rules.publishable_one(self._publishable(num_computed_tokens, kv_cache_group_id)))
 
-    def _publishable(self, num_computed_tokens: int, kv_cache_group_id: int) -> Publishable:
+    def _publishable(self, num_computed_tokens: int, kv_cache_group_id: int) -> PublishableBlocks:
         group = self.kv_cache_config.kv_cache_groups[kv_cache_group_id]
-        return Publishable(
+        return PublishableBlocks(
             num_computed_tokens, align=self._alignment, block=group.block_size, drop=group.use_eagle,
             late=self.num_reprefillable_tokens,
         )  # fmt: skip
@@ -102,7 +102,7 @@ class KVCacheCoordinator(ABC):
         return [manager.req_to_blocks.get(request_id, []) for manager in self.single_type_managers]
 
     @abstractmethod
-    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> Hit:
+    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> CacheHit:
         """Return the longest prefix of a request that all groups have."""
 
     @property
@@ -110,10 +110,10 @@ class KVCacheCoordinator(ABC):
     def lookup_rule_id(self) -> str:
         """Id of the rule that finds a prefix."""
 
-    def _lookup(self, request: Request, max_cache_hit_length: int) -> Lookup:
+    def _lookup(self, request: Request, max_cache_hit_length: int) -> PromptQuery:
         config = self.kv_cache_config
         known = len(request.block_hashes) * config.hash_block_size
-        return Lookup(
+        return PromptQuery(
             max_cache_hit_length, reach=self.rules.reach(max_cache_hit_length, known),
             unit=config.hash_block_size if config.enable_partial_hash_hits else 0, kinds=config.attention_groups,
         )  # fmt: skip
@@ -132,10 +132,10 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
         """Id of the rule that finds a prefix."""
         return str(self.rules.look_up_one.rule)
 
-    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> Hit:
+    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> CacheHit:
         """Return the longest prefix of a request that the group has."""
         [manager] = self.single_type_managers
-        found: Hit = self.rules.look_up_one(
+        found: CacheHit = self.rules.look_up_one(
             self._lookup(request, max_cache_hit_length),
             lambda kind, most, drop: manager.find_longest_cache_hit(request, most, kind.groups, drop),
         )
@@ -160,10 +160,10 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         """Return the tokens of a group whose blocks are published."""
         return int(self.rules.publishable(self._publishable(num_computed_tokens, kv_cache_group_id)))
 
-    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> Hit:
+    def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> CacheHit:
         """Return the longest prefix of a request that all groups have."""
         managers = self.single_type_managers
-        found: Hit = self.rules.reconcile(
+        found: CacheHit = self.rules.reconcile(
             self._lookup(request, max_cache_hit_length),
             lambda kind, most, drop: managers[kind.groups[0]].find_longest_cache_hit(request, most, kind.groups, drop),
         )

@@ -13,7 +13,7 @@ from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, Look
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import MambaManager
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
-from cachesim.engines.vllm.rules.lookup import Hit
+from cachesim.engines.vllm.rules.lookup import CacheHit
 
 
 class KVCacheManager:
@@ -32,7 +32,7 @@ class KVCacheManager:
         self.watermark = options.watermark
         self.coordinator = get_kv_cache_coordinator(vllm_config)
         self.block_pool = self.coordinator.block_pool
-        self.empty_kv_cache_blocks = Hit(0, {group.group_id: [] for group in config.kv_cache_groups})
+        self.empty_kv_cache_blocks = CacheHit(0, {group.group_id: [] for group in config.kv_cache_groups})
         self.block_owners: dict[int, int] = {}
         self.num_refused_blocks = 0
 
@@ -40,7 +40,7 @@ class KVCacheManager:
         """True if a request is looked up."""
         return self.enable_caching and not request.skip_reading_prefix_cache
 
-    def get_computed_blocks(self, request: Request) -> Hit:
+    def get_computed_blocks(self, request: Request) -> CacheHit:
         """Return the cached prefix of a request."""
         found = self.empty_kv_cache_blocks
         if self.prefix_cache_lookup_enabled(request):
@@ -53,7 +53,7 @@ class KVCacheManager:
         self.emit(LookedUp(request.request_id, found.n, found.junction, tables))
         return found
 
-    def allocate_slots(self, request: Request, num_new_tokens: int, new_computed: Hit | None = None, *,
+    def allocate_slots(self, request: Request, num_new_tokens: int, new_computed: CacheHit | None = None, *,
                        num_lookahead_tokens: int = 0, num_external_computed_tokens: int = 0, reserved_blocks: int = 0,
                        has_scheduled_reqs: bool = True) -> list[list[int]] | None:
         """Allocate blocks for the next tokens of a request. ``new_computed``: it is admitted, with this prefix, and
@@ -104,7 +104,7 @@ class KVCacheManager:
         self.block_owners |= dict.fromkeys(chain(*new_blocks), request.task.answer.request)
         self.emit(Got(new_blocks))
 
-    def _num_blocks_of_full_sequence(self, request: Request, computed: Hit, total_computed_tokens: int) -> int:
+    def _num_blocks_of_full_sequence(self, request: Request, computed: CacheHit, total_computed_tokens: int) -> int:
         """Return the free blocks that a request takes until all its known tokens are computed."""
         full_num_tokens = min(request.num_tokens, self.max_model_len)
         return self.coordinator.get_num_blocks_to_allocate(

@@ -21,8 +21,8 @@ from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
 from cachesim.engines.vllm.request import Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
-from cachesim.engines.vllm.rules.lookup import Hit
-from cachesim.engines.vllm.rules.schedule import Padding, Split
+from cachesim.engines.vllm.rules.lookup import CacheHit
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding
 from cachesim.events import Release
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
@@ -37,7 +37,7 @@ class StepInProgress:
     output: SchedulerOutput
     token_budget: int
     cap: int
-    preempted: bool = False
+    is_preempted: bool = False
     has_prefill: bool = False
     skipped_waiting: list[Request] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Scheduler:
         at = 0
         while 0 <= at < len(self.running) and step.token_budget > 0:
             at = self._schedule_running(step, at)
-        more = not step.preempted
+        more = not step.is_preempted
         while more and self.waiting and step.token_budget > 0 and len(self.running) < self.max_num_running_reqs:
             more = self._schedule_waiting(step)
         self.waiting[:0] = step.skipped_waiting
@@ -142,7 +142,7 @@ class Scheduler:
         tail = 0
         if config.enable_partial_hash_hits:
             tail = vllm_config.last_cache_position(request.num_prompt_tokens, config.hash_block_size)
-        split = self.rules.split(Split(
+        split = self.rules.split(ChunkSplit(
             start, end, prefill=prefill_end, prompt=request.num_prompt_tokens, block=block, most=most,
             last=vllm_config.last_cache_position(request.num_tokens, block), tail=tail, inside=use_internal_checkpoint,
             junction=request.shared_prefix_boundary, exact_junction=config.mamba_shared_prefix_checkpoint,
@@ -156,7 +156,7 @@ class Scheduler:
 
     def _preempt_request_for(self, step: StepInProgress) -> int:
         """Preempt a running request, because too few blocks are free; return its place."""
-        step.preempted = True
+        step.is_preempted = True
         decision = self.rules.preempt(
             self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
             self.kv_cache_manager.block_pool.get_num_free_blocks())
@@ -226,7 +226,7 @@ class Scheduler:
 
     def _pads_drafts(self, step: StepInProgress, request: Request, start: int) -> bool:
         """True if a request with one token left gets places for drafts."""
-        return bool(self.rules.pad_drafts(Padding(
+        return bool(self.rules.pad_drafts(DraftPadding(
             request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
             warm=start > 0 or step.output.has_cached_reqs,
             room=start + self.num_spec_tokens + 2 <= self.max_model_len,
@@ -272,7 +272,9 @@ class Scheduler:
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
 
-    def _begin_load(self, step: StepInProgress, request: Request, new_computed: Hit, num_external_tokens: int) -> bool:
+    def _begin_load(
+        self, step: StepInProgress, request: Request, new_computed: CacheHit, num_external_tokens: int
+    ) -> bool:
         """Begin to load tokens behind a cached prefix; return True if enough blocks are free."""
         assert self.connector is not None
         new_blocks = self.kv_cache_manager.allocate_slots(

@@ -11,8 +11,8 @@ from typing import Callable, Sequence
 from cachesim.engines.vllm.core.block_pool import ERASED, BlockMask, BlockPool, EngineCoreDied
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
 from cachesim.engines.vllm.request import Request
-from cachesim.engines.vllm.rules.blocks import Mask, Need
-from cachesim.engines.vllm.rules.lookup import Find, Found
+from cachesim.engines.vllm.rules.blocks import BlockNeed, PublicationMask
+from cachesim.engines.vllm.rules.lookup import GroupMatch, GroupQuery
 from cachesim.engines.vllm.rules.states import StateInside, StateTail
 
 
@@ -30,7 +30,7 @@ class SingleTypeKVCacheManager:
         self.block_pool = block_pool
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
-        self.find_rule: Callable[[Find], Found] = self.rules.find_full
+        self.find_rule: Callable[[GroupQuery], GroupMatch] = self.rules.find_full
         self.mask_rule = self.rules.mask_full           # leaves out complete blocks
         self.missing_block_rule = ""                    # rule behind complete blocks without storage, "" = not needed
         self.cache_hit_alignment_tokens = vllm_config.kv_cache_config.cache_hit_alignment_tokens
@@ -44,12 +44,12 @@ class SingleTypeKVCacheManager:
         self.cached_blocks_this_step: set[int] = set()
 
     def find_longest_cache_hit(self, request: Request, max_length: int, group_ids: Sequence[int],
-                               drop_eagle_block: bool) -> Found:
+                               drop_eagle_block: bool) -> GroupMatch:
         """Look a request up in groups that are equal to this one. An index beyond the known hashes ends the process."""
         pool = self.block_pool
         config = self.vllm_config.kv_cache_config
         unit = config.hash_block_size
-        ask = Find(
+        ask = GroupQuery(
             request.block_hashes, unit=unit, block=self.block_size,
             most=self.rules.look_at(max_length, len(request.block_hashes) * unit),
             align=config.cache_hit_alignment_tokens, drop=drop_eagle_block, size=self.kv_cache_group.window,
@@ -72,7 +72,7 @@ class SingleTypeKVCacheManager:
         first = request.request_id not in self.num_cached_block
         skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size if first else 0
         kept = new_computed_blocks[max(0, skipped - len(blocks)) :]
-        return int(self.rules.needed(Need(
+        return int(self.rules.needed(BlockNeed(
             num_tokens, block=self.block_size, held=len(blocks), hit=len(new_computed_blocks),
             idle=self._get_num_evictable_blocks(kept), skipped=skipped, first=first, partial=has_partial_hit,
             cap=self.max_admission_blocks_per_request if apply_admission_cap else 0,
@@ -181,7 +181,7 @@ class SingleTypeKVCacheManager:
 
     def reachable_block_mask(self, start_block: int, end_block: int, ends: Sequence[int]) -> list[bool] | None:
         """Return which complete blocks are kept, None = all; ``ends``: lengths at which a request may resume."""
-        kept: list[bool] | None = self.mask_rule(Mask(
+        kept: list[bool] | None = self.mask_rule(PublicationMask(
             start_block, end_block, block=self.block_size, align=self.cache_hit_alignment_tokens,
             interval=self.retention_interval, ends=ends, window=self.kv_cache_group.window, drop=self.use_eagle,
         ))  # fmt: skip
@@ -304,7 +304,7 @@ class MambaManager(SingleTypeKVCacheManager):
             self.checkpoints.pop(request_id, None)
             if checkpoint is not None:
                 self.checkpoints[request_id] = checkpoint
-        need = Need(
+        need = BlockNeed(
             num_tokens_main_model, block=self.block_size, held=len(self.req_to_blocks.get(request_id, ())),
             hit=len(new_computed_blocks), idle=self._get_num_evictable_blocks(new_computed_blocks), skipped=0,
             first=request_id not in self.num_cached_block,

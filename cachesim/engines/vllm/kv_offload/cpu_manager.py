@@ -84,7 +84,7 @@ class LRUCachePolicy(CachePolicy):
         self.ranks |= {key: (self._next(), 0) for key in reversed(access.in_order()) if key in self.ranks}
 
     def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key]:
-        """Remove the idle chunks of the lowest rank."""
+        """Remove the ``n`` idle chunks of the lowest rank: those used longest ago."""
         gone = sorted(idle, key=lambda key: (self.ranks[key], key))[:n]
         for key in gone:
             del self.ranks[key]

@@ -51,21 +51,23 @@ def page_block(block: int, token: int, largest: int) -> int:
 
 @rule("VL-HASH-UNIT", Role.MEMORY, utils("hash_block_tokens", spec="V-HASH-1"))
 def hash_block_tokens(before: int, tokens: Sequence[int], lora: str, salt: str) -> Hashable:
-    """A unit is identified by its tokens, those before it, the adapter, and in the first unit the salt. A token of an
-    image stands for its identifier and a place in it; with lookahead hashes ``tokens`` include those that follow.
-    Return whatever is equal for equal units only."""
+    """Return the hash of a unit, equal for equal units only: its tokens, the hash before it, the adapter, and in the
+    first unit the salt. A token of an image stands for its identifier and a place in it. With lookahead hashes
+    ``tokens`` include those that follow."""
     return before, lora, salt if before < 0 else "", *tokens
 
 
 @rule("VL-POOL-EVICT", Role.DROP, pool("get_new_blocks _maybe_evict_cached_block", spec="V-POOL-5"))
 def evict(block: int, tokens: int) -> Decision:
-    """A block taken from the front of the free list loses its keys, of a prefix of ``tokens``. Return its number."""
+    """Return the number of a block taken from the front of the free list. It loses its keys, of a prefix of
+    ``tokens``."""
     return Decision(block, {"tokens": tokens})
 
 
 @rule("VL-POOL-FREE-SIDE", Role.MEMORY, pool("free_blocks", spec="V-POOL-7"))
 def free_side(keyed: bool) -> str:
-    """A block without users joins the free list at the back if it can be found, else at the front."""
+    """Return the side at which a block without users joins the free list: the back if it can be found, else the
+    front."""
     return BACK if keyed else FRONT
 
 
@@ -82,7 +84,7 @@ class Admission(NamedTuple):
 
 @rule("VL-SIZE-ADMISSION-CAP", Role.SETUP, interface("max_admission_blocks_per_request", spec="V-SIZE-10"))
 def admission_cap(ask: Admission) -> int:
-    """Most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
+    """Return the most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
     if ask.kind == "swa":
         return -(-min(ask.size - 1 + ask.in_flight, ask.most) // ask.block) + 1
     return -(-min(ask.size + ask.in_flight, ask.most) // ask.block) if ask.kind == "chunked" else 0
@@ -90,7 +92,7 @@ def admission_cap(ask: Admission) -> int:
 
 @rule("VL-FREE-SKIPPED", Role.REMOVE, groups("get_num_skipped_tokens", spec="V-FREE-1"))
 def skipped(kind: str, size: int, computed: int) -> int:
-    """Tokens whose rows or states the next token does not read, after so many computed ones."""
+    """Return the tokens whose rows or states the next token does not read, after ``computed`` tokens."""
     if kind == "swa":
         return max(0, computed - size + 1)
     return computed // size * size if kind == "chunked" else computed - 1 if kind == "mamba" else 0
@@ -98,28 +100,29 @@ def skipped(kind: str, size: int, computed: int) -> int:
 
 @rule("VL-FREE-REFERENCE-GAP", Role.REMOVE, groups("RSWAManager.remove_skipped_blocks", spec="V-FREE-2"))
 def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[int, int]:
-    """Reference window: first block between the prompt and the window, none of which is needed, and the last plus 1."""
+    """Return the first block between prompt and reference window, and the last plus 1: blocks that no later token
+    needs."""
     return -(-prompt // block), max(prompt, computed - window) // block
 
 
-class Need(NamedTuple):
-    """A request holds ``held`` blocks of a group, ``hit`` more were found, of which ``idle`` have no user; it needs
-    storage for ``tokens``. ``first``: it holds none yet; ``skipped``: blocks that it does not need."""
+class BlockNeed(NamedTuple):
+    """Storage that a request needs in a group of layers."""
 
-    tokens: int
-    block: int
-    held: int
-    hit: int
-    idle: int
-    skipped: int
-    first: bool
-    partial: bool
-    cap: int
+    tokens: int    # tokens to store
+    block: int     # tokens of a block
+    held: int      # blocks that the request holds
+    hit: int       # further blocks that were found
+    idle: int      # found blocks without users
+    skipped: int   # blocks that the request does not need
+    first: bool    # the request holds no block yet
+    partial: bool  # the hit ends inside a block, which is copied
+    cap: int       # most blocks of the request, 0 = no limit
 
 
 @rule("VL-ALLOC-BLOCKS", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate", spec="V-ALLOC-1"))
-def blocks_needed(ask: Need) -> int:
-    """Free blocks for new tokens, for found blocks without users, and for the copy of a block that a hit ends in."""
+def blocks_needed(ask: BlockNeed) -> int:
+    """Return the free blocks that a request needs: for new tokens, for found blocks without users, and for the copy of
+    a block that a hit ends in."""
     required = -(-ask.tokens // ask.block)
     required = min(required, ask.cap or required)
     if not ask.first:
@@ -127,7 +130,7 @@ def blocks_needed(ask: Need) -> int:
     return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
 
 
-class Publishable(NamedTuple):
+class PublishableBlocks(NamedTuple):
     """``tokens`` of a request are scheduled, in blocks of ``block`` tokens. ``align``: multiple that a hit needs;
     ``drop``: lookups drop a block; ``late``: last tokens that a drafter of several modules evaluates again."""
 
@@ -139,8 +142,8 @@ class Publishable(NamedTuple):
 
 
 @rule("VL-PUB-TOKENS", Role.PUBLISH, coordinator("get_num_cacheable_tokens", spec="V-PUB-1"))
-def publishable(ask: Publishable) -> int:
-    """Tokens whose blocks can be found from the moment they are scheduled."""
+def publishable(ask: PublishableBlocks) -> int:
+    """Return the tokens whose blocks can be found from the moment they are scheduled."""
     final = max(0, ask.tokens - ask.late)
     if ask.drop and ask.tokens // ask.align:
         return min(final, final // ask.align * ask.align + ask.block)
@@ -148,42 +151,43 @@ def publishable(ask: Publishable) -> int:
 
 
 @rule("VL-PUB-TOKENS.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens", spec="V-PUB-1"))
-def publishable_one(ask: Publishable) -> int:
-    """A single group publishes every computed block."""
+def publishable_one(ask: PublishableBlocks) -> int:
+    """Return the tokens whose blocks can be found: a single group publishes every computed block."""
     return max(0, ask.tokens - ask.late)
 
 
 @rule("VL-PUB-BOUNDARIES", Role.PLAN, coordinator("replay_boundaries", spec="V-PUB-3"))
 def boundaries(prompt: int, step: int, drop: bool) -> list[int]:
-    """Lengths at which an equal or longer prompt can resume: before its last token, with the drop a block earlier."""
+    """Return the lengths [tokens] at which an equal or longer prompt can resume: before its last token, with the drop a
+    block earlier."""
     return sorted({max((end // step - 1) * step, 0) for end in (prompt - 1, prompt)}) if drop else [prompt - 1]
 
 
 @rule("VL-PUB-BOUNDARIES.JUNCTION", Role.PLAN, groups("SingleTypeKVCacheManager.cache_blocks", spec="V-PUB-3"))
 def junction_ends(junction: int, block: int, drop: bool) -> list[int]:
-    """Lengths at which a sibling resumes: the junction, with the drop a block earlier too."""
+    """Return the lengths [tokens] at which a sibling resumes: the junction, with the drop also a block earlier."""
     return [junction, junction - block] if drop else [junction]
 
 
 @rule("VL-PUB-BOUNDARIES.JUNCTION.ONE", Role.PLAN,
       groups("SingleTypeKVCacheManager.cache_blocks", "0.32.0", spec="V-PUB-3"))
 def junction_only(junction: int, block: int, drop: bool) -> list[int]:
-    """A sibling resumes at the junction, although a lookup with the drop needs the block before it."""
+    """Return the length [tokens] at which a sibling resumes: the junction, although a lookup with the drop needs the
+    block before it."""
     return [junction]
 
 
-class Mask(NamedTuple):
-    """Blocks first .. last - 1 of a prompt are complete. ``ends``: lengths at which a request may resume;
-    ``interval``: tokens from one kept length to the next, 0 = only these, ``DENSE`` = all."""
+class PublicationMask(NamedTuple):
+    """Complete blocks of a prompt, of which a group publishes some."""
 
-    first: int
-    last: int
-    block: int
-    align: int
-    interval: int
-    ends: Sequence[int]
-    window: int
-    drop: bool
+    first: int           # first complete block
+    last: int            # last complete block plus 1
+    block: int           # tokens of a block
+    align: int           # a hit is a multiple of so many tokens
+    interval: int        # tokens from one kept length to the next, 0 = only ``ends``, ``DENSE`` = all
+    ends: Sequence[int]  # lengths at which a request may resume [tokens]
+    window: int          # window of the group [tokens]
+    drop: bool           # lookups drop a block
 
     def kept(self, need: int, shift: int) -> list[bool] | None:
         """Return which blocks are kept, None = all: ``need`` blocks before each kept length, shifted by ``shift``."""
@@ -201,33 +205,36 @@ class Mask(NamedTuple):
 
 
 @rule("VL-PUB-MASK.ALL", Role.PLAN, groups("SingleTypeKVCacheManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_all(ask: Mask) -> list[bool] | None:
-    """Full and chunked attention: every block. Return None = all, else whether, for each block."""
+def keep_all(ask: PublicationMask) -> list[bool] | None:
+    """Return None: full and chunked attention publish every block."""
     return None
 
 
 @rule("VL-PUB-MASK.WINDOW", Role.PLAN, groups("SlidingWindowManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_window(ask: Mask) -> list[bool] | None:
-    """Windows: the blocks that a window needs before each length at which a request may resume."""
+def keep_window(ask: PublicationMask) -> list[bool] | None:
+    """Return for each block True if a window group publishes it, None = all: the blocks that a window needs before each
+    length at which a request may resume."""
     return None if ask.align % ask.block else ask.kept(window_blocks(ask.window, ask.block, ask.drop), int(ask.drop))
 
 
 @rule("VL-PUB-MASK.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask", spec="V-PUB-4"))
-def keep_states(ask: Mask) -> list[bool] | None:
-    """States: those at lengths at which a request may resume, and at every interval."""
+def keep_states(ask: PublicationMask) -> list[bool] | None:
+    """Return for each block True if a group of states publishes it, None = all: those at lengths at which a request may
+    resume, and at every interval."""
     return None if ask.interval == DENSE else ask.kept(1, 0)
 
 
 @rule("VL-PUB-PARTIAL-ROWS", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block", spec="V-PUB-5"))
 def partial_rows(prompt: int, unit: int, known: int, drop: bool) -> int:
-    """Length of the prompt's last part of a block that can be found."""
+    """Return the length [tokens] of the prompt's last part of a block that can be found."""
     return min((prompt if drop else prompt - 1) // unit, known) * unit
 
 
 @rule("VL-PUB-PARTIAL-ROWS.END", Role.PLAN,
       groups("FullAttentionManager._cache_partial_tail_block", "0.31.0", spec="V-PUB-5"))
 def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
-    """Length of the prompt's last part of a block that can be found, which may be the whole prompt."""
+    """Return the length [tokens] of the prompt's last part of a block that can be found, which may be the whole
+    prompt."""
     return prompt // unit * unit
 
 
@@ -244,18 +251,19 @@ class NewTokens(NamedTuple):
 
 @rule("VL-PUB-ANSWER", Role.PUBLISH, scheduler("update_from_output", spec="V-PUB-7"))
 def publish_again(ask: NewTokens) -> int | None:
-    """After drafts, or with steps in flight, blocks of a running request are published once the accepted tokens are
-    known. Return the last computed tokens that are left out, None = nothing is published."""
+    """Return the last computed tokens that are left out when blocks of a running request are published, None = nothing
+    is published. After drafts, or with steps in flight, they are published once the accepted tokens are known."""
     return ask.in_flight if ask.drafts > 0 or ask.before > 0 else None
 
 
 @rule("VL-PUB-ANSWER.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0", spec="V-PUB-7"))
 def publish_overlapped(ask: NewTokens) -> int | None:
-    """Blocks of an answer are published when tokens arrive only if steps overlap. Return like `VL-PUB-ANSWER`."""
+    """Return the last computed tokens that are left out, None = nothing is published. Blocks of an answer are published
+    when tokens arrive only if steps overlap."""
     return ask.after if ask.overlap else None
 
 
 @rule("VL-ALLOC-WATERMARK", Role.ADMIT, manager("allocate_slots watermark_blocks", spec="V-ALLOC-3"))
 def reserve(share: float, blocks: int, new: bool, others: bool) -> int:
-    """Blocks that stay free when a waiting request starts beside others."""
+    """Return the blocks that stay free when a waiting request starts beside others."""
     return int(share * blocks) if new and others else 0

@@ -15,19 +15,18 @@ from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 
 
-class Find(NamedTuple):
-    """A prompt with these ``hashes`` is looked up in equal groups, for at most ``most`` tokens. ``get`` returns the
-    block of each group that has a hash, None if one has none; ``size``: window or chunk [tokens]."""
+class GroupQuery(NamedTuple):
+    """Lookup of a prompt in equal groups of layers."""
 
-    hashes: Sequence[int]
-    unit: int
-    block: int
-    most: int
-    align: int
-    drop: bool
-    size: int
-    groups: int
-    get: Callable[[int], list[int] | None]
+    hashes: Sequence[int]                   # hashes of the prompt, one per unit
+    unit: int                               # tokens of a hash
+    block: int                              # tokens of a block
+    most: int                               # most tokens to find
+    align: int                              # a hit is a multiple of so many tokens
+    drop: bool                              # the last block found is not used
+    size: int                               # window or chunk [tokens]
+    groups: int                             # number of groups
+    get: Callable[[int], list[int] | None]  # returns the block of each group that has a hash, None if one has none
 
     @property
     def fine(self) -> bool:
@@ -42,12 +41,12 @@ class Find(NamedTuple):
         """Return the blocks at places first .. last - 1, up to the first place without blocks."""
         return [*takewhile(bool, map(self.at, range(first, last)))]  # type: ignore[list-item]
 
-    def found(self, n: int, places: Sequence[Sequence[int]]) -> Found:
+    def found(self, n: int, places: Sequence[Sequence[int]]) -> GroupMatch:
         """Return n tokens with the blocks at each place."""
-        return Found(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
+        return GroupMatch(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
 
 
-class Found(NamedTuple):
+class GroupMatch(NamedTuple):
     """Tokens, and the blocks of each group that hold them."""
 
     n: int
@@ -66,11 +65,11 @@ class SpecGroup(NamedTuple):
     drop: bool
 
 
-Look = Callable[[SpecGroup, int, bool], Found]
+GroupLookup = Callable[[SpecGroup, int, bool], GroupMatch]
 """Looks equal groups up, for at most so many tokens, with or without the drop."""
 
 
-class Lookup(NamedTuple):
+class PromptQuery(NamedTuple):
     """A prompt is looked up for at most ``most`` tokens in these kinds of groups, full attention first. ``reach``: last
     token that a group with the drop may look at; ``unit``: tokens of a hash if a hit may end inside a block, else
     0."""
@@ -81,7 +80,7 @@ class Lookup(NamedTuple):
     kinds: Sequence[SpecGroup]
 
 
-class Hit(NamedTuple):
+class CacheHit(NamedTuple):
     """Result of a lookup: tokens, blocks of each group, the most that one group has, and what each kind has."""
 
     n: int
@@ -97,14 +96,15 @@ class Hit(NamedTuple):
 
 @rule("VL-LOOKUP-MOST", Role.PREFIX, manager("get_computed_blocks", spec="V-LOOK-2"))
 def most_tokens(n: int) -> int:
-    """At least one token of a request is evaluated, whatever is cached."""
+    """Return the most tokens that a lookup may find: at least one token of a request is evaluated, whatever is
+    cached."""
     return n - 1
 
 
 @rule("VL-LOOKUP-RECONCILE", Role.LOAD, coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
-def reconcile_all(ask: Lookup, look: Look) -> Hit:
-    """The groups shorten the prefix in turn until all of them have it. A group with the drop checks the block behind
-    it too; two kinds of which one is full attention need a single round."""
+def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
+    """Return the prefix that all groups have; the groups shorten it in turn. A group with the drop also checks the
+    block after it. Two kinds, one of them full attention, need a single round."""
     kinds = ask.kinds
     hit = ask.most
     longest = 0
@@ -138,48 +138,52 @@ def reconcile_all(ask: Lookup, look: Look) -> Hit:
     for kind in kinds:
         if kind.full:
             tables |= {group: tables[group][: -(-hit // kind.block)] for group in kind.groups}
-    return Hit(hit, tables, longest, lengths)
+    return CacheHit(hit, tables, longest, lengths)
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def look_at_all(most: int, known: int) -> int:
-    """Tokens that a group looks at, of which the first ``known`` have hashes: all that are asked for."""
+    """Return the most tokens that a group looks up: all that are asked for, of which only the first ``known`` have
+    hashes."""
     return most
 
 
 @rule("VL-LOOKUP-RECONCILE.MOST.KNOWN", Role.PREFIX, instead_of(look_at_all))
 def look_at_known(most: int, known: int) -> int:
-    """Tokens that a group looks at: only those with hashes, so that long drafts do not end the process."""
+    """Return the most tokens that a group looks up: only those with hashes, so that long drafts do not end the
+    process."""
     return min(most, known)
 
 
 @rule("VL-LOOKUP-RECONCILE.REACH", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-3"))
 def reach_known(most: int, known: int) -> int:
-    """The block behind a prefix that is dropped may be any one with a hash."""
+    """Return the last token that a dropped block after a prefix may hold: any with a hash."""
     return known
 
 
 @rule("VL-LOOKUP-RECONCILE.REACH.PROMPT", Role.PREFIX,
       coordinator("HybridKVCacheCoordinator.find_longest_cache_hit", "0.31.0", spec="V-LOOK-3"))
 def reach_prompt(most: int, known: int) -> int:
-    """The block behind a prefix that is dropped must end before the last token, too."""
+    """Return the last token that a dropped block after a prefix may hold: it must also end before the prompt's last
+    token."""
     return most
 
 
 @rule("VL-LOOKUP-ONE-GROUP", Role.LOAD,
       coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
-def look_up_one(ask: Lookup, look: Look) -> Hit:
-    """A single group has the prefix that it has."""
+def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
+    """Return the prefix that a single group has."""
     kind = ask.kinds[0]
     n, [table] = look(kind, ask.most, kind.drop)
-    return Hit(n, {0: table}, n, {0: n})
+    return CacheHit(n, {0: table}, n, {0: n})
 
 
 @rule("VL-LOOKUP-FULL", Role.PREFIX, groups("FullAttentionManager.find_longest_cache_hit", spec="V-FULL-1"))
-def find_full(ask: Find) -> Found:
-    """Full attention: the blocks from the start that are cached without a gap, and a part of the next one."""
+def find_full(ask: GroupQuery) -> GroupMatch:
+    """Return the match of full attention: the blocks from the start that are cached without a gap, and a part of the
+    next one."""
     scale = ask.block // ask.unit
     places = ask.run(0, min(ask.most // ask.block, len(ask.hashes) // scale))
     n = len(places) * ask.block
@@ -197,9 +201,9 @@ def find_full(ask: Find) -> Found:
 
 
 @rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
-def find_window(ask: Find) -> Found:
-    """Sliding window: from the right, the first run of cached blocks that covers a window and ends at a multiple of
-    the alignment. Blocks left of it are not needed."""
+def find_window(ask: GroupQuery) -> GroupMatch:
+    """Return the match of a sliding window: from the right, the first run of cached blocks that covers a window and
+    ends at a multiple of the alignment. Blocks left of it are not needed."""
     need = window_blocks(ask.size, ask.block, ask.drop)
     step = lcm(ask.block, ask.align) // ask.block
     last = ask.most // ask.block
@@ -231,16 +235,17 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 
 
 @rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))
-def find_chunk(ask: Find) -> Found:
-    """Chunked attention: blocks before the chunk of the last token count as present, those in it are looked up."""
+def find_chunk(ask: GroupQuery) -> GroupMatch:
+    """Return the match of chunked attention: blocks before the chunk of the last token count as present, those in it
+    are looked up."""
     first = ask.most // ask.size * ask.size // ask.block
     places = [[0] * ask.groups] * first + ask.run(first, ask.most // ask.block)
     return ask.found(len(places) * ask.block, places)
 
 
 @rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
-def find_state(ask: Find) -> Found:
-    """States: the first one from the right that ends at a multiple of the alignment."""
+def find_state(ask: GroupQuery) -> GroupMatch:
+    """Return the match of states: the first one from the right that ends at a multiple of the alignment."""
     unit = ask.align if ask.fine else ask.block
     n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit
     for i in range(n - 1, -1, -1):

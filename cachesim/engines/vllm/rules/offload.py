@@ -12,40 +12,43 @@ connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/schedu
 
 @rule("VL-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))
 def offloaded_kinds() -> tuple[str, ...]:
-    """Kinds of groups whose chunks are simulated; a server with CPU offload and another kind does not start."""
+    """Return the kinds of groups whose chunks are simulated; a server with CPU offload and another kind does not
+    start."""
     return ("full",)
 
 
 @rule("VL-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
 def wait_for_chunks(busy: bool) -> Decision:
-    """A request waits while one of its transfers runs, or while a chunk that it needs is stored or loaded for another
-    one. Return whether it can start now; a request that starts although it is busy loads nothing."""
+    """True if a request can start now. It waits while one of its transfers runs, or while a chunk that it needs is
+    stored or loaded for another request. A request that starts although it is busy loads nothing."""
     return Decision(not busy, {"busy": busy})
 
 
 @rule("VL-OFF-LOAD", Role.LOAD, connector("get_num_new_matched_tokens"))
 def load_chunks(found: int, local: int) -> Decision:
-    """A request that starts loads what CPU memory holds behind the ``local`` tokens found in the pool, in chunks.
-    Return the tokens to load, None = nothing."""
+    """Return the tokens that a starting request loads, None = nothing: whole chunks in CPU memory after the ``local``
+    tokens found in the pool."""
     return Decision(found or None, {"local": local})
 
 
 @rule("VL-OFF-RESERVE", Role.NEED, scheduler("_inflight_prefill_reserved_blocks"))
 def reserve_for_prompts(missing: Sequence[int]) -> int:
-    """Free blocks that a load leaves to others: as many as prompts in progress, and requests that load, still miss."""
+    """Return the free blocks that a load leaves to others: as many as prompts in progress, and requests that load,
+    still miss."""
     return sum(missing)
 
 
 @rule("VL-OFF-OFFER", Role.PLAN, connector("_calc_num_offloadable_tokens"))
 def offered(computed: int, prompt: int, prompt_only: bool) -> int:
-    """First tokens whose complete chunks are stored: those of the prompt, with offload_prompt_only off of the answer
-    too."""
+    """Return the first tokens whose complete chunks are stored: those of the prompt; with offload_prompt_only off, also
+    those of the answer."""
     return min(computed, prompt) if prompt_only else computed
 
 
 @rule("VL-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))
 def store_chunks(missing: int, free: int, idle: int) -> Decision:
-    """Chunks that are not in CPU memory are stored, all or none: ``free`` places are left, and ``idle`` chunks can make
-    room in the order of the eviction policy. Return their number, None = they are offered again."""
+    """Return the number of chunks that are stored, None = they are offered again. Chunks that are not in CPU memory are
+    stored all or none: ``free`` places are left, and ``idle`` chunks can make room in the order of the eviction
+    policy."""
     fits = missing <= free + idle
     return Decision(missing if fits else None, {"missing": missing, "evicted": max(0, missing - free) if fits else 0})

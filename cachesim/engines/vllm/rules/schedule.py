@@ -50,8 +50,8 @@ class Speculation(NamedTuple):
 
 @rule("VL-SPEC-LOOKAHEAD", Role.SETUP, config("num_lookahead_tokens num_hash_lookahead_tokens", spec="V-SPEC-1"))
 def speculation(ask: Drafter) -> Speculation:
-    """Drafters of the EAGLE family keep rows of their own, which depend on the next token: hashes cover it, or the
-    last block found is evaluated again."""
+    """Return the speculation of a drafter. Drafters of the EAGLE family keep rows of their own, which depend on the
+    next token: hashes cover it, or the last block found is evaluated again."""
     if ask.method not in EAGLE:
         return Speculation(ask.k if ask.method == "draft_model" else 0, 0, 0, False)
     ahead = ask.k if ask.modules else 1
@@ -61,32 +61,35 @@ def speculation(ask: Drafter) -> Speculation:
 
 @rule("VL-SPEC-LOOKAHEAD.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0", spec="V-SPEC-1"))
 def speculation_drops(ask: Drafter) -> Speculation:
-    """With a drafter of the EAGLE family the last block found is evaluated again; hashes cover no later token."""
+    """Return the speculation of a drafter: with the EAGLE family the last block found is evaluated again, and hashes
+    cover no later token."""
     return speculation(ask._replace(drop=True))
 
 
 @rule("VL-SIZE-SCHEDULER-BLOCK", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-2"))
 def scheduler_block(blocks: Sequence[int]) -> int:
-    """Hits and publication work in a common multiple of the groups' blocks."""
+    """Return the block [tokens] in which hits and publication work: a common multiple of the groups' blocks."""
     return lcm(*blocks)
 
 
 @rule("VL-SIZE-CHUNK-BLOCK", Role.SETUP, file("vllm/v1/engine/core.py")("_initialize_kv_caches", spec="V-SIZE-1A"))
 def chunk_block(blocks: Sequence[int], states: Sequence[int]) -> int:
-    """Chunks end at multiples of the smallest block, although a group of states may have larger ones."""
+    """Return the block [tokens] at whose multiples chunks end: the smallest one, although a group of states may have
+    larger ones."""
     return min(blocks)
 
 
 @rule("VL-SIZE-CHUNK-BLOCK.STATES", Role.SETUP, instead_of(chunk_block))
 def chunk_block_of_states(blocks: Sequence[int], states: Sequence[int]) -> int:
-    """Chunks end at multiples of the blocks of states, because a state belongs to the end of its block."""
+    """Return the block [tokens] at whose multiples chunks end: that of states, because a state belongs to the end of
+    its block."""
     return max(states, default=min(blocks))
 
 
 @rule("VL-SIZE-HASH-UNIT", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-3"))
 def hash_block_size(blocks: Sequence[int], asked: int, active: bool) -> int:
-    """Tokens of a hash: as asked, else the common divisor of the groups' blocks. ``active``: something is looked up
-    that has blocks of different sizes."""
+    """Return the tokens of a hash: as asked, else the common divisor of the groups' blocks. ``active``: True if groups
+    with blocks of different sizes are looked up."""
     if not active or len(blocks) == 1:
         return lcm(*blocks)
     return asked or gcd(*blocks)
@@ -101,20 +104,20 @@ def partial_hits(states: Sequence[int], windows: Sequence[int], unit: int, paral
 
 @rule("VL-SCHED-CAP", Role.PLAN, schedule)
 def prefill_cap(threshold: int, requests: int) -> int:
-    """Most tokens of a request in a step, 0 = no limit: only if there are other requests."""
+    """Return the most tokens of a request in a step, 0 = no limit: limited only beside other requests."""
     return threshold if requests > 1 else 0
 
 
 @rule("VL-SCHED-CAP.ALWAYS", Role.PLAN, scheduler("schedule", "0.30.0"), until="#57951")
 def prefill_cap_always(threshold: int, requests: int) -> int:
-    """Most tokens of a request in a step, 0 = no limit: also for a request that is alone."""
+    """Return the most tokens of a request in a step, 0 = no limit: also limited for a request that is alone."""
     return threshold
 
 
 @rule("VL-SCHED-NEXT", Role.ADMIT, schedule)
 def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
-    """The request that has waited longest is next, or the most urgent one; those that hold blocks go first. Return its
-    place. ``waiting``: priority and number of each; ``held``: whether it holds blocks."""
+    """Return the place of the next waiting request: the one that has waited longest, or the most urgent one; those that
+    hold blocks go first. ``waiting``: priority and number of each; ``held``: True for each that holds blocks."""
     first = [i for i, holds in enumerate(held) if holds] or range(len(waiting))
     at = min(first, key=lambda i: waiting[i]) if policy == PRIORITY else first[0]
     return Decision(at, {"waiting": len(waiting)})
@@ -146,21 +149,21 @@ def waits() -> bool:
 
 @rule("VL-SCHED-PREEMPT", Role.PREEMPT, scheduler("schedule _preempt_request"))
 def preempt(policy: str, running: Sequence[tuple[int, int]], needed: int, free: int) -> Decision:
-    """A running request gets no blocks: the last of the running requests restarts later, or the least urgent one.
-    Return its place. ``running``: priority and number of each."""
+    """Return the place of the running request that restarts later because blocks are missing: the last one, or the
+    least urgent one. ``running``: priority and number of each."""
     at = max(range(len(running)), key=lambda i: running[i]) if policy == PRIORITY else len(running) - 1
     return Decision(at, {"running": len(running), "needed": needed, "free": free})
 
 
 @rule("VL-SCHED-ADMIT", Role.CONSULT, scheduler("schedule allocate_slots"))
 def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
-    """A waiting request starts if the pool has the blocks that it needs now, and those of its whole prompt if these
-    are reserved (``whole``, 0 = not)."""
+    """True if a waiting request starts: the pool has the blocks that it needs now, and those of its whole prompt if
+    these are reserved (``whole``, 0 = not)."""
     ok = max(whole, needed) + watermark <= free
     return Decision(ok, {"needed": max(whole, needed) + watermark, "free": free})
 
 
-class Padding(NamedTuple):
+class DraftPadding(NamedTuple):
     """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
     a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
     fit."""
@@ -173,38 +176,37 @@ class Padding(NamedTuple):
 
 
 @rule("VL-SCHED-PAD", Role.DRAFT, schedule)
-def pad_drafts(ask: Padding) -> bool:
+def pad_drafts(ask: DraftPadding) -> bool:
     """True if a request with one token left gets places for drafts, so that all requests of the step have as many."""
     return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
 @rule("VL-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
-    """Tokens of the next chunk: as many are left for the last one as the drafter reads ahead."""
+    """Return the tokens of the next chunk. It leaves as many tokens for the last chunk as the drafter reads ahead."""
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
 
 
-class Split(NamedTuple):
-    """Tokens start .. end - 1 are to be evaluated, those before ``prefill`` when a request starts or restarts.
-    ``block``: smallest block of the groups; ``most``: most tokens of a request in a step; ``last``, ``tail``: last
-    boundaries of a block and of a part of a block; ``inside``: a state inside the chunk can be kept."""
+class ChunkSplit(NamedTuple):
+    """Tokens that a step could evaluate of a request with states."""
 
-    start: int
-    end: int
-    prefill: int
-    prompt: int
-    block: int
-    most: int
-    last: int
-    tail: int
-    inside: bool
-    junction: int
-    exact_junction: bool
+    start: int            # first token to evaluate
+    end: int              # last token to evaluate plus 1
+    prefill: int          # length up to which tokens belong to a start or restart
+    prompt: int           # length of the prompt [tokens]
+    block: int            # smallest block of the groups [tokens]
+    most: int             # most tokens of a request in a step
+    last: int             # last boundary of a block [tokens]
+    tail: int             # last boundary of a part of a block [tokens]
+    inside: bool          # a state inside the chunk can be kept
+    junction: int         # length at which prompts parted [tokens]
+    exact_junction: bool  # chunks end at the junction itself, not at a block before it
 
 
 @rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
-def split_states(ask: Split) -> Decision:
-    """Chunks end where a state should be kept: at blocks, the last boundary, the junction. Return their tokens."""
+def split_states(ask: ChunkSplit) -> Decision:
+    """Return the tokens of a chunk. It ends where a state should be kept: at a block, the last boundary, or the
+    junction."""
     start = ask.start
     end = ask.end
     block = ask.block
@@ -225,8 +227,9 @@ def split_states(ask: Split) -> Decision:
 
 
 @rule("VL-SPLIT-CHUNK.BLOCK", Role.PLAN, instead_of(split_states))
-def split_in_block(ask: Split) -> Decision:
-    """Like `VL-SPLIT-CHUNK`, but a chunk that begins inside a block ends with it, even if a state is kept later."""
+def split_in_block(ask: ChunkSplit) -> Decision:
+    """Return the tokens of a chunk: like `VL-SPLIT-CHUNK`, but a chunk that begins inside a block ends with it, even if
+    a state is kept later."""
     stop = (ask.start // ask.block + 1) * ask.block
     if ask.start % ask.block and ask.start < ask.prefill:
         ask = ask._replace(end=min(ask.end, stop), inside=False)
@@ -235,8 +238,8 @@ def split_in_block(ask: Split) -> Decision:
 
 
 @rule("VL-SPLIT-CHUNK.ALONE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.23.0", spec="V-SPLIT-1"))
-def split_alone(ask: Split) -> Decision:
-    """Chunks end at blocks and at the last complete one, wherever prompts parted. Return the tokens of the chunk."""
+def split_alone(ask: ChunkSplit) -> Decision:
+    """Return the tokens of a chunk. It ends at a block and at the last complete one, wherever prompts parted."""
     start = ask.start
     end = ask.end
     block = ask.block
@@ -248,7 +251,7 @@ def split_alone(ask: Split) -> Decision:
 
 @rule("VL-SCHED-LAST", Role.END, schedule)
 def surely_ends(placeholders: int, computed: int, most: int) -> bool:
-    """With steps in flight: whether the tokens in flight end the answer, so that no further step is needed."""
+    """True if the tokens in flight end the answer, so that no further step is needed."""
     return placeholders > 0 and computed + 2 - placeholders >= most
 
 

@@ -6,32 +6,33 @@ from typing import NamedTuple
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
-from cachesim.engines.vllm.rules.blocks import Need
+from cachesim.engines.vllm.rules.blocks import BlockNeed
 from cachesim.engines.vllm.rules.sources import groups, interface, kernels, runner, scheduler
 
 
 @rule("VL-STATE-NEED", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", spec="V-MAM-2"))
-def states_needed(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
-    """Free blocks for states: one more, scratch blocks for drafts at the start, a copy after a partial hit, and one
-    for a state inside the chunk."""
+def states_needed(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
+    """Return the free blocks that states need: one more, scratch blocks for drafts at the start, a copy after a partial
+    hit, and one for a state inside the chunk."""
     return min(states_wanted(ask, scratch), 1 + ask.partial + checkpoint + (0 if begun else scratch)) + ask.idle
 
 
-def states_wanted(ask: Need, scratch: int) -> int:
+def states_wanted(ask: BlockNeed, scratch: int) -> int:
     """Return the blocks between those that a request has and those that its tokens need."""
     new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
     return max(new, 0) + 1 if ask.partial else new
 
 
 @rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
-def states_needed_fresh(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
-    """Free blocks for states: like later releases, but with new scratch blocks beside a state inside the chunk."""
+def states_needed_fresh(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
+    """Return the free blocks that states need: like later releases, but with new scratch blocks beside a state inside
+    the chunk."""
     return states_needed(ask, scratch, begun and not checkpoint, checkpoint)
 
 
 @rule("VL-STATE-NEED.SET", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.30.0", spec="V-MAM-2"))
-def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) -> int:
-    """Free blocks for states: like later releases, but not limited to the missing ones."""
+def states_needed_set(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
+    """Return the free blocks that states need: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
     if new > 0 and not (checkpoint and begun):
         new = 1 + ask.partial + checkpoint + (0 if begun else scratch)
@@ -40,30 +41,32 @@ def states_needed_set(ask: Need, scratch: int, begun: bool, checkpoint: bool) ->
 
 @rule("VL-STATE-WAIT", Role.CONSULT, groups("MambaManager cached_blocks_this_step", spec="V-MAM-6"))
 def wait_for_state(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request whose state is computed in this very step waits for the next one. Return whether it can start now.
+    """True if a request can start now. A request whose state is computed in this very step waits for the next one.
     ``partial``: the found prefix ends inside the block; ``promised``: its first key is of this step, not any key."""
     return Decision(kind != "mamba" or not promised, {"promised": promised})
 
 
 @rule("VL-STATE-WAIT.COPY", Role.CONSULT, instead_of(wait_for_state))
 def wait_for_copy(kind: str, partial: bool, promised: bool) -> Decision:
-    """A request waits if it needs a state, or a copy of a block, that this step computes. Return whether it starts."""
+    """True if a request can start now. It waits if it needs a state, or a copy of a block, that this step computes."""
     return Decision(not promised if kind == "mamba" else not partial, {"promised": promised})
 
 
 @rule("VL-STATE-INSIDE.END", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
 def last_boundary(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Last multiple of ``unit`` at which a prompt resumes: before its last token, with the drop a unit earlier."""
+    """Return the last multiple of ``unit`` [tokens] at which a prompt resumes: before its last token, with the drop a
+    unit earlier."""
     return max(tokens // unit * unit - unit if drop else (tokens - max(1, lookahead)) // unit * unit, 0)
 
 
 @rule("VL-STATE-INSIDE.END.WHOLE", Role.PLAN, scheduler("_mamba_block_aligned_split", "0.31.0", spec="V-MAM-8"))
 def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> int:
-    """Last multiple of ``unit`` in a prompt where its chunks stop: maybe the whole prompt, with the drop one less."""
+    """Return the last multiple of ``unit`` [tokens] in a prompt where its chunks stop: it may be the whole prompt, with
+    the drop one unit less."""
     return max(tokens // unit * unit - (unit if drop else 0), 0)
 
 
-class Boundary(NamedTuple):
+class StateBoundary(NamedTuple):
     """A chunk or a prompt ends after ``tokens``. ``unit``: tokens of a hash; ``align``: multiple that a hit needs;
     ``drop``: lookups drop a block; ``lookahead``: tokens after a block that its hash covers."""
 
@@ -75,15 +78,16 @@ class Boundary(NamedTuple):
 
 
 @rule("VL-STATE-INSIDE.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
-def checkpoint(ask: Boundary) -> int:
-    """Length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
+def checkpoint(ask: StateBoundary) -> int:
+    """Return the length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
     return last_boundary(ask.tokens, ask.align, ask.drop, ask.lookahead)
 
 
 @rule("VL-STATE-INSIDE.POSITION.UNIT", Role.PLAN,
       interface("get_mamba_prefill_checkpoint_position", "0.31.0", spec="V-MAM-8"))
-def checkpoint_unit(ask: Boundary) -> int:
-    """Length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits need."""
+def checkpoint_unit(ask: StateBoundary) -> int:
+    """Return the length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits
+    need."""
     return last_boundary_whole(ask.tokens - 1, ask.unit, ask.drop, ask.lookahead)
 
 
@@ -95,7 +99,8 @@ def reserve_last(end: int, prefill_end: int, interval: int) -> bool:
 
 @rule("VL-STATE-INSIDE.RESERVE.PROMPT", Role.PLAN, instead_of(reserve_last))
 def reserve_in_prompt(end: int, prefill_end: int, interval: int) -> bool:
-    """Like `VL-STATE-INSIDE.RESERVE`, but not in a step with drafted tokens, whose hashes do not exist yet."""
+    """True if a block is reserved for a state inside the chunk: like `VL-STATE-INSIDE.RESERVE`, but not in a step with
+    drafted tokens, whose hashes do not exist yet."""
     return end <= prefill_end and reserve_last(end, prefill_end, interval)
 
 
@@ -108,14 +113,15 @@ def reserve_every(end: int, prefill_end: int, interval: int) -> bool:
 
 @rule("VL-WORK-START-COLUMN", Role.MEMORY, runner("MambaHybridModelState.add_request", spec="V-WORK-3"))
 def start_column(computed: int, block: int, smallest: int) -> int:
-    """Column of the state from which a request with so many computed tokens starts, in blocks of states."""
+    """Return the column of the state from which a request with ``computed`` tokens starts, in blocks of states."""
     return (computed - 1) // block
 
 
 @rule("VL-WORK-START-COLUMN.SMALLEST", Role.MEMORY,
       runner("MambaHybridModelState.add_request", "0.31.0", spec="V-WORK-3"))
 def start_column_smallest(computed: int, block: int, smallest: int) -> int:
-    """Column of the state from which a request starts, in the smallest blocks, although the table has larger ones."""
+    """Return the column of the state from which a request with ``computed`` tokens starts, in the smallest blocks,
+    although the table has larger ones."""
     return (computed - 1) // smallest
 
 
@@ -190,7 +196,8 @@ def state_tail_end(ask: StateTail) -> bool:
 
 @rule("VL-STATE-TAIL.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-7"))
 def state_tail_own(ask: StateTail) -> bool:
-    """Like `VL-STATE-TAIL.END`; the last hash is one earlier only for the group of the drafter's layers."""
+    """True under the conditions of `VL-STATE-TAIL.END`, but the last hash is one earlier only for the group of the
+    drafter's layers."""
     return state_tail_end(ask._replace(end=ask.own_end))
 
 
@@ -209,17 +216,17 @@ def keyed_again() -> bool:
 
 @rule("VL-STATE-RELOCATE", Role.PLAN, groups("MambaManager.allocate_new_blocks", spec="V-MAM-3"))
 def left_behind(columns: int, inside: bool) -> int:
-    """Scratch blocks before this column move to the end of the table."""
+    """Return the column before which scratch blocks move to the end of the table."""
     return columns - inside
 
 
 @rule("VL-STATE-RELOCATE.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0", spec="V-MAM-3"))
 def left_behind_alone(columns: int, inside: bool) -> int:
-    """Scratch blocks before this column move to the end of the table, none beside a state inside the chunk."""
+    """Return the column before which scratch blocks move to the end of the table, 0 beside a state inside the chunk."""
     return 0 if inside else columns
 
 
-class Export(NamedTuple):
+class StateExport(NamedTuple):
     """The state after ``position`` tokens, inside a chunk of tokens start .. end - 1. ``unit``: tokens of a hash;
     ``grid``: multiple of tokens after ``start`` at which kernels can export a state, 0 = never."""
 
@@ -232,7 +239,7 @@ class Export(NamedTuple):
 
 
 @rule("VL-STATE-INSIDE", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid", spec="V-MAM-8"))
-def state_inside(ask: Export) -> bool:
+def state_inside(ask: StateExport) -> bool:
     """True if the kernels can export the state after ``position`` tokens inside a chunk."""
     start = ask.start
     position = ask.position

@@ -11,7 +11,7 @@ from cachesim.engines.shared.cell_step import CellRun, CellStep
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
 from cachesim.engines.vllm.core.block_pool import NULL
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
-from cachesim.model import LayerState, Rows, Spec
+from cachesim.model import KVRows, LayerState, Spec
 
 
 class BlockUser(Protocol):
@@ -117,7 +117,7 @@ class BlockContents:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""
         return self.users[request].cells[self.home[layer].group_id][start:stop]
 
-    def read(self, layers: Iterable[int], blocks: Sequence[int], pos: np.ndarray) -> dict[int, Rows]:
+    def read(self, layers: Iterable[int], blocks: Sequence[int], pos: np.ndarray) -> dict[int, KVRows]:
         """Return the rows of layers at positions of a table of blocks, for reading only."""
         table = np.array(blocks, np.int64)
         return {layer: read_rows(self.rows[layer], table[pos // size] * size + pos % size)

@@ -13,7 +13,7 @@ from cachesim.engines.shared.kv_rows import read_rows, write_rows
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
 from cachesim.engines.vllm.worker.block_contents import BlockContents
 from cachesim.events import Event, frozen
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from cachesim.model.hash_mixing import MASK
 
 
@@ -66,7 +66,7 @@ class DraftRows:
         for group in self.groups:
             marks = prefix_marks(state, chunk.start, stop)
             cells = state.cells[group.group_id][chunk.start : stop]
-            write_rows(self.kv_caches.rows, -1 - group.group_id, cells, Rows(marks, None, None))
+            write_rows(self.kv_caches.rows, -1 - group.group_id, cells, KVRows(marks, None, None))
 
     def check(self, chunk: DraftedChunk) -> None:
         """Report the first row of each group that the drafter reads although it was written before another token."""

@@ -65,7 +65,7 @@ class CachedRequestState:
         return self.text.key * IDS
 
     def restart(self, token_ids: Sequence[int]) -> None:
-        """Take over the tokens of a request that starts, or starts again."""
+        """Take over the tokens of a request that starts or restarts."""
         self.text.token_ids = TokenList(token_ids)
         self.running_column = {}
         self.num_accepted_tokens = 1

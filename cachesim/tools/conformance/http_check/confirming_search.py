@@ -13,7 +13,7 @@ from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import WASH
-from cachesim.tools.conformance.properties import COMPARING, DIFFERS, VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.properties import COMPARING, DIFFERS, VERSUS_COLD, PropertyCheck, checks
 from cachesim.tools.conformance.protocol import TimedOut
 from cachesim.tools.conformance.report import Result, make_finding
 from cachesim.tools.conformance.report_builder import EQUAL, UNSTEADY
@@ -44,9 +44,9 @@ class ServerBudget(TimeBudget):
         self.http = http
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if the time for the whole run is over or no more requests may be sent."""
-        return self.http.spent or super().spent
+        return self.http.is_spent or super().is_spent
 
     @property
     def requests(self) -> int:
@@ -64,7 +64,7 @@ class UnrepeatedAnswer(NamedTuple):
 
     history: History
     played: HistoryRun
-    check: Check
+    check: PropertyCheck
 
 
 def _either(first: Same, second: Same) -> Same:
@@ -98,7 +98,7 @@ class ConfirmingSearch(HistorySearch):
         super().count(section, history)
         self.listener.history()
 
-    def look(self, history: History) -> list[Check]:
+    def look(self, history: History) -> list[PropertyCheck]:
         """Return the checks of a history. A property that fails for the first time is reported at once."""
         is_new = history.line not in self.known
         found = super().look(history)
@@ -108,40 +108,40 @@ class ConfirmingSearch(HistorySearch):
                 self.report_fault(history.line, check)
         return found
 
-    def report_fault(self, line: str, check: Check) -> None:
+    def report_fault(self, line: str, check: PropertyCheck) -> None:
         """Report a failed check, if it is the first of its property."""
         text = DIFFERS if check.name in VERSUS_COLD else f"expected {check.expected}, got {check.got}"
         fault = FoundFault(check.name, f"Wash{WASH}/{line}", check.request + 1, self.budget.requests, text)
         self.found.setdefault(check.name, fault)
         self.listener.fault(fault)
 
-    def smallest(self, name: str) -> tuple[History, Check]:
+    def smallest(self, name: str) -> tuple[History, PropertyCheck]:
         """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""
         self.listener.stage(f"shrinking {name}")
         return super().smallest(name)
 
-    def again(self, history: History, check: Check) -> bool:
+    def again(self, history: History, check: PropertyCheck) -> bool:
         """True if the request fails again; after the request limit, if it failed twice before. Runs it up to three
         times, since with some tokens a fault changes the answer little, and up to eight times if it depends on
         timing."""
-        if self.budget.spent and (played := self._recorded(history)) is not None:
+        if self.budget.is_spent and (played := self._recorded(history)) is not None:
             return any(one[:3] == (check.name, False, check.request) for one in self._judged(played))
         plays = RACY[0] if history.has_bursts else faults.PLAYS
         return any(super(ConfirmingSearch, self).again(history, check) for _ in range(plays))
 
     def _replayed(self, history: History) -> HistoryRun:
         """Run a history; after the request limit return its recorded failing run."""
-        recorded = self._recorded(history) if self.budget.spent else None
+        recorded = self._recorded(history) if self.budget.is_spent else None
         return self.send(history) if recorded is None else recorded
 
     def _recorded(self, history: History) -> HistoryRun | None:
         return self.proved.get(history.line) or self.runs.get(history.line)
 
-    def _checks(self, history: History) -> list[Check]:
+    def _checks(self, history: History) -> list[PropertyCheck]:
         played = self.play(history)
         self.gap = self.gap or played.gap
-        if self.budget.spent and played.gap:
-            self.cut = True
+        if self.budget.is_spent and played.gap:
+            self.is_cut_short = True
             return []                                # checks of an interrupted history are incomplete
         self.note_replies(played)
         found = list(self._judged(played))
@@ -154,7 +154,9 @@ class ConfirmingSearch(HistorySearch):
             self.runs.setdefault(history.line, played)
         return found
 
-    def _confirmed(self, history: History, played: HistoryRun, wrong: Sequence[Check], names: Sequence[str]) -> bool:
+    def _confirmed(
+        self, history: History, played: HistoryRun, wrong: Sequence[PropertyCheck], names: Sequence[str]
+    ) -> bool:
         """True if the history fails again. Records its run, or that it failed once."""
         again = self._again(history, names)
         if again and names is COMPARING and history.has_bursts and (shape := self._shape(history, wrong)):
@@ -166,7 +168,7 @@ class ConfirmingSearch(HistorySearch):
             self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
         return bool(again)
 
-    def _shape(self, history: History, wrong: Sequence[Check]) -> str:
+    def _shape(self, history: History, wrong: Sequence[PropertyCheck]) -> str:
         """Return why a wrong answer to requests that arrive together may come from evaluating them together, "" if the
         cache is at fault: without the cache the same requests are answered right."""
         for _ in range(CONTROLS):
@@ -177,18 +179,18 @@ class ConfirmingSearch(HistorySearch):
                 return SHAPE
         return ""
 
-    def _attributed(self, history: History) -> list[Check]:
+    def _attributed(self, history: History) -> list[PropertyCheck]:
         """Return the checks. If the history is answered right without drafts, the drafts are at fault."""
         found = super()._attributed(history)
         wrong = [check for check in found if not check.ok and check.name in VERSUS_COLD]
-        if self.undrafted is None or not wrong or self.budget.spent:
+        if self.undrafted is None or not wrong or self.budget.is_spent:
             return found
         plain = self.undrafted(history)
         if plain.gap or any(not check.ok and check.name in VERSUS_COLD for check in self._judged(plain)):
             return found
         return [*(check for check in found if check not in wrong), wrong[0]._replace(name="drafts")]
 
-    def _judged(self, played: HistoryRun) -> Iterator[Check]:
+    def _judged(self, played: HistoryRun) -> Iterator[PropertyCheck]:
         """Yield the checks of a run. If requests use several slots, a difference that may be noise counts as none: what
         is evaluated together differs from run to run, also if a full context splits it, and the measured noise does not
         bound it."""
@@ -246,6 +248,6 @@ class ConfirmingSearch(HistorySearch):
         return replace(result, state="undecided", why=f"{often}: {why}", finding=finding)
 
 
-def _size(check: Check) -> float:
+def _size(check: PropertyCheck) -> float:
     """Return the size of the difference; infinite for a refusal or a token without log-probabilities."""
     return check.apart.largest if check.apart is not None else float("inf")

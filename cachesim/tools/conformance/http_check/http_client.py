@@ -78,7 +78,7 @@ class Http:
     @contextmanager
     def _counted(self) -> Iterator[float]:
         """Count a request; yield the seconds for its reply. Raise Exhausted, Failed."""
-        if self.spent:
+        if self.is_spent:
             raise Exhausted(self.stopped)
         self.sent += 1
         self.when_sent()
@@ -86,7 +86,7 @@ class Http:
             yield self._budget.left
             self.missed = 0
         except ReplyLate as late:
-            if self._budget.spent:
+            if self._budget.is_spent:
                 raise Exhausted(self.stopped) from None
             self.missed += 1
             raise NoReply(late.cause) from None
@@ -98,14 +98,14 @@ class Http:
             raise (NoConnection if isinstance(failed, ConnectionLost) else Failed)(failed.cause) from None
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if no more requests may be sent."""
         return bool(self.stopped)
 
     @property
     def stopped(self) -> str:
         """Reason why no more requests may be sent, "" if they may."""
-        if self._budget.spent:
+        if self._budget.is_spent:
             return self.dead or self._budget.stopped
         silent = f"stopped after {self.missed} missed replies" if self.missed >= TIMEOUTS else ""
         return self.dead or silent or (f"stopped after {self.most:,} requests" if self.sent >= self.most else "")

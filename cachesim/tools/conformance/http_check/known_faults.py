@@ -10,7 +10,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
-from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.properties import VERSUS_COLD, PropertyCheck, checks
 from cachesim.tools.conformance.protocol import Failed, Reply
 
 # Noise: the distance of answers that should be equal. A few repetitions first, long prompts and splits later.
@@ -41,7 +41,7 @@ def measure(stage: ServerRunner, most: int, lines: Sequence[str] = ()) -> float:
     Raise BadInput without a reply."""
     largest = 0.0
     for line in [*(lines or NOISE)] * ROUNDS:
-        if parse_history(line).tokens <= 2 * most and not stage.http.spent:
+        if parse_history(line).tokens <= 2 * most and not stage.http.is_spent:
             largest = max([largest, *(size for size in _sizes(_played(stage, line)) if size <= LEGAL)])
     return largest
 
@@ -80,7 +80,7 @@ class EarlyFinding(NamedTuple):
 
     line: str
     played: HistoryRun
-    check: Check
+    check: PropertyCheck
     sent: int
 
 
@@ -103,7 +103,7 @@ def _cached(played: HistoryRun, request: int) -> int:
     return (said.cached or 0) if isinstance(said, Reply) else 0
 
 
-def _confirmed(stage: ServerRunner, line: str, first: Check) -> EarlyFinding | None:
+def _confirmed(stage: ServerRunner, line: str, first: PropertyCheck) -> EarlyFinding | None:
     """Run the history alone. It is confirmed if its last request differs by more than noise there too, and either a
     difference exceeds ``MOST`` or ``OFTEN`` runs differ."""
     largest, often = _size(first), 1
@@ -118,11 +118,11 @@ def _confirmed(stage: ServerRunner, line: str, first: Check) -> EarlyFinding | N
     return None
 
 
-def _size(check: Check) -> float:
+def _size(check: PropertyCheck) -> float:
     return check.apart.largest if check.apart is not None else MOST
 
 
-def _wrong(played: HistoryRun) -> list[Check]:
+def _wrong(played: HistoryRun) -> list[PropertyCheck]:
     """Return the checks of answers that differ by more than noise."""
     return [check for check in checks(played, NearAnswers(LEGAL)) if check.name in VERSUS_COLD and not check.ok]
 

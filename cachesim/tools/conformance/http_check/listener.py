@@ -20,19 +20,19 @@ class CheckListener:
     """Listener that ignores everything."""
 
     def stage(self, what: str, histories: int = 0) -> None:
-        """A stage of so many histories begins, 0 = their number is unknown."""
+        """Note that a stage of so many histories begins, 0 = their number is unknown."""
 
     def history(self) -> None:
-        """A history of the stage was run."""
+        """Note that a history of the stage was run."""
 
     def request(self, number: int) -> None:
-        """A request is sent. ``number``: from 1."""
+        """Note that a request is sent. ``number``: from 1."""
 
     def fault(self, found: FoundFault) -> None:
-        """A fault was found."""
+        """Note that a fault was found."""
 
     def rule(self, sentence: str) -> None:
-        """The rule behind the fault that was found last is known."""
+        """Note that the rule behind the last found fault is known."""
 
 
 SILENT = CheckListener()

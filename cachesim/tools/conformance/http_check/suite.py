@@ -12,7 +12,7 @@ from typing import AbstractSet, Iterator, Mapping, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome, SubjectPool
+from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, Outcome, SubjectAbilities, SubjectPool
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
@@ -30,7 +30,7 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
 )
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import INTERRUPTED, TWICE, WASH, ServerRunner
-from cachesim.tools.conformance.properties import COMPARING, Check, reply_text
+from cachesim.tools.conformance.properties import COMPARING, PropertyCheck, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Subject
 from cachesim.tools.conformance.report import SHORT, Finding, Report, Result, chosen, make_finding
 from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
@@ -249,7 +249,9 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
     shared = ["same"] if {"known", "drawn", "parallel"} & only else []           # properties of their histories
     shared += ["isolation", "faults"] if "parallel" in only else []
     plan = replace(plan, only=(*plan.only, *shared))
-    report = make_report(plan, Abilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages))
+    report = make_report(
+        plan, SubjectAbilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages)
+    )
     results = [_with_number(search.with_errors(search.controlled(one)), at_once) for one in report.results]
     return replace(report, results=(search.repeatable(), *results))
 
@@ -267,7 +269,9 @@ def _with_end(result: Result, stage: ServerRunner) -> Result:
         return result
     played, request, what = stage.end
     said = played.warm[request]
-    check = Check("answers", False, request, "a reply", reply_text(said) if isinstance(said, Reply) else str(said))
+    check = PropertyCheck(
+        "answers", False, request, "a reply", reply_text(said) if isinstance(said, Reply) else str(said)
+    )
     finding = make_finding(played.history.line, check, played, [stage.http.dead])
     return replace(result, state="failed", why=f"not shrunk: the server {what}", finding=finding)
 

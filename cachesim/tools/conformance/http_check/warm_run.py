@@ -15,11 +15,11 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 from cachesim.base.media_items import is_item
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.schema import at_once
-from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
+from cachesim.tools.conformance.client_history import SLOTS, History, TokenDictionary
 from cachesim.tools.conformance.fingerprint import Same
-from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
+from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SendingOptions
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete, listed
 from cachesim.tools.conformance.http_check.drafts import Serve, one_by_one
@@ -102,7 +102,7 @@ class ServerRunner:
         self.plays += 1
         self.foreign = False
         drafted = self.server.drafts and serve is complete
-        played, sent = HistoryRun(history, drafted=drafted), SentHistory(self._vocabulary())
+        played, sent = HistoryRun(history, has_drafts=drafted), SendingOptions(self._vocabulary())
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
@@ -112,7 +112,7 @@ class ServerRunner:
         if any(size > self.server.n_ctx - WASH for size in _burst_sizes(history)):
             played.gap = f"not sent: requests at once that exceed a context of {self.server.n_ctx} tokens"
             return played
-        dictionary = Dictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
+        dictionary = TokenDictionary(sent.vocabulary, f"{self.seed + self.server.used}/{self.plays}")
         played.groups = at_once(step.together for step in history.scenario.steps)
         try:
             self._wash(sent.vocabulary, self._slot(history))
@@ -125,7 +125,7 @@ class ServerRunner:
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
         return played
 
-    def _warm(self, played: HistoryRun, dictionary: Dictionary, serve: Serve) -> None:
+    def _warm(self, played: HistoryRun, dictionary: TokenDictionary, serve: Serve) -> None:
         hang_ups, asked = played.history.hang_ups, played.history.asked
         for group in played.groups:
             requests = [played.history.scenario.steps[number].request for number in group]
@@ -143,7 +143,7 @@ class ServerRunner:
             if any(isinstance(one, Failed) for one in said):
                 break
 
-    def _placed(self, asked: Asked) -> dict[str, int]:
+    def _placed(self, asked: LineRequest) -> dict[str, int]:
         """Return the fields for the slot and the number of completions that a request names."""
         native = self.server.dialect == "native"
         slot = {"id_slot": asked.id_slot} if native and 0 <= asked.id_slot < self.server.slots else {}

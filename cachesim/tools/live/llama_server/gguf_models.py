@@ -56,7 +56,7 @@ def sizes(arch: str, spec: Spec, head: int) -> dict[str, Any]:
     }
 
 
-def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
+def special(arch: str, spec: Spec, delta: t.DeltaNetSizes = t.NARROW) -> dict[str, Any]:
     """Return the keys specific to this architecture."""
     layers, out = spec.layers, dict[str, Any]()
     states = [not layer.part for layer in layers]
@@ -139,7 +139,7 @@ class GgufModel(NamedTuple):
     arch: str
     spec: Spec
     name: str
-    delta: t.Delta = t.NARROW
+    delta: t.DeltaNetSizes = t.NARROW
     head: int = t.HEAD
 
     @property
@@ -223,7 +223,7 @@ def tiny_model(model: GgufModel) -> TinyModel:
     arch, layers = model.arch, model.spec.layers
     embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it by the root of its width
     outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
-    damping = t.DAMPED if model.spec.mtp else t.Damping()
+    damping = t.DAMPED if model.spec.mtp else t.OutputDamping()
     kinds = {layer.kind: list(_layer(model, layer, damping.trunk)) for layer in layers}
     order = "".join(layer.kind for layer in layers)
     if model.spec.mtp:

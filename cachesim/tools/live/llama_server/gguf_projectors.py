@@ -24,7 +24,7 @@ HALF = 0x3F000000                     # the bits of 0.5, in a list that is writt
 class Projector(NamedTuple):
     """A kind of projector. ``begin``, ``end``: texts that the server puts around an image; ``pixels``: side of the
     square of pixels that gives an embedding; ``size``: columns and rows of every image, None = as the image has;
-    ``flat``: a model with 2-D positions counts a position for each embedding."""
+    ``is_flat``: a model with 2-D positions counts a position for each embedding."""
 
     type: str
     begin: str
@@ -33,7 +33,7 @@ class Projector(NamedTuple):
     patch: int                        # side of a patch [pixels]
     pixels: int
     size: tuple[int, int] | None
-    flat: bool
+    is_flat: bool
 
 
 PROJECTORS = {

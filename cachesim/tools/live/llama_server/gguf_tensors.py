@@ -18,7 +18,7 @@ EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so r
 CONV_TAPS = 3                                       # taps of the short convolution
 
 
-class Delta(NamedTuple):
+class DeltaNetSizes(NamedTuple):
     """Sizes of a gated delta net: number of value heads and of key heads, width of a head."""
 
     heads: int = 4
@@ -31,17 +31,17 @@ class Delta(NamedTuple):
         return self.heads * self.width
 
 
-NARROW = Delta()
+NARROW = DeltaNetSizes()
 
 
-class Damping(NamedTuple):
+class OutputDamping(NamedTuple):
     """Factors for the outputs of the trunk's layers and of the MTP head's layers."""
 
     trunk: float = 1.0
     head: float = 1.0
 
 
-DAMPED = Damping(0.04, 0.05)
+DAMPED = OutputDamping(0.04, 0.05)
 """Factors for a model with an MTP head: both outputs then follow mostly the last token, and agree about half of the
 time."""
 
@@ -77,7 +77,7 @@ def attention(
             yield Tensor(f"attn_{name}.bias", (heads * head,), 0.1)
 
 
-def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator[Tensor]:
+def delta_net(damping: float, delta: DeltaNetSizes = NARROW, *, joint: bool) -> Iterator[Tensor]:
     """Yield a gated delta net. ``joint``: beta and alpha come from a single projection."""
     inner, conv = delta.inner, (2 * delta.keys + delta.heads) * delta.width
     yield Tensor("attn_qkv.weight", (EMBD, conv), 0.15)
@@ -137,6 +137,6 @@ def mtp_head(damping: float) -> Iterator[Tensor]:
     """Yield the drafting layer after the trunk: gated attention, and the projection of embedding and hidden state."""
     yield from attention(damping, gated=True, normed=True)
     yield from feed_forward(damping)
-    yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, identity=True)
+    yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, is_identity=True)
     yield Tensor("nextn.enorm.weight", (EMBD,), 0.02, 1.0)
     yield Tensor("nextn.hnorm.weight", (EMBD,), 0.02, 1.0)

@@ -94,7 +94,7 @@ class Images:
         if made.size not in (None, (columns, rows)):
             raise BadInput(f"image {columns}x{rows}: projector {self.kind} makes {made.size} embeddings of every image")
         png = draw_png(first, columns * made.pixels, rows * made.pixels)
-        n_pos = image.n_tokens if made.flat else image.n_pos
+        n_pos = image.n_tokens if made.is_flat else image.n_pos
         digest = sha256(png).hexdigest()
         items = image_items(digest, image.n_tokens, n_pos)
         self._sent[items[0]] = {"name": f"image{len(self._sent)}", "sha256": digest, "n_tokens": image.n_tokens,

@@ -74,7 +74,7 @@ exit $code
 
 
 @dataclass(frozen=True, slots=True)
-class Died:
+class ProcessEnd:
     """The end of a process that ended by itself. ``returncode`` is negative for a signal; ``fatal``: log lines with the
     cause."""
 
@@ -127,20 +127,20 @@ class Process(StoppedAtEnd):
         return code if code is None or code <= 128 else 128 - code
 
     def wait(self, until: Callable[[], bool], seconds: float, what: str) -> None:
-        """Poll until ``until()`` holds. Raise ``Ended`` if the process ends first, BadInput after ``seconds``."""
+        """Poll until ``until()`` holds. Raise ``ServerEnded`` if the process ends first, BadInput after ``seconds``."""
         stop = time.monotonic() + seconds
         while not until():
             if self.returncode is not None:
                 if until():
                     return
-                raise Ended(self.died())
+                raise ServerEnded(self.died())
             if time.monotonic() > stop:
                 raise BadInput(f"{what} took longer than {seconds:g} s", file=str(self.log))
             time.sleep(POLL)
 
-    def died(self) -> Died:
+    def died(self) -> ProcessEnd:
         """Return how the process ended. For a process that still runs the return code is 0."""
-        return Died(self.returncode or 0, fatal_lines(self.log))
+        return ProcessEnd(self.returncode or 0, fatal_lines(self.log))
 
     def terminate(self) -> None:
         """Send SIGTERM to the server and wait until it has ended by itself, so that its log is complete; then stop."""
@@ -167,10 +167,10 @@ _FATAL = re.compile(r"^(?:\S*/)?([\w.+-]+\.(?:c|cc|cpp|cu|h|hpp|m):\d+): (.*\S)\
 TAIL = 1 << 20              # bytes at the end of a log that are searched for failure messages
 
 
-class Ended(Exception):
+class ServerEnded(Exception):
     """Raised if a server process ended by itself."""
 
-    def __init__(self, died: Died) -> None:
+    def __init__(self, died: ProcessEnd) -> None:
         self.died = died
         super().__init__(f"the server ended with {died.returncode}: {' / '.join(died.fatal) or 'no message'}")
 

@@ -31,8 +31,8 @@ from cachesim.tools.live.llama_server.answers import hung_up, read_completion, r
 from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import ask_cold, cold_flags, compare, inexact
 from cachesim.tools.live.llama_server.images import Images
-from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd, events_of
-from cachesim.tools.live.llama_server.server import BASE, LAUNCHED, LlamaServer, ServerStart, Stuck, run_server
+from cachesim.tools.live.llama_server.process import ProcessEnd, ServerEnded, StoppedAtEnd, events_of
+from cachesim.tools.live.llama_server.server import BASE, LAUNCHED, LlamaServer, ServerStart, ServerStuck, run_server
 from cachesim.tools.live.llama_server.tasks import assign, details, lost_tokens, read_tasks, refused_tasks, sent_task
 
 __all__ = ["BASE", "Recorder", "ServerStart", "write_trace"]
@@ -160,10 +160,10 @@ class Recorder(StoppedAtEnd):
         try:
             at_once([partial(send, n) for n in range(len(members))], server.await_answers)
             said = server.settled()
-        except (ConnectionLost, Ended) as error:
+        except (ConnectionLost, ServerEnded) as error:
             self._ended(out, members, error)
             return
-        except Stuck:
+        except ServerStuck:
             said, out["stuck"] = server.taken(), True
         out["events"] = events_of(said, server.one_slot)
         self._moved |= any(event["ev"] in MOVED for event in out["events"])
@@ -227,10 +227,10 @@ class Recorder(StoppedAtEnd):
             if reply.status == 200 and self._cold is not None:
                 self._compare(member, reply)
 
-    def _ended(self, out: Step, members: list[Step], error: ConnectionLost | Ended) -> None:
+    def _ended(self, out: Step, members: list[Step], error: ConnectionLost | ServerEnded) -> None:
         """Record that the process ended in this step: without answers, and with the events up to its end."""
         server = self._running()
-        died: Died = error.died if isinstance(error, Ended) else server.died()
+        died: ProcessEnd = error.died if isinstance(error, ServerEnded) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
         self._name_tasks(members, [None] * len(members), said, ended=True)

@@ -10,8 +10,8 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput
 from cachesim.base.json_shapes import (
     INT32,
-    Misfit,
     Shape,
+    ShapeMismatch,
     anything,
     check,
     each,
@@ -36,7 +36,7 @@ def name(value: Any) -> None:
     """Accept a string that can be a name or a path."""
     text(value)
     if len(value) > NAME:
-        raise Misfit(f"more than {NAME:,} characters")
+        raise ShapeMismatch(f"more than {NAME:,} characters")
 
 
 def read(fields: Mapping[str, Shape], *needs: str) -> Shape:

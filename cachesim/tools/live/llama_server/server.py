@@ -16,7 +16,15 @@ from cachesim.tools.live.llama_server.client import Client
 from cachesim.tools.live.llama_server.gguf_adapters import with_adapters
 from cachesim.tools.live.llama_server.gguf_models import check_build
 from cachesim.tools.live.llama_server.gguf_projectors import with_projector
-from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook, Process, StoppedAtEnd, seconds
+from cachesim.tools.live.llama_server.process import (
+    HOST,
+    Logbook,
+    Process,
+    ProcessEnd,
+    ServerEnded,
+    StoppedAtEnd,
+    seconds,
+)
 
 # Empty iterations of a llama-server's main loop: they are counted, and omitted from the messages.
 #
@@ -34,7 +42,7 @@ DESERTED = 5.0              # seconds of silence of an idle server after which i
 BESIDE = ("cancel", "warn", "error")    # events logged by other threads, or without an effect
 
 
-class Rounds:
+class RoundFilter:
     """Filter for messages in log order, which drops surplus empty rounds. ``clock``: returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -126,7 +134,7 @@ def alias(port: int) -> str:
     return f"cachesim-{os.getpid()}-{port}"
 
 
-class Stuck(Exception):
+class ServerStuck(Exception):
     """Raised if the server decodes empty batches forever, so that its busy slots never answer."""
 
 
@@ -141,7 +149,7 @@ class LlamaServer(StoppedAtEnd):
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)
-            self._book, self._rounds, self._marks = Logbook(log), Rounds(seconds), 0
+            self._book, self._rounds, self._marks = Logbook(log), RoundFilter(seconds), 0
             self.said: list[Entry] = []
             self._lock = Lock()                 # several threads read the log
             self._heard = seconds()             # time of the last message
@@ -160,7 +168,7 @@ class LlamaServer(StoppedAtEnd):
         """Read new messages of the log. Raise Stuck."""
         self._read()
         if self._rounds.spinning:
-            raise Stuck
+            raise ServerStuck
 
     def _read(self) -> None:
         with self._lock:
@@ -174,7 +182,7 @@ class LlamaServer(StoppedAtEnd):
         self.listen()
         last = (entry.text for entry in reversed(self.said) if entry.text == IDLE or entry.text.startswith(LAUNCHED))
         if seconds() - self._heard > DESERTED and next(last, "") == IDLE:
-            raise Stuck
+            raise ServerStuck
 
     def taken(self) -> list[Entry]:
         """Return the messages since the last call."""
@@ -194,7 +202,7 @@ class LlamaServer(StoppedAtEnd):
         try:
             reply = self.client.post(CONTROL, {"id": name, "action": "reasoning_end"})
         except ConnectionLost:
-            raise Ended(self.died()) from None
+            raise ServerEnded(self.died()) from None
         if reply.status == 404:
             raise BadInput(f"the server has no {CONTROL} (needs b10566 or newer)", file=self.process.url)
 
@@ -217,7 +225,7 @@ class LlamaServer(StoppedAtEnd):
 
         return lambda: self.process.wait(there, IDLE_WITHIN, f"waiting for '{texts[0]}'")
 
-    def died(self) -> Died:
+    def died(self) -> ProcessEnd:
         """Wait for the end of the process after its connection broke; return how it ended."""
         self.process.wait(lambda: self.process.returncode is not None, DEAD_WITHIN, "ending")
         return self.process.died()
@@ -234,7 +242,7 @@ def run_server(start: ServerStart, slots: Path, log: Path, listen: bool = True) 
     for _ in range(PORTS):
         try:
             return LlamaServer(start, slots, log, listen)
-        except Ended as error:
+        except ServerEnded as error:
             errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
             why = (*errors[:1], *error.died.fatal, str(error))[0]
             if not any(TAKEN in text for text in errors):

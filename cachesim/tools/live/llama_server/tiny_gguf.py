@@ -24,7 +24,7 @@ class Tensor(NamedTuple):
     std: float = 0.0
     mean: float = 0.0
     decay: float = 0.0          # if not 0: decay rates up to this value instead of random values, slow rates first
-    identity: bool = False      # add the unit matrix to the first columns
+    is_identity: bool = False      # add the unit matrix to the first columns
 
 
 class TinyModel(NamedTuple):
@@ -54,7 +54,7 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
     bits = struct.unpack(f"<{4 * n}H", shake_256(f"{seed} {tensor.name}".encode()).digest(8 * n))
     sums = [sum(bits[i : i + 4]) - 2 * 65535 for i in range(0, 4 * n, 4)]
     out = [tensor.mean + tensor.std * one / 37837.0 for one in sums]        # 65536 / sqrt(3): their deviation
-    if tensor.identity:
+    if tensor.is_identity:
         for i in range(min(tensor.shape)):
             out[i * tensor.shape[0] + i] += 1.0
     return out

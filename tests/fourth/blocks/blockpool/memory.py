@@ -9,7 +9,7 @@ import numpy as np
 from blockpool.row import Row
 from cachesim.engines.inspection import RowsPart, StatePart
 from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
-from cachesim.model import LayerState, Rows, Spec, TokenRun
+from cachesim.model import KVRows, LayerState, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 
@@ -69,12 +69,12 @@ class Step(ByPosition):
         """Return all positions up to the end of the chunk."""
         return np.arange(self.chunks[run].stop)
 
-    def put_rows(self, layer: int, run: int, rows: Rows) -> None:
+    def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the new rows to their blocks."""
         chunk = self.chunks[run]
         write_rows(self.memory.rows, layer, self.memory.cells(chunk.row.rows, chunk.start, chunk.stop), rows)
 
-    def get_rows(self, layer: int, run: int) -> Rows:
+    def get_rows(self, layer: int, run: int) -> KVRows:
         """Return all rows of the request."""
         chunk = self.chunks[run]
         return read_rows(self.memory.rows[layer], self.memory.cells(chunk.row.rows, 0, chunk.stop))

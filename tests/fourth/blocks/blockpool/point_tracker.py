@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Hashable, NamedTuple
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import Key, Point
+from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.events import Gained, Log, Lost
 
 
@@ -63,7 +63,7 @@ class BlockPoints:
             self._report(node, key)
         else:
             lengths = (1, 0) if self.has_rows else (chain.end, chain.end)
-            self.log.emit(Gained(None, Point(key, chain.end, text, 0, None, *lengths), "stored", ""))
+            self.log.emit(Gained(None, RestorePoint(key, chain.end, text, 0, None, *lengths), "stored", ""))
 
     def lost(self, key: Key, cause: str, rule: str) -> None:
         """Report that a block no longer holds its former content."""
@@ -98,10 +98,10 @@ class BlockPoints:
         usable = node.whole and self.has_states == (key in node.states)
         lengths = (chain.end, chain.end) if usable else (1, 0)
         if key in node.states:
-            point = Point(key, chain.end, (), chain.end, node.rows[0], *lengths)
+            point = RestorePoint(key, chain.end, (), chain.end, node.rows[0], *lengths)
         else:
             after = None if chain.before is None else self.nodes[chain.before].rows[0]
-            point = Point(key, chain.end, chain.tokens, chain.end - len(chain.tokens), after, *lengths)
+            point = RestorePoint(key, chain.end, chain.tokens, chain.end - len(chain.tokens), after, *lengths)
         self.log.emit(Gained(None, point, "stored", ""))
 
     def _complete(self, node: _Node) -> None:
@@ -123,5 +123,5 @@ class BlockPoints:
             found = todo.pop()
             found.whole, end = False, found.chain.end
             for key in found.states if self.has_states else found.rows:
-                self.log.emit(Gained(None, Point(key, end, (), end, key, 1, 0), cause, rule))
+                self.log.emit(Gained(None, RestorePoint(key, end, (), end, key, 1, 0), cause, rule))
             todo += [kid for kid in found.kids.values() if kid.whole]

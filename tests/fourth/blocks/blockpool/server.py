@@ -17,7 +17,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Output, Request
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.model import Hidden
+from cachesim.model import HiddenOutput
 
 
 class Server(Tables):
@@ -153,7 +153,7 @@ class Server(Tables):
                 self._speak(one.row, said[k] if said else None)
             self._hang_up(one.row)
 
-    def _speak(self, row: Row, said: Hidden | None) -> None:
+    def _speak(self, row: Row, said: HiddenOutput | None) -> None:
         """Process the model output after the last token: the next token."""
         answer, request = row.task.answer, row.task.request
         digest, logits = 0, None

@@ -7,11 +7,11 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
-from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Ckpt, erase_restored, resume_checkpoint
-from cachesim.engines.ik_llama.rules.micro_batch import Graph, graph_by_sequences, graph_by_shape
+from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt, RestoreInputs, erase_restored, resume_checkpoint
+from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph, graph_by_sequences, graph_by_shape
 from cachesim.events import Log
 
-OLD, BASE = Graph(256, 10, 1, (1,), (False,), False), "ik_llama@1889-base"
+OLD, BASE = ComputeGraph(256, 10, 1, (1,), (False,), False), "ik_llama@1889-base"
 
 
 def served(profile, *requests, **server):
@@ -35,7 +35,7 @@ def test_a_graph_is_used_again_by_its_shape_or_by_its_sequences(now, first, shap
 
 
 def test_a_draft_of_2195_resumes_beyond_the_prefix_and_leaves_a_token_of_the_prompt():
-    late, ask = Ckpt(0, 94, 0, 94, 95, 1), Ask(40, 40, 100, 0, False, True, 60, 94)
+    late, ask = Ckpt(0, 94, 0, 94, 95, 1), RestoreInputs(40, 40, 100, 0, False, True, 60, 94)
     assert resume_checkpoint(late, ask).value[:2] == (95, 59)
     assert erase_restored([Ckpt(0, 30, 0, 30, 31, 1), late], ask).value == (1,)
 

@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import ENGINE
-from cachesim.engines.ik_llama.rules.common_prefix import Between, Common, common
+from cachesim.engines.ik_llama.rules.common_prefix import CommonLength, TextsBetweenImages, common
 from cachesim.engines.ik_llama.rules.media import cut_behind, cut_inside, position_after, tokens_up_to
 from cachesim.engines.shared.vocab import recorded_piece
 from cachesim.events import Log
@@ -148,11 +148,11 @@ def test_positions_and_lengths_count_an_image_as_a_whole():
 
 def test_texts_with_images_are_compared_from_image_to_image():
     spaced, plain = (33, 95), (33,)              # "A\n", "A"
-    between = Between(recorded_piece)
-    assert common((*plain, *CAT, 34), (*plain, *CAT, 35), between, False) == Common(17, 17)
-    assert common((*spaced, *CAT), (*plain, *CAT), between, False) == Common(1, 1)
-    assert common((34, 101, *CAT, 35), (34, 33, *CAT, 35), between, False) == Common(1, 1)
-    assert common((33, *CAT, 35, 33), (33, *CAT, 35, 34), between, False) == Common(18, 18)
+    between = TextsBetweenImages(recorded_piece)
+    assert common((*plain, *CAT, 34), (*plain, *CAT, 35), between, False) == CommonLength(17, 17)
+    assert common((*spaced, *CAT), (*plain, *CAT), between, False) == CommonLength(1, 1)
+    assert common((34, 101, *CAT, 35), (34, 33, *CAT, 35), between, False) == CommonLength(1, 1)
+    assert common((33, *CAT, 35, 33), (33, *CAT, 35, 34), between, False) == CommonLength(18, 18)
 
 
 def test_a_context_shift_ends_at_no_image():

@@ -11,7 +11,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama.memory_use import FORMS, checkpoint_bytes, use
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.memory_use import MIB, Ask
+from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -31,7 +31,9 @@ DIFFERS = ("1931", 16384, "149.753", "149.752")
 def ask(model, **options):
     rules = rules_of(ENGINES["ik_llama"].line[-1])
     sizes = {flag.name: flag.default for flag in FORMS.flags}
-    return Ask(real_model(model), {**ENGINES["ik_llama"].manual.defaults, **sizes, **rules.defaults, **options}, rules)
+    return MemoryQuestion(
+        real_model(model), {**ENGINES["ik_llama"].manual.defaults, **sizes, **rules.defaults, **options}, rules
+    )
 
 
 @pytest.mark.parametrize(("thread", "tokens", "printed"), LOGS)

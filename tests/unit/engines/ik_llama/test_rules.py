@@ -10,7 +10,7 @@ from cachesim.engines.ik_llama.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 from cachesim.engines.ik_llama.rules.common_prefix import (
-    Common,
+    CommonLength,
     common,
     discarded,
     prefix_loose,
@@ -20,8 +20,14 @@ from cachesim.engines.ik_llama.rules.common_prefix import (
 )
 from cachesim.engines.ik_llama.rules.context_shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
 from cachesim.engines.ik_llama.rules.prompt_cache import EntryFacts, pick_kept
-from cachesim.engines.ik_llama.rules.slot_selection import Shifted, SlotFacts, compare_shifted, similarity, slot_select
-from cachesim.engines.ik_llama.rules.trim import Repair, failed_companion, failed_reset
+from cachesim.engines.ik_llama.rules.slot_selection import (
+    ShiftedPrefix,
+    SlotFacts,
+    compare_shifted,
+    similarity,
+    slot_select,
+)
+from cachesim.engines.ik_llama.rules.trim import RemovalRepair, failed_companion, failed_reset
 from cachesim.engines.shared.vocab import PIECES, SPECIAL, TAGGED, recorded_piece, unique_piece
 
 
@@ -30,7 +36,7 @@ def ckpt(pos, n=None):
 
 
 def ask(n_past, held=200, private=False):
-    return use.Ask(n_past, n_past, held, held - 1, True, private)
+    return use.RestoreInputs(n_past, n_past, held, held - 1, True, private)
 
 
 def words(*pieces):
@@ -199,10 +205,10 @@ def test_the_interval_was_one_early():
 
 
 def test_a_companion_alone_that_refuses():
-    assert failed_reset(True, False).value == Repair(reset=True)
-    assert failed_companion(True, False).value == Repair(wipe=True)
-    assert failed_companion(False, True).value == Repair(reset=True)
-    assert failed_reset(True, True).value == failed_companion(True, True).value == Repair()
+    assert failed_reset(True, False).value == RemovalRepair(reset=True)
+    assert failed_companion(True, False).value == RemovalRepair(wipe=True)
+    assert failed_companion(False, True).value == RemovalRepair(reset=True)
+    assert failed_reset(True, True).value == failed_companion(True, True).value == RemovalRepair()
 
 
 def test_a_prompt_too_long_loses_whole_blocks_as_recorded():
@@ -217,7 +223,7 @@ def test_what_a_shift_discards_is_looked_for_in_the_cache():
     """As long as the cache begins with the prompt it is what was planned. Kept tokens that the cache lacks are
     discarded besides; another tokenization moves both ends."""
     def found(keep, total, n_keep, n_discard):
-        return shift_in_cache(Common(*keep), Common(*total), n_keep, n_discard).value
+        return shift_in_cache(CommonLength(*keep), CommonLength(*total), n_keep, n_discard).value
 
     assert found((16, 16), (71, 71), 16, 55) == (16, 55)
     assert found((10, 10), (10, 10), 16, 55) == (16, 61)
@@ -238,16 +244,16 @@ def test_a_shifted_slot_is_compared_shifted_if_the_prompt_is_too_long():
     ]
     slot = SlotFacts(0, False, 299, 639, 0, 5)
     assert slot_select([slot], -1, 0.1).value == (0, "lru", 0.0)
-    chosen = slot_select([slot._replace(shifted=Shifted(383, 299, 299))], -1, 0.1).value
+    chosen = slot_select([slot._replace(shifted=ShiftedPrefix(383, 299, 299))], -1, 0.1).value
     assert chosen == (0, "lcp", 0.8768328428268433)
-    better = slot_select([slot._replace(n_prompt=400, shifted=Shifted(383, 10, 10))], -1, 0.1).value
+    better = slot_select([slot._replace(n_prompt=400, shifted=ShiftedPrefix(383, 10, 10))], -1, 0.1).value
     assert better.f_sim == float(similarity(400, 639, 299))
 
 
 def test_entries_are_compared_shifted_but_kept_by_what_is_there():
     """The shifted prompt contains 90 of an entry's 100 tokens, the unshifted prompt 20."""
     slot = EntryFacts(50, 200, 5, 6)
-    entry = EntryFacts(100, 200, 20, 20, shifted=Shifted(150, 90, 90))
+    entry = EntryFacts(100, 200, 20, 20, shifted=ShiftedPrefix(150, 90, 90))
     assert pick_kept([], slot, 0.1).because["f_keep"] == pytest.approx(6 / 50)      # counted in tokens of the prompt
     assert pick_kept([entry], slot, 0.1).value == 0
     assert pick_kept([entry], slot, 0.5).value is None

@@ -85,7 +85,7 @@ def test_15_deepseek_prompt_of_107_again():
 def test_15_the_log_of_1673():
     """n_past 54248, a checkpoint of position 54245, p0 = 54246."""
     ckpt = use.Ckpt(54245, 54245, 54245, 54245, 54247, 0)
-    ask = use.Ask(54248, 54248, 60000, 59998, True, False)
+    ask = use.RestoreInputs(54248, 54248, 60000, 59998, True, False)
     assert use.pick_within([ckpt], ask).value == 0
     assert use.resume_prompt_max(ckpt, ask).value.n_past == 54246
 

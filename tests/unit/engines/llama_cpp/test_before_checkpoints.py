@@ -48,9 +48,9 @@ def test_the_first_servers_sample_one_token_more_and_two_more_if_two_are_wanted(
 def test_a_set_loses_a_position_that_two_cells_have_for_a_moment():
     sets = PositionSets(1)
     sets.move(0, [5, 4], [5, 4], -1)            # the newest token lies in the first cell
-    assert sets.known(0, np.array([4, 3])).tolist() == [3]
+    assert sets.known_positions(0, np.array([4, 3])).tolist() == [3]
     sets.change(0, [4])
-    assert sets.known(0, np.array([4, 3])).tolist() == [4, 3]
+    assert sets.known_positions(0, np.array([4, 3])).tolist() == [4, 3]
 
 
 def test_a_slot_without_cache_prompt_lists_zeros_of_its_earlier_batches():

@@ -16,7 +16,7 @@ from cachesim.engines.llama_cpp.profiles import LINE, TIMELINE
 from cachesim.engines.llama_cpp.profiles.between import BETWEEN
 from cachesim.engines.llama_cpp.profiles.landed import LANDED
 from cachesim.engines.rule import about
-from cachesim.engines.shared.timeline import Landed
+from cachesim.engines.shared.timeline import Commit
 
 FIRST, LAST = (TIMELINE.own[name].number for name in (LINE[0], LINE[-1]))
 STRIDE = 61                   # a prime: the sample does not keep step with anything
@@ -63,7 +63,7 @@ def first_build(text):
 
 def misdated(build):
     """Return the fields whose value at a build belongs to another build, as text."""
-    values = main_branch(ENGINE).at(Landed(build, "")).rules.leaves()
+    values = main_branch(ENGINE).at(Commit(build, "")).rules.leaves()
     for path, value in values.items():
         if hasattr(value, "rule"):
             since, until = first_build(about(value).since), first_build(about(value).until)
@@ -113,7 +113,7 @@ def test_every_change_without_a_build_is_said_between_its_rule_sets():
     branch = main_branch(ENGINE)
     for path, spans in branch.spans.items():
         for before, span in pairwise(spans):
-            lines = [branch.at(Landed(build, "")).notes for build in (span.first.number - 1, span.first.number)]
+            lines = [branch.at(Commit(build, "")).notes for build in (span.first.number - 1, span.first.number)]
             subject = getattr(before.value, "rule", None) or getattr(span.value, "rule", path)
             said = [any(line.startswith((f"{subject.partition('.')[0]}: ", f"{path}: ", f"log ({path}): "))
                         for line in notes) for notes in lines]  # fmt: skip
@@ -122,7 +122,7 @@ def test_every_change_without_a_build_is_said_between_its_rule_sets():
 
 def test_a_build_between_takes_no_neighbour_as_a_whole():
     """b7000 has rules of both neighbours, and a value that neither has."""
-    values = main_branch(ENGINE).at(Landed(6900, "")).rules.leaves()
+    values = main_branch(ENGINE).at(Commit(6900, "")).rules.leaves()
     old, new = (ENGINE.profiles[name].leaves() for name in ("llama_cpp@b6685", "llama_cpp@b7789"))
     assert (values["slot_ctx"], values["ckpt_break"]) == (old["slot_ctx"], new["ckpt_break"])
     assert values["ctx_pad"] == 1 and values["ctx_pad"] not in (old["ctx_pad"], new["ctx_pad"])

@@ -12,14 +12,14 @@ from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 PROFILES = ["llama_cpp@b10587", "llama_cpp@b11549", "llama_cpp@b9518", "llama_cpp@b6160"]
 
 
-class Seen(Silent):
+class Seen(SilentObserver):
     """Observer that records answers and the memory after each. ``hears`` is called for each event."""
 
     def __init__(self, hears):

@@ -10,12 +10,12 @@ from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old
 from cachesim.engines.llama_cpp.rules import older_slot_selection, prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt, PromptInputs, ResumePlace
 from cachesim.engines.llama_cpp.rules.slot_selection import SlotFacts
 
 
 def ask(x, held=200, pos_min=0, n_swa=0, asked=300, exact=True):
-    return Ask(x, x, held, asked, pos_min, n_swa, exact)
+    return PromptInputs(x, x, held, asked, pos_min, n_swa, exact)
 
 
 RS_RM = (seq_rm_and_state.rs_rm_0, seq_rm_and_state.rs_rm_1, seq_rm_and_state.rs_rm_2)
@@ -76,21 +76,21 @@ def test_resume(rule, ckpt, x, want):
 
 
 def test_the_first_reset_forgets_every_checkpoint():
-    assert old.resume_nothing_forget(ask(5)).value == Resume(0, 0, forget=True)
+    assert old.resume_nothing_forget(ask(5)).value == ResumePlace(0, 0, forget=True)
 
 
 @pytest.mark.parametrize("rule, asked, resume, gone", [
-    (old.erase_er1, ask(60), Resume(40, 40), (2,)),                   # a checkpoint inside the common prefix stays
-    (old.erase_er1_newest_first, ask(30), Resume(0, 0), (2, 1)),
-    (old.erase_er0, ask(60), Resume(40, 40), ()),                     # no window, nothing to erase
-    (old.erase_er0, ask(60, n_swa=8), Resume(40, 40), (2, 1)),
+    (old.erase_er1, ask(60), ResumePlace(40, 40), (2,)),                   # a checkpoint inside the common prefix stays
+    (old.erase_er1_newest_first, ask(30), ResumePlace(0, 0), (2, 1)),
+    (old.erase_er0, ask(60), ResumePlace(40, 40), ()),                     # no window, nothing to erase
+    (old.erase_er0, ask(60, n_swa=8), ResumePlace(40, 40), (2, 1)),
 ])
 def test_erase(rule, asked, resume, gone):
     assert rule([state(20), state(60), state(96)], asked, resume).value == gone
 
 
 def test_a_window_that_begins_at_0_is_never_erased_by_its_beginning():
-    everything_changed = ask(0, n_swa=32), Resume(0, 0)
+    everything_changed = ask(0, n_swa=32), ResumePlace(0, 0)
     assert old.erase_er1([window(0, 65)], *everything_changed).value == ()
     assert old.erase_er0([window(0, 65)], *everything_changed).value == ()
 

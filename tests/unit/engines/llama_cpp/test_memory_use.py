@@ -13,7 +13,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory_use import FORMS, checkpoint_bytes, contexts, entry_bytes, use
 from cachesim.engines.registry import ENGINES, commits, rules_of
-from cachesim.engines.shared.memory_use import MIB, Ask
+from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -27,7 +27,7 @@ def ask(model, profile=NEWEST, draft=None, **options):
     rules = rules_of(profile)
     sizes = {flag.name: flag.default for flag in FORMS.flags}
     found = {**ENGINES["llama_cpp"].manual.defaults, **sizes, **rules.defaults, **options}
-    return Ask(of(model), found, rules, draft=draft and of(draft))
+    return MemoryQuestion(of(model), found, rules, draft=draft and of(draft))
 
 
 @cache
@@ -146,7 +146,7 @@ def test_a_draft_of_an_mtp_head_needs_one():
 
 def test_narrow_heads_are_not_quantised():
     with pytest.raises(BadInput, match="heads of 16 numbers as q8_0"):
-        use(Ask(real_model("qwen3")._replace(head=16), ask("qwen3", **Q8).options, rules_of(NEWEST)))
+        use(MemoryQuestion(real_model("qwen3")._replace(head=16), ask("qwen3", **Q8).options, rules_of(NEWEST)))
 
 
 def test_an_unlimited_prompt_cache_counts_with_one_conversation():

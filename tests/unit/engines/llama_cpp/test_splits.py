@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.ubatch import Split
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.rule import Decision
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -13,13 +13,48 @@ from tests.unit.engines.llama_cpp.talk import Talk, word
 MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}
 # first rule set: hybrid with three planes, separate buffers and a common buffer; without planes; recurrent layers only
 SINCE = {
-    "b1573": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
-    "b5833": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0, True)),
-    "b5913": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
-    "b6740": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
-    "b8916": (Split(False, True, 0), Split(False, False, 0), Split(False, False, 0), Split(False, True, 0)),
-    "b9473": (Split(True, True, 0), Split(True, False, 0), Split(False, False, 0), Split(False, True, 0)),
-    "b10587": (Split(False, True, 4), Split(False, False, 4), Split(False, False, 0), Split(False, True, 0)),
+    "b1573": (
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+    ),
+    "b5833": (
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0, True),
+    ),
+    "b5913": (
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+    ),
+    "b6740": (
+        BatchSplit(False, True, 0),
+        BatchSplit(False, True, 0),
+        BatchSplit(False, True, 0),
+        BatchSplit(False, True, 0),
+    ),
+    "b8916": (
+        BatchSplit(False, True, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, True, 0),
+    ),
+    "b9473": (
+        BatchSplit(True, True, 0),
+        BatchSplit(True, False, 0),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, True, 0),
+    ),
+    "b10587": (
+        BatchSplit(False, True, 4),
+        BatchSplit(False, False, 4),
+        BatchSplit(False, False, 0),
+        BatchSplit(False, True, 0),
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from cachesim.engines.mlx_lm.element_codec import pack_rows, pack_states, unpack
 from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import make_caches
-from cachesim.model import LayerState, Rows, make_model, parse
+from cachesim.model import KVRows, LayerState, make_model, parse
 
 MODEL = make_model(parse("GGGA"), exact=False)
 
@@ -87,10 +87,10 @@ def test_a_fresh_cache_as_one_of_many_rows(name, kinds):
 
 def test_rows_go_into_a_buffer_and_come_back():
     numbers = np.arange(12.0).reshape(3, 2, 2)
-    found = unpack_rows(*pack_rows([Rows(np.array([7, 8, 9], np.uint64), numbers, -numbers)]))
+    found = unpack_rows(*pack_rows([KVRows(np.array([7, 8, 9], np.uint64), numbers, -numbers)]))
     assert found.digest.tolist() == [7, 8, 9]
     assert np.array_equal(found.k, numbers) and np.array_equal(found.v, -numbers)
-    found = unpack_rows(*pack_rows([Rows(np.array([7], np.uint64), None, None)]))
+    found = unpack_rows(*pack_rows([KVRows(np.array([7], np.uint64), None, None)]))
     assert found.digest.tolist() == [7] and found.k is None
 
 

@@ -2,13 +2,17 @@
 
 from cachesim.engines.mlx_lm.memory_use import conversation_bytes, use
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.memory_use import Ask
+from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 
 def parts(model, draft="", **options):
     found = {**ENGINES["mlx_lm"].manual.defaults, **options}
-    used = use(Ask(real_model(model), found, rules_of("mlx_lm@0.32.2"), 0, 1000, (draft and real_model(draft)) or None))
+    used = use(
+        MemoryQuestion(
+            real_model(model), found, rules_of("mlx_lm@0.32.2"), 0, 1000, (draft and real_model(draft)) or None
+        )
+    )
     return {part.name: part.bytes for part in used.parts}
 
 

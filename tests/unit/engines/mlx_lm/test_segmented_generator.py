@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.inspection import Excess
+from cachesim.engines.inspection import ExceededLimit
 from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
 
 
@@ -57,7 +57,7 @@ def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
     states = ticks(srv, 6)
     assert states[2][2:] == [(2, 0), (0, 0)] and states[3][2:] == [(4, 0), (2, 0)]
     assert [n_gen for _, n_gen in states[5]] == [4, 4, 1, 1]
-    assert srv.inspection.exceeded_limits() == [Excess("rows decoded", 4, 3)]
+    assert srv.inspection.exceeded_limits() == [ExceededLimit("rows decoded", 4, 3)]
 
 
 def test_room_is_counted_without_the_rows_that_are_being_fed():

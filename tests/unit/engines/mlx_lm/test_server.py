@@ -74,7 +74,7 @@ def test_a_seed_waits_until_the_batch_is_empty_and_holds_up_what_comes_after():
     first, seeded, third = burst(srv, text(1, 2, 3), text(4, 5, 6, seed=True), text(7, 8, 9))
     assert inserted(srv) == [(2, "assistant"), (6, "assistant"), (6, "assistant"), (2, "assistant"), (6, "assistant")]
     assert [answer.tokens for answer in (first, seeded, third)] == [[1000, 1001, 1002]] * 3
-    assert srv.core.generator is not None and not srv.core.draining
+    assert srv.core.generator is not None and not srv.core.is_draining
 
 
 def test_a_client_that_hangs_up_leaves_its_checkpoints_only():

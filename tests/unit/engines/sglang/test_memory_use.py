@@ -2,7 +2,7 @@
 
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.sglang.memory_use import FORMS, use
-from cachesim.engines.shared.memory_use import Ask
+from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 GIB = 1 << 30
@@ -11,7 +11,7 @@ GIB = 1 << 30
 def slots(model, room, **options):
     sizes = {flag.name: flag.default for flag in FORMS.flags}
     defaults = ENGINES["sglang"].manual.defaults
-    found = use(Ask(real_model(model), {**defaults, **sizes, **options}, rules_of("sglang@0.5.23"), room))
+    found = use(MemoryQuestion(real_model(model), {**defaults, **sizes, **options}, rules_of("sglang@0.5.23"), room))
     return {part.name: part.number for part in found.parts}
 
 

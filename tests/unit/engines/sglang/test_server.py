@@ -4,7 +4,7 @@ import pytest
 
 from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.base import BEFORE_A_SLOT, Request
-from cachesim.engines.sglang.events import Turn
+from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 from cachesim.engines.sglang.rules.schedule import CLIP
 
@@ -24,7 +24,7 @@ def sizes(server, kind):
 
 
 def turns(server):
-    return [event.record() for event in server.log.events if isinstance(event, Turn)]
+    return [event.record() for event in server.log.events if isinstance(event, SchedulerStep)]
 
 
 def test_a_prompt_is_evaluated_in_chunks(engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.engines.inspection import Point
+from cachesim.engines.inspection import RestorePoint
 from cachesim.engines.shared.conversation_points import ALL_TOKENS, CheckpointRange, Conversation, ConversationPoints
 from cachesim.events import Advanced, Gained, Log, Lost
 from tests.unit.engines.restore_points import Reported
@@ -70,13 +70,13 @@ def text(n, first=0):
 
 
 def advanced(*point):
-    return Advanced(0, Point(SLOT, *point), "cause", "RULE")
+    return Advanced(0, RestorePoint(SLOT, *point), "cause", "RULE")
 
 
 def gained(key, n, lo, hi, after=SLOT):
     """A checkpoint: its tokens are the first n of its conversation."""
     slot, why = (0, ("cause", "RULE")) if after == SLOT else (None, ("stored", ""))
-    return Gained(slot, Point(key, n, (), n, after, lo, hi), *why)
+    return Gained(slot, RestorePoint(key, n, (), n, after, lo, hi), *why)
 
 
 def lost(key):

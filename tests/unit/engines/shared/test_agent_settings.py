@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.agent_settings import PAGE, context_needed
-from cachesim.engines.shared.memory_use import Ask
+from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.scenarios.option_checks import in_force
 
@@ -17,7 +17,7 @@ PROFILES = ("llama_cpp@b11549", "ik_llama@main")
 def asked(profile, model, gib, tokens=100_000):
     forms = engine_of(profile).memory()
     options = {**{flag.name: flag.default for flag in forms.flags}, **in_force({}, profile)}
-    return forms, Ask(real_model(model), options, rules_of(profile), int(gib * GIB), tokens)
+    return forms, MemoryQuestion(real_model(model), options, rules_of(profile), int(gib * GIB), tokens)
 
 
 def total(forms, ask, found):

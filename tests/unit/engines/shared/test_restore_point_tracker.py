@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.inspection import Point
+from cachesim.engines.inspection import RestorePoint
 from cachesim.engines.shared.restore_point_tracker import UNUSABLE, RestorePointTracker, RowRange, usable_lengths
 from cachesim.events import Advanced, Gained, Log, Lost
 
@@ -13,7 +13,7 @@ SLOT = "slot", 2, 0
 
 
 def block(n, lo, hi):
-    return Point(BLOCK, n, (), n, None, lo, hi)
+    return RestorePoint(BLOCK, n, (), n, None, lo, hi)
 
 
 def tracked():
@@ -47,8 +47,8 @@ def test_a_lost_copy_is_gained_when_it_comes_back():
 
 def test_a_running_state_advances_with_new_tokens_or_lengths():
     tracker, events = tracked()
-    empty, grown = Point(SLOT, 0, (), 0, None, *UNUSABLE), Point(SLOT, 2, (5, 6), 0, None, 1, 2)
-    same, cut = Point(SLOT, 2, (), 2, SLOT, 1, 2), Point(SLOT, 1, (), 1, SLOT, 1, 1)
+    empty, grown = RestorePoint(SLOT, 0, (), 0, None, *UNUSABLE), RestorePoint(SLOT, 2, (5, 6), 0, None, 1, 2)
+    same, cut = RestorePoint(SLOT, 2, (), 2, SLOT, 1, 2), RestorePoint(SLOT, 1, (), 1, SLOT, 1, 1)
     for point in (empty, grown, same, cut):
         tracker.advance(2, point, "evaluated", "R")
     tracker.advance(2, cut, "truncated", "R", anew=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.inspection import Point
+from cachesim.engines.inspection import RestorePoint
 from cachesim.events import Gained, Lost
 from tests.unit.engines.shared.slot_server import Checkpoint, Held, Server, gained, text
 
@@ -11,7 +11,7 @@ def test_a_stored_conversation_comes_with_its_checkpoints_and_goes_with_them():
     server, entry = Server(), Held((4, 5, 6), lo=2, hi=9, checkpoints=[Checkpoint(2)])
     mine, cut = ("entry", -1, 1), ("entry checkpoint", 1, 2)
     assert server.stored(entry) == [
-        Gained(None, Point(mine, 3, (4, 5, 6), 0, None, 2, 3), "stored", ""), gained(cut, 2, 1, 2, mine),
+        Gained(None, RestorePoint(mine, 3, (4, 5, 6), 0, None, 2, 3), "stored", ""), gained(cut, 2, 1, 2, mine),
     ]  # fmt: skip
     assert server.told.tokens == {mine: (4, 5, 6), cut: (4, 5)}
     assert server.points.conversation(mine) is server.points.conversation(cut) is entry
@@ -33,8 +33,8 @@ def test_a_stored_conversation_is_replaced_by_another_one_with_its_key():
     server.points.stored(old)
     now = Held(text(2), rows=1, checkpoints=some[:1])
     assert server.stored(now, "cleared", "RULE", instead=old) == [
-        Gained(None, Point(("entry", -1, 2), 2, (0, 1), 0, None, 1, 1), "cleared", "RULE"),
-        Gained(None, Point(("entry checkpoint", 2, 3), 2, (), 2, ("entry", -1, 2), 1, 1), "cleared", "RULE"),
+        Gained(None, RestorePoint(("entry", -1, 2), 2, (0, 1), 0, None, 1, 1), "cleared", "RULE"),
+        Gained(None, RestorePoint(("entry checkpoint", 2, 3), 2, (), 2, ("entry", -1, 2), 1, 1), "cleared", "RULE"),
         Lost(None, ("entry checkpoint", 2, 4), "cleared", "RULE"),
     ]  # fmt: skip
     assert server.points.conversation(("entry", -1, 2)) is now

@@ -4,7 +4,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.memory_use import Ask
+from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.engines.vllm.memory_use import FORMS, groups_of, use
 
@@ -14,7 +14,7 @@ GIB = 1 << 30
 def ask(model, room, **options):
     sizes = {flag.name: flag.default for flag in FORMS.flags}
     found = {**ENGINES["vllm"].manual.defaults, **sizes, **options}
-    return Ask(real_model(model), found, rules_of("vllm@0.33.0"), room)
+    return MemoryQuestion(real_model(model), found, rules_of("vllm@0.33.0"), room)
 
 
 def test_a_block_has_the_rows_of_all_layers_of_a_group():

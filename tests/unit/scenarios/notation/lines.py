@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, Asked, Piece, ScenarioLine
+from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, LineRequest, Piece, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import ImageSize, normal, predicted
 
 WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1, "b": 2, "THINK": 1, "I": ImageSize(4, 2)}
@@ -31,7 +31,7 @@ def requests(draw, first):
     chat = draw(st.lists(st.tuples(st.sampled_from(ROLES), pieces(0)), min_size=1, max_size=3).map(tuple)
                 if draw(st.booleans()) else st.just(()))  # fmt: skip
     answer = draw(st.none() | pieces(user=False))
-    step = Asked(
+    step = LineRequest(
         () if chat else draw(pieces()), answer, None if answer else draw(st.none() | st.integers(0, 9)), chat=chat,
         cache_prompt=draw(st.booleans()), id_slot=draw(st.integers(-1, 3)), task=draw(st.sampled_from(TASKS)),
         n_keep=draw(st.integers(-1, 2)), n_discard=draw(st.integers(0, 2)),

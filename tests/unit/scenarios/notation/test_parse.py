@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.canonical_text import prompt_text, spell, step_text
 from cachesim.scenarios.notation.parse import parse, parse_text
-from cachesim.scenarios.notation.tree import Action, Asked, Piece
+from cachesim.scenarios.notation.tree import Action, LineRequest, Piece
 from cachesim.scenarios.notation.word_lengths import normal
 from tests.unit.scenarios.notation.lines import lines
 
@@ -39,9 +39,10 @@ def test_a_tree_in_full():
     words, steps = parse("S40.|A60[:9]>r4!@1{n_cmpl=2 answers=q4 drafts=3:1,2:0}/u:S[3:]+a:>5{together+2}/{save@0 f}")
     assert words == {"S": 40, "A": 60, "r": 4, "q": 4}
     assert steps == (
-        Asked((Piece("S"), Piece("A", True, None, 9)), (Piece("r"),), cache_prompt=False, id_slot=1, n_cmpl=2,
-              answers=((Piece("q"),),), drafts=((3, 1), (2, 0))),
-        Asked((), n_predict=5, chat=(("user", (Piece("S", start=3),)), ("assistant", ())), together=True, after=2),
+        LineRequest((Piece("S"), Piece("A", True, None, 9)), (Piece("r"),), cache_prompt=False, id_slot=1, n_cmpl=2,
+                    answers=((Piece("q"),),), drafts=((3, 1), (2, 0))),
+        LineRequest((), n_predict=5, chat=(("user", (Piece("S", start=3),)), ("assistant", ())), together=True,
+                    after=2),
         Action("save", 0, "f"),
     )  # fmt: skip
 

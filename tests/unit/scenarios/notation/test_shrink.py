@@ -12,7 +12,7 @@ from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.shrink import Shrinking, shrink
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
-from cachesim.scenarios.notation.tree import Asked, texts
+from cachesim.scenarios.notation.tree import LineRequest, texts
 from cachesim.scenarios.notation.word_lengths import longest, normal, size
 from tests.unit.scenarios.notation.lines import lines
 
@@ -26,7 +26,7 @@ def text(case):
 
 
 def asked(case):
-    return [step for step in case.line.steps if isinstance(step, Asked)]
+    return [step for step in case.line.steps if isinstance(step, LineRequest)]
 
 
 def any_of(about):

@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase, reduced, whole
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.notation.word_lengths import longest, normal
 from tests.unit.scenarios.notation.lines import lines
 
@@ -80,4 +80,4 @@ def test_a_hang_up_behind_the_end_of_a_shorter_answer_goes():
     for length, left in ((4, "S4>r4{cancel_after=3}"), (3, "S4>r3"), (0, "S4")):
         small = reduced(case, row._replace(words=(4, length))).line
         assert spell(normal(small)) == left
-        assert all(check_asked(step, small.words) is None for step in small.steps if isinstance(step, Asked))
+        assert all(check_asked(step, small.words) is None for step in small.steps if isinstance(step, LineRequest))

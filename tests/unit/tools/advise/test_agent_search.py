@@ -92,10 +92,10 @@ def test_settings_with_wrong_answers_are_left_out():
 def test_less_precise_rows_must_save_tokens():
     """In 8 GiB both conversations fit as F16, in 5 GiB only as Q8."""
     roomy, narrow = alternating(room=8.5), alternating(room=5)
-    assert not any(one.setting.imprecise for one in roomy.advice().best)
+    assert not any(one.setting.is_imprecise for one in roomy.advice().best)
     found = narrow.advice()
-    best = min(one.cost.units for one in found.first if not one.setting.imprecise and not one.cost.unanswered)
-    assert found.best[0].setting.imprecise
+    best = min(one.cost.units for one in found.first if not one.setting.is_imprecise and not one.cost.unanswered)
+    assert found.best[0].setting.is_imprecise
     assert (best - found.best[0].cost.units) * WORTH >= 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.registry import engine_of
-from cachesim.judging.lower_bound import Bound
+from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.memory_meter import UNITS
@@ -28,7 +28,7 @@ def build(name, kind=ChangeKind.BUILD):
 def trial(evaluated, *changes, wrong=(), failed=(), undecided=(), corrupt=()):
     profile = next((one.profile for one in changes if one.profile), PROFILE)
     outcome = TrialOutcome(evaluated, (evaluated,), wrong, undecided, failed, corrupt)
-    return Trial(changes, Setup(CASE.scenario, profile), Bound((LEAST,), LEAST), outcome)
+    return Trial(changes, Setup(CASE.scenario, profile), EvaluationBound((LEAST,), LEAST), outcome)
 
 
 BASE = trial(1000)

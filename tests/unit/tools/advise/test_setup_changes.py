@@ -8,7 +8,14 @@ import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, changes_of_client, clashes, flag_changes
+from cachesim.tools.advise.setup_changes import (
+    ChangeKind,
+    Setup,
+    SetupChange,
+    affect_same_setting,
+    changes_of_client,
+    flag_changes,
+)
 
 PROFILE = "llama_cpp@b11549"
 MANUAL = engine_of(PROFILE).manual
@@ -36,7 +43,7 @@ def test_where_there_are_slots_they_are_shared_out_as_they_are():
 ])  # fmt: skip
 def test_two_changes_of_one_thing_clash(a, b, same):
     one, other = (SetupChange(ChangeKind.FLAG, **words) for words in (a, b))
-    assert clashes(one, other) is clashes(other, one) is same
+    assert affect_same_setting(one, other) is affect_same_setting(other, one) is same
 
 
 def test_without_a_list_of_the_engine_the_values_of_its_flags_are_tried():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cachesim.base.console import Bar, OutputOptions
+from cachesim.base.console import OutputOptions, ProgressBar
 from cachesim.tools.conformance.check_progress import CheckProgress
 from cachesim.tools.conformance.http_check.listener import FoundFault
 
@@ -40,7 +40,7 @@ def reported(monkeypatch, as_json=False, terminal=False):
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr(OutputOptions, "quiet", False)
-    with Bar() as bar:
+    with ProgressBar() as bar:
         progress = CheckProgress(bar, as_json)
         progress.stage("section drawn", 30)
         progress.request(16)

@@ -20,7 +20,7 @@ from cachesim.tools.live.llama_server.export.issue import ObservedRun, issue
 from cachesim.tools.live.llama_server.export.program_text import END, standalone_script
 from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
-from cachesim.tools.live.llama_server.export.script import Act, make_script
+from cachesim.tools.live.llama_server.export.script import ScriptAction, make_script
 from cachesim.tools.live.llama_server.export.shell import shell_script
 from tests.shared import SMALL
 from tests.unit.tools.live.test_export import FAKE, PROFILE
@@ -53,7 +53,7 @@ def hostile(case, text):
         return tuple(one._replace(word=text + one.word) for one in some)
 
     def group(member):
-        if isinstance(member, Act):
+        if isinstance(member, ScriptAction):
             return member._replace(file=member.file and text + member.file)
         return tuple(ask._replace(prompt=parts(ask.prompt), answers=tuple(map(parts, ask.answers))) for ask in member)
 

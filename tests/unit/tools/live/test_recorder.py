@@ -17,7 +17,7 @@ from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.tools.live.llama_server import client
 from cachesim.tools.live.llama_server import server as llama_server
-from cachesim.tools.live.llama_server.process import Ended, Process
+from cachesim.tools.live.llama_server.process import Process, ServerEnded
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
 
 FAKE = Path(__file__).with_name("fake_llama.py")
@@ -277,14 +277,17 @@ def test_the_whole_group_ends(tmp_path):
 
 
 def test_a_return_code_that_is_no_signal(tmp_path):
-    with Process(lambda port: ["/bin/sh", "-c", "exit 3"], tmp_path / "log") as process, pytest.raises(Ended) as ended:
+    with (
+        Process(lambda port: ["/bin/sh", "-c", "exit 3"], tmp_path / "log") as process,
+        pytest.raises(ServerEnded) as ended,
+    ):
         process.wait(lambda: False, 10, "it")
     assert ended.value.died.returncode == 3
 
 
 def test_a_signal(tmp_path):
     with Process(lambda port: ["/bin/sh", "-c", "kill -ABRT $$"], tmp_path / "log") as process:
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(ServerEnded) as ended:
             process.wait(lambda: False, 10, "it")
         assert ended.value.died.returncode == -signal.SIGABRT
     os.kill(os.getpid(), 0)

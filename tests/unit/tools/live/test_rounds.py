@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.llama_cpp.log_events import entries, read_event
-from cachesim.tools.live.llama_server.server import LONG, MANY, Rounds
+from cachesim.tools.live.llama_server.server import LONG, MANY, RoundFilter
 
 ROUND = "D que    start_loop: processing new tasks"
 UPDATE = "D srv  update_slots: posting NEXT_RESPONSE"
@@ -30,13 +30,13 @@ def hear(rounds, *lines):
 
 
 def test_two_empty_rounds_are_heard_and_no_more():
-    rounds = Rounds(Clock())
+    rounds = RoundFilter(Clock())
     assert hear(rounds, ROUND, CHOICE, UPDATE, BATCH, DECODE, *EMPTY * 9) == ["slot_by_id", "batch", "batch", "batch"]
     assert hear(rounds, *EMPTY * 9) == []
 
 
 def test_what_is_asked_meanwhile_is_heard_with_its_round():
-    rounds = Rounds(Clock())
+    rounds = RoundFilter(Clock())
     hear(rounds, *EMPTY * 9)
     assert hear(rounds, ROUND, CHOICE, UPDATE, BATCH, *EMPTY * 9) == ["slot_by_id", "batch"]
 
@@ -45,34 +45,34 @@ def test_what_changes_nothing_is_heard_and_the_round_around_it_is_not():
     """Another thread logs the disconnect of a waiting request; a control request for an unknown completion has no
     effect."""
     for what, line in (("cancel", "W srv  stop: cancel task, id_task = 7"), ("warn", "W srv  x: control reasoning")):
-        rounds = Rounds(Clock())
+        rounds = RoundFilter(Clock())
         hear(rounds, *EMPTY * 9)
         assert hear(rounds, ROUND, line, UPDATE, BATCH, *EMPTY * 9) == [what]
 
 
 def test_a_round_that_decodes_or_ends_a_task_is_heard_whole_and_counting_begins_again():
     for works in (DECODE, RELEASE):
-        rounds = Rounds(Clock())
+        rounds = RoundFilter(Clock())
         hear(rounds, *EMPTY * 9)
         found = hear(rounds, ROUND, UPDATE, BATCH, works, *EMPTY * 9)
         assert [kind for kind in found if kind != "release"] == ["batch"] * 3
 
 
 def test_an_idle_server_is_heard():
-    rounds = Rounds(Clock())
+    rounds = RoundFilter(Clock())
     hear(rounds, *EMPTY * 9)
     said = [entry for line in (ROUND, IDLE) for entry in entries(f"0.00.000.001 {line}")]
     assert [entry.text for entry in rounds.hear(said)] == ["processing new tasks", "all slots are idle"]
 
 
 def test_a_line_may_come_after_a_pause():
-    rounds = Rounds(Clock())
+    rounds = RoundFilter(Clock())
     assert [kind for line in EMPTY * 9 for kind in hear(rounds, line)] == ["batch", "batch"]
 
 
 def test_many_empty_rounds_for_a_long_time_are_spinning():
     clock = Clock()
-    rounds = Rounds(clock)
+    rounds = RoundFilter(clock)
     hear(rounds, *EMPTY * (MANY + 1))
     assert not rounds.spinning
     clock.now = LONG

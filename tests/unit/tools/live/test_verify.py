@@ -158,7 +158,7 @@ def test_which_layers_a_file_has(tmp_path):
     write_model("W32 A", tmp_path / "tiny-W32A.gguf")
     (tmp_path / "tiny-W32A.gguf").rename(tmp_path / "gemma.gguf")
     facts = from_file(tmp_path / "gemma.gguf")
-    assert facts.layers == "W32 A" and not facts.tiny and facts.vocabulary != TINY
+    assert facts.layers == "W32 A" and not facts.is_tiny and facts.vocabulary != TINY
     assert from_file(tmp_path / "tiny-GA.gguf")[::2] == ("GA", True)      # by its name
     (tmp_path / "none.gguf").write_text("x")
     with pytest.raises(BadInput):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cachesim.engines.contract import Server
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 
 
@@ -25,7 +25,7 @@ class Stop(Exception):
     """Raised when the event is reached."""
 
 
-class _Cut(Silent):
+class _Cut(SilentObserver):
     def __init__(self, k: int) -> None:
         self.k = k
         self.server: Any = None

@@ -93,7 +93,7 @@ def test_a_recording_is_drawn_as_the_server_said_it():
     one = recorded_scene(trace, SimulatorDifference(trace.steps[0].number, "the simulator differs"))
     rows = [row for row in one.rows if row.words]
     assert [(row.cache_n, row.prompt_n) for row in rows] == [(reply["cache_n"], reply["prompt_n"]) for reply in said]
-    assert {row.wrong for row in rows} == {False, True} and "differ from a cold run" in one.verdict
+    assert {row.is_wrong for row in rows} == {False, True} and "differ from a cold run" in one.verdict
     assert rows[0].reason == "the simulator differs"
     for row in rows:
         assert [part.start for part in row.stretches] == [0, *(part.stop for part in row.stretches)][:-1]

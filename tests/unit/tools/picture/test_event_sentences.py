@@ -10,7 +10,7 @@ from cachesim.engines.shared.slot_events import CtxShift, PcState
 from cachesim.events import Aborted, SeqRm
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.picture.event_sentences import _noted, minus
-from cachesim.tools.picture.event_stream import Held
+from cachesim.tools.picture.event_stream import SlotContents
 from cachesim.tools.picture.script_data import _reads
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
@@ -57,7 +57,7 @@ def test_the_sentences_tell_the_memory(case):
         before = k
         if log.decisions[k]:
             continue
-        seen, held = seen + 1, at(log.walk.held[slot], k) if k >= log.walk.held[slot][0][0] else Held()
+        seen, held = seen + 1, at(log.walk.held[slot], k) if k >= log.walk.held[slot][0][0] else SlotContents()
         for kind, spans in (("rows", held.rows), ("window rows", held.window)):
             assert memory[kind] == {pos for low, high in spans for pos in range(low, high)}, (k, says)
         assert (memory["state"], memory["checkpoints"]) == (held.state, {one[0] for one in held.checkpoints}), (k, says)

@@ -9,7 +9,7 @@ import pytest
 
 import cachesim
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.shown import Shown
+from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.bench.work import count
 
@@ -57,7 +57,7 @@ def test_reads_of_the_memory_grow_with_the_events(monkeypatch, engine):
 def test_calls_of_a_whole_picture_grow_with_the_requests(engine):
     def draw(requests):
         run = recorded(engine, requests)
-        page([run.scene()], Shown(), [run.told()])
+        page([run.scene()], PictureOptions(), [run.told()])
 
     draw(SIZES[0])                                      # what is loaded and cached once
     calls = [count(lambda n=requests: draw(n)).calls for requests in SIZES]

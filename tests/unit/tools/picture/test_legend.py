@@ -9,13 +9,13 @@ import pytest
 
 from cachesim.tools.picture.legend import LETTER, WIDE
 from cachesim.tools.picture.legend import legend as legend_of
-from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.svg import RunDrawing
 from tests.unit.tools.picture.test_scene import HYBRID, seen
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return Drawn(seen(HYBRID, "llama_cpp@b10587"))
+    return RunDrawing(seen(HYBRID, "llama_cpp@b10587"))
 
 
 def signs(drawn, wide, y=0.0):

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.layout import Fitted, indented
+from cachesim.base.layout import FittedRenderable, indented
 from cachesim.tools.picture import report_html as module
 from cachesim.tools.picture.report_html import report_html
 
@@ -30,7 +30,14 @@ def words(html):
 
 
 def test_every_part_of_a_report_is_written():
-    parts = ["x", Text("y", "bold"), Padding(Text("z", "dim"), 1), indented("i"), Fitted(lambda _: Text("f")), table()]
+    parts = [
+        "x",
+        Text("y", "bold"),
+        Padding(Text("z", "dim"), 1),
+        indented("i"),
+        FittedRenderable(lambda _: Text("f")),
+        table(),
+    ]
     html = report_html(Group(Group(*parts), Text(" 0  quoted"), Text("cmd 'a'", no_wrap=True)), "report")
     for text in ("x", "y", "z", "i", "f", "name", "a", "b c", "1", "0 quoted", "cmd 'a'"):
         assert re.search(rf"(^| ){re.escape(text)}( |$)", words(html)), text

@@ -9,12 +9,12 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.legend import memory as beneath
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.picture_options import Shown
-from cachesim.tools.picture.position_scale import HEAD, LEAST, MOST, STEP, Scale
+from cachesim.tools.picture.picture_options import PictureOptions
+from cachesim.tools.picture.position_scale import HEAD, LEAST, MOST, STEP, PositionScale
 from cachesim.tools.picture.scene import CacheContents
 from cachesim.tools.picture.slot_lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.svg import draw, first_difference
@@ -101,7 +101,7 @@ def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, windo
 
 def test_a_wrong_answer_is_marked_and_says_what_it_read():
     rows = seen(WRONG, "ik_llama@1889-base").rows
-    assert rows[1].wrong and rows[1].read and "WRONG" in rows[1].verdict
+    assert rows[1].is_wrong and rows[1].read and "WRONG" in rows[1].verdict
 
 
 def test_foreign_rows_are_marked_and_lead_to_their_request():
@@ -149,7 +149,7 @@ def test_a_checkpoint_has_its_pos_min_and_pos_max():
 
 def test_many_checkpoints_are_drawn_in_one_and_all_named():
     memory = seen("P900>r4", "llama_cpp@b10587", "W8 A S").rows[0].memory
-    scale = Scale([100, 200, 904])
+    scale = PositionScale([100, 200, 904])
     few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0, "checkpoint"))
     marks = list(range(100, 1000, 100))
     many = "".join(beneath(memory._replace(checkpoints=marks, spans=[(n - 8, n - 1) for n in marks]), scale, 0,
@@ -197,7 +197,7 @@ def test_texts_are_escaped():
     one = seen(HYBRID, "llama_cpp@b10587")._replace(title='<script>alert("x")</script>', why="</script><b>")
     found = run_pictured(cachesim.load(HYBRID), "llama_cpp@b10587", events=True).told().walk
     says = ["LC-X: </script><img src=x>"] * len(found.events)
-    html = page([one], Shown("a <b> 'c'", "<b>"), told=[Told(found, says, [True] * len(says))])
+    html = page([one], PictureOptions("a <b> 'c'", "<b>"), told=[CaptionedWalk(found, says, [True] * len(says))])
     assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
     assert html.count("</script>") == 2                       # those of the page
 
@@ -205,7 +205,7 @@ def test_texts_are_escaped():
 @pytest.mark.long
 def test_a_page_needs_no_network_and_is_small(tmp_path):
     scenes = [seen(HYBRID, "llama_cpp@b10587")]
-    html = page(scenes, Shown("cachesim run x"))
+    html = page(scenes, PictureOptions("cachesim run x"))
     assert not re.search(r"src=|<link|@import|url\(http", html)
     assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # links to sources of rules
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
@@ -249,8 +249,8 @@ def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, m
 
 
 def test_a_wide_scale_has_narrower_tokens():
-    assert Scale([300]).width == MOST and Scale(range(0, 400, 10)).width == 390 * 3.0
-    assert Scale(range(0, 2000, 20)).width == 99 * LEAST                    # narrower would be invisible
+    assert PositionScale([300]).width == MOST and PositionScale(range(0, 400, 10)).width == 390 * 3.0
+    assert PositionScale(range(0, 2000, 20)).width == 99 * LEAST                    # narrower would be invisible
 
 
 def test_the_legend_explains_what_is_drawn_and_nothing_else():
@@ -272,7 +272,7 @@ def test_a_page_says_title_and_sources_beside_its_picture():
 
 
 def test_a_scale_shows_short_stretches_and_breaks_long_ones():
-    scale = Scale([1, 100_000, 100_010])
+    scale = PositionScale([1, 100_000, 100_010])
     widths = [b - a for a, b in zip(scale.x, scale.x[1:], strict=False)]
     assert widths == [LEAST, MOST, 40.0] and scale.broken == [(1, 100_000)]
     assert scale.of(0) == 0 and scale.of(100_010) == scale.width and scale.of(999_999) == scale.width
@@ -297,7 +297,7 @@ def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():
     one = seen(HYBRID, "llama_cpp@b10587")
     cause = one.causes["LC-PC-LOAD.TAKE"]
     assert cause.flags == ("--cache-ram 100",) and cause.link.startswith("https://github.com/ggml-org/llama.cpp/")
-    svg, html = draw([one]), page([one], Shown("cachesim run x"))
+    svg, html = draw([one]), page([one], PictureOptions("cachesim run x"))
     assert "(LC-PC-LOAD.TAKE," in svg and f"source {cause.source}" in svg and "--cache-ram 100" in svg
     assert f'<a href="{cause.link}">' in html and html.count("<code>--cache-ram 100</code>") == 2
     assert seen("S40.A60/B70", "llama_cpp@b10587").causes == {}

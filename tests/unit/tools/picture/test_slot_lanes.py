@@ -39,7 +39,7 @@ def test_of_entries_of_one_length_the_oldest_goes():
 
 
 def test_an_entry_that_goes_is_drawn_from_where_it_came():
-    rows = [row(0, saved=[50]), row(1, saved=[50]), row(2, gone=[50], consumed=True), row(3, gone=[50])]
+    rows = [row(0, saved=[50]), row(1, saved=[50]), row(2, gone=[50], is_consumed=True), row(3, gone=[50])]
     assert lives(rows) == [Entry(0, 50, 0, 2, True), Entry(1, 50, 1, 3, False)]
 
 
@@ -54,7 +54,7 @@ def test_lanes_reach_from_the_headings_to_the_last_row(number):
 
 def test_lanes_stand_side_by_side_and_a_recording_has_none_for_the_prompt_cache():
     rows = [row(0, 0, saved=[5]), row(1, 2), row(2, 5)]
-    some, recorded = boxes(scene(*rows)), boxes(scene(*rows, recorded=True))
+    some, recorded = boxes(scene(*rows)), boxes(scene(*rows, is_recorded=True))
     assert len(some) == 4 and len(recorded) == 3
     for (x, _, wide, _), (after, *_) in pairwise(some):
         assert x + wide <= after

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from cachesim.engines.inspection import TreeCell
-from cachesim.tools.picture.position_scale import Scale
+from cachesim.tools.picture.position_scale import PositionScale
 from cachesim.tools.picture.tree_cells import SHOWN, draw_trees, lines, says, tree_signs
 
 TOP = TreeCell(3, 0, 0, 9, ["rows", "window"], ["state"], 1)
@@ -18,12 +18,12 @@ TREE = [TOP, OTHER, LEFT, RIGHT]
 
 
 def drawn(after):
-    body, height = draw_trees(after, Scale([9, 40, 60], 100.0), 50.0)
+    body, height = draw_trees(after, PositionScale([9, 40, 60], 100.0), 50.0)
     return ET.fromstring(body or "<g/>"), height
 
 
 def test_a_tree_without_nodes_is_not_drawn():
-    assert draw_trees({0: []}, Scale([9]), 0.0) == ("", 0.0)
+    assert draw_trees({0: []}, PositionScale([9]), 0.0) == ("", 0.0)
 
 
 def test_each_leaf_has_a_line_and_a_node_stands_in_that_of_its_first_child():
@@ -41,7 +41,7 @@ def test_a_box_says_tokens_parts_and_locks(cell, text):
 
 def test_boxes_lie_below_their_tokens_and_show_locks_windows_and_states():
     body, height = drawn({0: TREE})
-    boxes, scale = list(body.iter("rect")), Scale([9, 40, 60], 100.0)
+    boxes, scale = list(body.iter("rect")), PositionScale([9, 40, 60], 100.0)
     assert [box.get("class") for box in boxes] == ["cell used", "cell used", "cell empty", "cell cached"]
     assert [float(box.get("x")) for box in boxes] == [scale.px(cell.start) + 1 for cell in (TOP, LEFT, RIGHT, OTHER)]
     assert len({box.get("y") for box in boxes}) == 3 and max(float(box.get("y")) for box in boxes) < 50 + height

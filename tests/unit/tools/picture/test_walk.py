@@ -13,10 +13,10 @@ import pytest
 import cachesim
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
-from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.script_data import flat, packed, script_data
 from cachesim.tools.picture.slot_lanes import SHOWN
-from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.picture.walk_recorder import MOST, _stretches
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.cut import cut
@@ -114,8 +114,8 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
     found = walk(case, profile)
     says = [f"LC-X.CR10: tokens {n}..{n + 1}, 1,{n:03} of -1 (f_keep 0.500, #{n}) <b>"
             for n in range(len(found.events))]  # fmt: skip
-    drawn = Drawn(scene(case, profile))
-    text = script_data([drawn], [Told(found, says, [True] * len(says))])
+    drawn = RunDrawing(scene(case, profile))
+    text = script_data([drawn], [CaptionedWalk(found, says, [True] * len(says))])
     assert zlib.decompress(base64.b64decode(packed(text), validate=True)).decode("utf-8") == text
     data = json.loads(text)
     assert len(data["forms"]) <= 2 * len(says) and len(data["runs"]) == 1
@@ -127,9 +127,9 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
 
 def test_the_slider_has_the_scale_of_the_drawing():
     case, profile = case_of("window")
-    found, drawn = walk(case, profile), Drawn(scene(case, profile))
+    found, drawn = walk(case, profile), RunDrawing(scene(case, profile))
     says = [""] * len(found.events)
-    (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
+    (run,) = json.loads(script_data([drawn], [CaptionedWalk(found, says, [False] * len(says))]))["runs"]
     assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
     assert run["lanes"] == [drawn.lanes.slot(row.slot) for row in drawn.scene.rows] and len(set(run["lanes"])) > 1
 
@@ -139,7 +139,7 @@ def test_the_slider_moves_the_entries_that_have_a_column():
     case, profile = cachesim.load(line, profile="mlx_lm@0.32.2", model="GA"), "mlx_lm@0.32.2"
     found = walk(case, profile)
     assert max(column for _, some in found.entries for column, _ in some) >= SHOWN
-    drawn = Drawn(scene(case, profile))
+    drawn = RunDrawing(scene(case, profile))
     says = [""] * len(found.events)
-    (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
+    (run,) = json.loads(script_data([drawn], [CaptionedWalk(found, says, [False] * len(says))]))["runs"]
     assert {column for some in run["entries"][1::2] for column, _ in some} == set(range(SHOWN))

@@ -15,7 +15,7 @@ pytest.importorskip("starlette", reason="the extra `playground` is not installed
 
 from cachesim.tools.playground.app import BODY, application, policy
 from cachesim.tools.playground.page import Page
-from cachesim.tools.playground.simulator import Busy
+from cachesim.tools.playground.simulator import QueueFull
 
 PAGE = Page("<p>page</p>", ("script", "style"))
 CASE = {"line": "A5/A", "model": "A", "flags": "", "profiles": ["x@1"]}
@@ -113,7 +113,7 @@ def test_other_paths_and_methods_do_not_exist(app, simulator):
 
 
 def test_a_full_queue_is_reported(simulator):
-    simulator.error = Busy()
+    simulator.error = QueueFull()
     assert posted(application(8080, PAGE, simulator), CASE).status == 503
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cachesim.tools.playground.simulator import WAITING, Busy, Simulator
+from cachesim.tools.playground.simulator import WAITING, QueueFull, Simulator
 
 ECHO = """
 import os, sys, json
@@ -46,7 +46,7 @@ def test_a_full_queue_refuses_at_once_and_takes_requests_again():
         return many, await simulator.ask("after")
 
     many, after = run(work)
-    assert [type(one) for one in many] == [list] * WAITING + [Busy] * (50 - WAITING) and after[1] == "after"
+    assert [type(one) for one in many] == [list] * WAITING + [QueueFull] * (50 - WAITING) and after[1] == "after"
 
 
 @pytest.mark.parametrize(("request_", "says", "seconds"), [

@@ -92,7 +92,7 @@ def test_a_template_receives_joined_texts_and_parsed_arguments():
 def test_a_prompt_is_a_text_tokens_both_or_several(prompt, texts):
     found = bodies_of([FoundBody("x", {"prompt": prompt})])
     assert [[part.text for part in one.messages[0].parts] for one in found] == texts
-    assert [one.number for one in found] == [*range(len(texts))] and all(one.raw and one.form == "completion"
+    assert [one.number for one in found] == [*range(len(texts))] and all(one.is_raw and one.form == "completion"
                                                                          for one in found)  # fmt: skip
 
 

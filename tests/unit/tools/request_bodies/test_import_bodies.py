@@ -22,7 +22,7 @@ from cachesim.tools.request_bodies.import_scenario import TokenRequest as Asked
 from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import link_requests
-from cachesim.tools.request_bodies.tokenizer import Estimate
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 AGENT = Path(__file__).with_name("agent.jsonl")
@@ -176,5 +176,5 @@ def test_words_share_exactly_the_requested_tokens(data):
 
 def test_the_token_categories_of_every_prompt_add_up():
     bodies = bodies_of([FoundBody("a", chat("one")), FoundBody("b", chat("two two two", system=f"x{LONG}"))])
-    for one in link_requests(bodies, [None, None], Estimate()):
+    for one in link_requests(bodies, [None, None], EstimatingTokenizer()):
         assert one.tokens == -(-len(encoded(one.text)) // 4) and one.best <= one.tokens

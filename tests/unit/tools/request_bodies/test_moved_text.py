@@ -20,7 +20,7 @@ def test_entries_that_moved_are_found_if_the_others_are_unchanged(old, new, at, 
 def test_lines_move_although_the_last_line_grows():
     old, new = "A: one\n[a note for all]\nB: two\nA:", "A: one\nB: two\nA: three\n[a note for all]\nB: four\nA:"
     found = find_moved_lines(old, new, old.index("["))
-    assert found == MovedText(1, 2, 2) and found.fixed
+    assert found == MovedText(1, 2, 2) and found.is_fixed
 
 
 def test_a_short_line_is_not_a_text_that_moves():

@@ -9,7 +9,7 @@ from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.request_diff import find_place, link_requests
 from cachesim.tools.request_bodies.template import Prompt
-from cachesim.tools.request_bodies.tokenizer import Estimate
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import chat, found
 
 SAID = {"role": "assistant", "content": "It is a file.", "reasoning_content": "Let me see."}
@@ -18,7 +18,7 @@ ASKED, AGAIN = "What is it, please?", "And what does it say in there?"
 
 def templated(text, *messages):
     bodies = bodies_of([FoundBody("x", chat(*messages, system=""))])
-    [one] = link_requests(bodies, [Prompt(text, len(text))], Estimate())
+    [one] = link_requests(bodies, [Prompt(text, len(text))], EstimatingTokenizer())
     return one
 
 
@@ -63,4 +63,4 @@ def test_the_prefix_may_belong_to_another_conversation(tmp_path):
 
 def test_an_empty_prompt_is_refused():
     with pytest.raises(BadInput, match="empty prompt"):
-        link_requests(bodies_of([FoundBody("x", {"prompt": ""})]), [None], Estimate())
+        link_requests(bodies_of([FoundBody("x", {"prompt": ""})]), [None], EstimatingTokenizer())

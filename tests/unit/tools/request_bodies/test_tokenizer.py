@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.tokenizer import Estimate, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -94,7 +94,10 @@ def test_the_template_of_a_gguf_is_used(tmp_path):
 
 
 def test_an_estimate_is_reported_as_such(tmp_path):
-    assert (len(Estimate().tokens("abcde")), Estimate().shared("abcdefgh", "abcdefgx", 7)) == (2, 1)
+    assert (len(EstimatingTokenizer().tokens("abcde")), EstimatingTokenizer().shared("abcdefgh", "abcdefgx", 7)) == (
+        2,
+        1,
+    )
     data = found(tmp_path, chat("hello"))
     assert (data["tokens_exact"], data["tokenizer"]) == (False, "about 4 bytes per token")
 

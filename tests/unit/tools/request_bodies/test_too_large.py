@@ -10,7 +10,7 @@ from cachesim.base import exits, limits
 from cachesim.cli.main import main
 from cachesim.tools.request_bodies import conversations, request_diff
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
-from cachesim.tools.request_bodies.tokenizer import Estimate
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import chat
 
 
@@ -77,7 +77,7 @@ def test_a_limit_of_the_run_names_the_request_too(tmp_path, lift):
 
 
 def test_a_prompt_without_tokens_is_refused_by_its_place(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Estimate, "tokens", lambda self, text: range(0))
+    monkeypatch.setattr(EstimatingTokenizer, "tokens", lambda self, text: range(0))
     file = written(tmp_path, chat("hello", system=""))
     assert main(["import", str(file)]) == exits.BAD_INPUT
     assert capsys.readouterr() == ("", f"cachesim: {file}: the tokenizer returns no tokens for this prompt\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.judging.recompute_reasons import WORDS, what_happened
-from cachesim.tools.rulebook.glossary import FILE, find, plain, terms
+from cachesim.tools.rulebook.glossary import FILE, find, lookup_form, terms
 
 WANTED = """token; position; KV cache; cell; recurrent state; hybrid model; SWA; window; n_past; n_tokens;
 pos_min; pos_max; pos_end; pos_min_thold; pos_next; n_swa; seq_rm; seq_cp; seq_add; common prefix;
@@ -48,7 +48,7 @@ def test_no_word_leads_to_two_terms():
 
 
 def test_a_name_is_not_given_twice():
-    names = [plain(term.name) for term in terms()]
+    names = [lookup_form(term.name) for term in terms()]
     assert len(names) == len(set(names)) > 60
 
 

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.scenarios.notation.tree import Asked, Piece
+from cachesim.scenarios.notation.tree import LineRequest, Piece
 from cachesim.scenarios.request_spec import CERTAIN, make_steps
 
 LINE = "A60/A.B9/A.C9/A.D9/A.E9"
@@ -72,7 +72,7 @@ def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatc
 def test_an_answer_counts_up_to_what_is_certain():
     """A context or the client may end a longer answer: the run decides."""
     words = {"A": 5}
-    long = Asked((Piece("A", False, None, None),), n_predict=2_000)
+    long = LineRequest((Piece("A", False, None, None),), n_predict=2_000)
     make_steps([long] * (16_384 // CERTAIN), words)
     make_steps([long._replace(cancel_after=9)] * 400, words)
     make_steps([long._replace(n_predict=-1)] * 1_000, words)

@@ -8,7 +8,7 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
-from cachesim.scenarios.runner import Stage
+from cachesim.scenarios.runner import ScenarioStage
 from cachesim.tools.playground.case import answer
 from cachesim.tools.run.pictured_runs import draw_cases, draw_text, run_pictured
 
@@ -22,14 +22,14 @@ CASES = {
 @pytest.fixture
 def simulations(monkeypatch):
     """Return the rule sets that cases have been run under since; those of runs with exchanged rules are left out."""
-    started, real = [], Stage.__init__
+    started, real = [], ScenarioStage.__init__
 
     def counted(self, scenario, profile, mode, folder, watcher, rules, *args, **more):
         if rules in (profile, cachesim.rules(profile)):
             started.append(profile)
         real(self, scenario, profile, mode, folder, watcher, rules, *args, **more)
 
-    monkeypatch.setattr(Stage, "__init__", counted)
+    monkeypatch.setattr(ScenarioStage, "__init__", counted)
     return started
 
 

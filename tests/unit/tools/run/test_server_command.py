@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.shell_words import command_words
 from cachesim.engines.capabilities import Flag
-from cachesim.engines.shared.command_table import CommandTable, Reading, Style, table_rows
+from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, ParsedArgument, table_rows
 from cachesim.tools.run.server_command import NotInRelease, ServerCommand, find_program, read_command
 
 FLAGS = (
@@ -29,27 +29,30 @@ ROWS = table_rows(
 )  # fmt: skip
 
 
-def read_draft(value: object) -> Reading:
+def read_draft(value: object) -> ParsedArgument:
     """Read a JSON value with a number ``n``."""
     if not isinstance(value, dict):
         raise BadInput("expected a JSON object")
     rest = [key for key in value if key not in ("n", "model")]
-    return Reading({"block": value.get("n", 1)}, [key for key in value if key == "model"], rest)
+    return ParsedArgument({"block": value.get("n", 1)}, [key for key in value if key == "model"], rest)
 
 
 TABLE = CommandTable(
     starts=(("engine", "serve"), ("-m", "engine.server")),
     arguments=ROWS,
     releases=("e@1", "e@2", "e@3"),
-    style=Style(underscores=True),
+    style=ArgumentStyle(underscores=True),
     positional=True,
     images=("vendor/engine",),
     mark="fork",
-    readers={"--draft": read_draft, "--chunk": lambda text: Reading(needs={"chunks": "unknown"}, limits=(text,))},
+    readers={
+        "--draft": read_draft,
+        "--chunk": lambda text: ParsedArgument(needs={"chunks": "unknown"}, limits=(text,)),
+    },
     renamed={"--old-only": "--verbose", "--ancient": ""},
     variables=("E_",),
 )
-STRICT = CommandTable(starts=TABLE.starts, arguments=TABLE.arguments, style=Style(False, False, False))
+STRICT = CommandTable(starts=TABLE.starts, arguments=TABLE.arguments, style=ArgumentStyle(False, False, False))
 
 
 def read(line: str, release: str = "e@3", table: CommandTable = TABLE) -> ServerCommand:

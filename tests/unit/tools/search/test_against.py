@@ -9,12 +9,12 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.tools.search import run_properties
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.run_properties import Cost, compared
+from cachesim.tools.search.run_properties import CampaignCost, compared
 from tests.unit.tools.search.test_drawn_conversation import made
 
 pytestmark = pytest.mark.long
@@ -32,11 +32,11 @@ def test_a_fault_of_one_is_new_for_it_and_mended_for_the_other():
     here, there = seen(BAD, GOOD), seen(GOOD, BAD)
     assert [one.name for one in here.new] == [*WARM] and here.mended == []
     assert (there.new, there.mended) == ([], here.new)
-    assert there.cost == Cost(2, here.cost.theirs, here.cost.mine, 1, 12, 12)
+    assert there.cost == CampaignCost(2, here.cost.theirs, here.cost.mine, 1, 12, 12)
     assert here.cost.mine < here.cost.theirs            # the wrong answer was cheap
 
 
-def finding(step, rule, kind=Kind.ROW, stored="entry"):
+def finding(step, rule, kind=FaultKind.ROW, stored="entry"):
     return PropertyFailure(
         "stored-equals-cold", step, kind, {"layer": 0, "position": 1, "stored_tokens": 3}, rule, stored
     )
@@ -47,7 +47,7 @@ def finding(step, rule, kind=Kind.ROW, stored="entry"):
     (finding(2, "R"), False),                               # the other rule set fails earlier: hidden
     (finding(4, "R"), True),                                # the other rule set fails later: new here
     (finding(3, "R", stored="checkpoint"), True),
-    (finding(3, "R", Kind.STATE), True),
+    (finding(3, "R", FaultKind.STATE), True),
 ])  # fmt: skip
 def test_what_is_the_same_fault_under_another_rule_set(other_finding, new):
     found = {BAD: [finding(3, "R")], GOOD: [other_finding]}
@@ -62,7 +62,7 @@ def test_an_unset_number_gives_an_empty_comparison():
 
     case = made("ik_llama", {"A": 3}, "A", model="A")
     with patch.object(run_properties, "observe_run", lambda *_: Unset()):
-        assert compared(case, BAD, GOOD, WARM, {}) == ([], [], Cost())
+        assert compared(case, BAD, GOOD, WARM, {}) == ([], [], CampaignCost())
 
 
 def test_a_crash_of_the_simulator_under_one_is_a_finding_of_that_one():
@@ -76,7 +76,7 @@ def test_a_crash_of_the_simulator_under_one_is_a_finding_of_that_one():
     with patch.object(run_properties, "observe_run", fails):
         here, there = seen(BAD, GOOD), seen(GOOD, BAD)
     assert [one.name for one in here.new] == ["simulator"] == [one.name for one in there.mended]
-    assert here.cost == Cost()
+    assert here.cost == CampaignCost()
 
 
 def call(capsys, *argv):
@@ -93,7 +93,7 @@ def test_the_command_tells_both_and_one_process_or_two_tell_the_same(capsys):
     data = json.loads(out)
     assert (code, data["against"]) == (exits.BROKEN, GOOD)
     assert data.keys() >= {"failures", "mended", "cost"}
-    assert data["cost"].keys() == set(Cost._fields) and data["cost"]["right"] <= data["cost"]["requests"]
+    assert data["cost"].keys() == set(CampaignCost._fields) and data["cost"]["right"] <= data["cost"]["requests"]
     assert json.loads(call(capsys, *FUZZ, "--json", "-j", "2")[1]) == data
     for one in data["failures"]:
         two = compared(draw_conversation(one["conversation"], "ik_llama", ("GA",)), BAD, GOOD, WARM, {})

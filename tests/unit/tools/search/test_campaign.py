@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.tools.search import campaign, run_properties
 from cachesim.tools.search.campaign import (
     ALL,
@@ -94,7 +94,7 @@ def test_a_block_at_which_processes_died_is_named():
     job = next(blocks(plan(), 250))
     block = lost(job, "killed by SIGKILL")
     [(number, finding)] = block.found
-    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, Kind.DIED, 0, (0, 50))
+    assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, FaultKind.DIED, 0, (0, 50))
     assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
     assert shrunk(Failure(number, finding), plan()) == Failure(number, finding)
 
@@ -105,11 +105,11 @@ def test_an_earlier_conversation_has_to_be_shrunk_again():
         PropertyFailure("survives", 1, "R", {"error": "early"}),
     )
     out = Campaign("p", {late.group: Failure(9, late, 2, kept={"line": "A"})})
-    assert out.failures[late.group].shrunk
+    assert out.failures[late.group].is_shrunk
     out.take(CampaignBlock([(11, late)], 1, 0))
-    assert out.failures[late.group].shrunk
+    assert out.failures[late.group].is_shrunk
     out.take(CampaignBlock([(4, early)], 1, 0))
-    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].shrunk
+    assert out.failures[late.group] == Failure(4, early, 4) and not out.failures[late.group].is_shrunk
 
 
 @pytest.mark.long

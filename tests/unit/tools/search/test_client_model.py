@@ -8,9 +8,9 @@ from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import PLAIN, Asked
+from cachesim.scenarios.notation.tree import PLAIN, LineRequest
 from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, canonical
-from cachesim.tools.search.client_model import Clients, Exchange
+from cachesim.tools.search.client_model import ClientExchange, Clients
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
 WORLD = DrawnServer("llama_cpp", "A", {}, (8, 64), 100)
@@ -48,7 +48,7 @@ def test_prompts_fit_and_go_on_from_what_was_said(clients):
         prompt = clients.prompt()
         assert 1 <= clients.size(prompt) <= WORLD.most
         seen += len(clients.talks) > 0 and prompt[0].word == clients.talks[-1].prompt[0].word
-        clients.remember(Exchange(prompt, (clients.word(2),)))
+        clients.remember(ClientExchange(prompt, (clients.word(2),)))
     assert seen > 150
 
 
@@ -86,7 +86,7 @@ def test_an_image_is_kept_whole_or_left_out():
 def test_a_server_with_images_gets_new_ones_and_earlier_ones():
     clients = Clients(Rng(0), WORLD._replace(images=("4x2", "3x3")), {})
     for _ in range(60):
-        clients.remember(Exchange(clients.prompt(), (clients.word(1),)))
+        clients.remember(ClientExchange(clients.prompt(), (clients.word(1),)))
     images = {name: str(n) for name, n in clients.words.items() if isinstance(n, ImageSize)}
     assert set(images.values()) == {"4x2", "3x3"}
     sent = [piece.word for exchange in clients.talks for piece in exchange.prompt if piece.word in images]
@@ -96,7 +96,7 @@ def test_a_server_with_images_gets_new_ones_and_earlier_ones():
 
 def test_words_that_options_name_occur_in_prompts_and_keep_their_names():
     drawn = [draw_conversation(seed, "llama_cpp", ("lora_scaled=0@M,0",)) for seed in range(40)]
-    assert sum("M" in {piece.word for step in case.asked if isinstance(step, Asked) for piece in step.prompt}
+    assert sum("M" in {piece.word for step in case.asked if isinstance(step, LineRequest) for piece in step.prompt}
                for case in drawn) > 30  # fmt: skip
     assert all("@M" in case.server["lora_scaled"] and 1 <= case.words["M"] <= 3 for case in drawn)
     scenario = drawn[0].scenario("llama_cpp@b11549")

@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import BUILTIN
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
 from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, longest, small_models
@@ -21,7 +21,7 @@ SEEDS = range(300)
 
 def made(engine, words, *prompts, server=(), model="A"):
     """Return a conversation from prompts in the notation."""
-    asked = tuple(Asked(parse_text(prompt)) for prompt in prompts)
+    asked = tuple(LineRequest(parse_text(prompt)) for prompt in prompts)
     return DrawnConversation(engine, model, dict(server), words, asked, 0)
 
 

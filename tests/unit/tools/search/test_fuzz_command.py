@@ -16,7 +16,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput, Terminated
 from cachesim.base.files import locked
 from cachesim.cli.main import main
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.load import load
 from cachesim.tools.search import campaign, campaign_folder, campaign_jobs
 from cachesim.tools.search.property_failure import PropertyFailure
@@ -230,7 +230,7 @@ def endless(job):
     """Return a failure in the first block; never finish the others."""
     if job.first:
         signal.pause()
-    found = PropertyFailure("warm-equals-cold", 0, Kind.ROW, {"layer": 0, "position": 3}, "R")
+    found = PropertyFailure("warm-equals-cold", 0, FaultKind.ROW, {"layer": 0, "position": 3}, "R")
     return campaign.CampaignBlock([(1, found)], 50, 0, 0, 50)
 
 

@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.events import Cancel
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.shared.slot_events import Error
 from cachesim.events import Log
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action
 from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver, observe_run
@@ -40,7 +40,7 @@ def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
         return slot_action(srv, action, id_slot, *file) if not held.any() else {"status": 200}
 
     monkeypatch.setattr("cachesim.engines.llama_cpp.server.slot_action", leaves_all)
-    assert notes("A4@1/{erase@1}").unsound == [(1, Kind.ERASED, {"slot": 1, "rows": 4})]
+    assert notes("A4@1/{erase@1}").unsound == [(1, FaultKind.ERASED, {"slot": 1, "rows": 4})]
 
 
 def test_what_a_conversation_left_in_its_slot_is_judged():
@@ -84,7 +84,7 @@ def noting(held=(), **server):
 def test_positions_are_without_a_gap(held, gap):
     one, notes = noting(held)
     notes.acted(3, Action("save", 0, "f"), {"status": 200})
-    assert one.unsound == ([(3, Kind.GAP, {"seq": len(held) - 1, "gap": gap})] if gap else [])
+    assert one.unsound == ([(3, FaultKind.GAP, {"seq": len(held) - 1, "gap": gap})] if gap else [])
 
 
 @pytest.mark.parametrize(("action", "status", "looked"), [

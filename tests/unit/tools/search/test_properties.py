@@ -9,14 +9,14 @@ import pytest
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
-from cachesim.engines.inspection import Excess, Stored
+from cachesim.engines.inspection import ExceededLimit, StoredObject
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
-from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import ResumePlace
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
-from cachesim.engines.mlx_lm.lru.rules_insert import Present
+from cachesim.engines.mlx_lm.lru.rules_insert import StoredKeyTreatment
 from cachesim.engines.rule import RULES
 from cachesim.events import Decided, Log
-from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, wrong
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.from_notation import from_line
@@ -30,7 +30,7 @@ from cachesim.tools.search.properties import (
     warm_equals_cold,
 )
 
-WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), wrong("provenance", Kind.ROW, 1, layer=0, position=1)),)
+WRONG = ((StoredObject("entry", 0, (1, 2), 2, (), None), wrong("provenance", FaultKind.ROW, 1, layer=0, position=1)),)
 
 
 def conversation(*steps, armed=(), **answer):
@@ -56,7 +56,7 @@ def charged(*decisions):
 @pytest.mark.parametrize(("start", "length"), [(0, 9), (4, 8)])
 def test_a_part_of_a_conversation_is_as_long_as_its_own_tokens_reach(start, length):
     """The text of an object that conversations share may go on behind it."""
-    block = Stored("block", -1, tuple(range(9)), 8, (), None, start)
+    block = StoredObject("block", -1, tuple(range(9)), 8, (), None, start)
     steps = (("LC-PC-ALLOC.PC6", Admission("store")),)
     [found] = stored_equals_cold(conversation(steps, armed=((block, WRONG[0][1]),)))
     assert f"block of {length} tokens" in found.text
@@ -65,13 +65,13 @@ def test_a_part_of_a_conversation_is_as_long_as_its_own_tokens_reach(start, leng
 STORE = Admission("store")
 MADE = [
     ("LC-CKPT-CREATE.CR10", True), ("ML-CKPT-CREATE.SEGMENT", True), ("LC-PC-ALLOC.PC6", STORE),
-    ("IK-PC-ALLOC", IkAdmission("store", ())), ("ML-LRU-PRESENT.replace", Present(True, 0)),
+    ("IK-PC-ALLOC", IkAdmission("store", ())), ("ML-LRU-PRESENT.replace", StoredKeyTreatment(True, 0)),
     ("IK-SLOT-RESTORE.SIDE-FILE", True),
 ]  # fmt: skip
 USED = [
     ("LC-PC-LOAD.BOTH", 0), ("LC-PC-LOAD.BOTH", 2), ("IK-PC-LOAD.KEEP", 0), ("LC-PC-LOAD.TAKE", True),
-    ("LC-PC-LOAD.CLONE", False), ("IK-PC-HIT.CLONE", False), ("LC-CKPT-RESTORE.RE4", Resume(9, 9, False)),
-    ("IK-CKPT-RESUME.PROMPT-END", Resume(9, 9, False)),
+    ("LC-PC-LOAD.CLONE", False), ("IK-PC-HIT.CLONE", False), ("LC-CKPT-RESTORE.RE4", ResumePlace(9, 9, False)),
+    ("IK-CKPT-RESUME.PROMPT-END", ResumePlace(9, 9, False)),
 ]  # fmt: skip
 NOTHING = [
     ("LC-CKPT-CREATE.CR10", False), ("IK-CKPT-CREATE.TOKENS", None), ("LC-PC-LOAD.BOTH", None),
@@ -142,13 +142,14 @@ def told(stored, verdict, **answer):
 
 
 @pytest.mark.parametrize("kind", [
-    Kind.ROW, Kind.ROW_BITS, Kind.ROWS_MISSING, Kind.STATE, Kind.STATE_ELSEWHERE, Kind.TOKENS_MISSING,
+    FaultKind.ROW, FaultKind.ROW_BITS, FaultKind.ROWS_MISSING, FaultKind.STATE, FaultKind.STATE_ELSEWHERE,
+    FaultKind.TOKENS_MISSING,
 ], ids=str)  # fmt: skip
 def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
     def found(stored, n):
         names = ("layer", "position", "rows", "tokens", "wanted", "resume")
         verdict = wrong("provenance", kind, n, **dict.fromkeys(names, n))
-        return told(Stored(stored, 0, tuple(range(n)), n, (), None), verdict)
+        return told(StoredObject(stored, 0, tuple(range(n)), n, (), None), verdict)
 
     one, other = found("entry", 3), found("entry", 17)
     assert one.group == other.group == ("stored-equals-cold", kind, "LC-PC-ALLOC.PC6", "entry")
@@ -158,9 +159,9 @@ def test_a_group_knows_no_lengths_and_its_words_are_made_last(kind):
     assert found("checkpoint", 3).group != one.group
 
 
-WRONG_ANSWER = wrong("bits", Kind.ANSWER, 4, position=4)
-WRONG_STATE = wrong("provenance", Kind.STATE, 3, layer=0, tokens=3)
-WARM_ERROR = wrong("error", Kind.WARM_ERROR, status=500, error="no")
+WRONG_ANSWER = wrong("bits", FaultKind.ANSWER, 4, position=4)
+WRONG_STATE = wrong("provenance", FaultKind.STATE, 3, layer=0, tokens=3)
+WARM_ERROR = wrong("error", FaultKind.WARM_ERROR, status=500, error="no")
 
 
 def judged(*verdicts, **answer):
@@ -172,10 +173,11 @@ def judged(*verdicts, **answer):
 
 
 @pytest.mark.parametrize(("verdicts", "found"), [
-    ([(CORRECT, CORRECT)] * 2, []), ([(CORRECT, CORRECT), (WRONG_ANSWER, CORRECT)], [(1, Kind.ANSWER)]),
-    ([(CORRECT, WRONG_STATE), (WRONG_ANSWER, CORRECT)], [(0, Kind.STATE)]),            # the first counts
-    ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(VerdictWord.UNDECIDED), CORRECT)], []),
-    ([(WARM_ERROR, CORRECT)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is not a wrong answer
+    ([(CORRECT, CORRECT)] * 2, []), ([(CORRECT, CORRECT), (WRONG_ANSWER, CORRECT)], [(1, FaultKind.ANSWER)]),
+    ([(CORRECT, WRONG_STATE), (WRONG_ANSWER, CORRECT)], [(0, FaultKind.STATE)]),            # the first counts
+    ([(WRONG_ANSWER, WRONG_STATE)], [(0, FaultKind.ANSWER)]), ([(Verdict(VerdictWord.UNDECIDED), CORRECT)], []),
+    ([(WARM_ERROR, CORRECT)], []),
+    ([(WARM_ERROR, WRONG_STATE)], [(0, FaultKind.STATE)]),                 # an error is not a wrong answer
 ])  # fmt: skip
 def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
     assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found
@@ -197,12 +199,14 @@ def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     for name, value in answer.items():
         setattr(one.steps[0].answer, *(("reused", {"slot": value}) if name == "cache_n" else (name, value)))
     numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
-    assert [(found.kind, found.numbers) for found in accounting(one)] == ([(Kind.MISCOUNTED, numbers)] if wrong else [])
+    assert [(found.kind, found.numbers) for found in accounting(one)] == (
+        [(FaultKind.MISCOUNTED, numbers)] if wrong else []
+    )
 
 
 def test_the_first_limit_that_is_exceeded_is_told():
     one = conversation([], [])
-    first, second = Excess("entries", 3, 2), Excess("bytes", 9, 8)
+    first, second = ExceededLimit("entries", 3, 2), ExceededLimit("bytes", 9, 8)
     one.steps = [one.steps[0]._replace(over=(first, second)), one.steps[1]._replace(over=(second,))]
     assert [(found.step, found.deciding, found.numbers["held"]) for found in limits(one)] == [(0, "entries", 3)]
     assert list(limits(conversation([]))) == []

@@ -10,30 +10,31 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import CAUSE
 from cachesim.cli.main import main
-from cachesim.judging.fault_kinds import SENTENCES, Kind
+from cachesim.judging.fault_kinds import SENTENCES, FaultKind
 from cachesim.scenarios.load import load
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import INNER, OUTER, WIDE, crashed
 from tests.unit.tools.search.test_campaign import planted
 
 SAID = [
-    (PropertyFailure("limits", 2, Kind.EXCEEDED, {"holder": "slot 1 has", "held": 4, "what": "checkpoints", "most": 3},
-             "checkpoints"), "checkpoints", "slot 1 has 4 checkpoints, limit 3"),
-    (PropertyFailure("limits", 2, Kind.EXCEEDED, {"holder": "", "held": 4, "what": "rows decoded", "most": 3},
+    (PropertyFailure("limits", 2, FaultKind.EXCEEDED,
+                     {"holder": "slot 1 has", "held": 4, "what": "checkpoints", "most": 3}, "checkpoints"),
+     "checkpoints", "slot 1 has 4 checkpoints, limit 3"),
+    (PropertyFailure("limits", 2, FaultKind.EXCEEDED, {"holder": "", "held": 4, "what": "rows decoded", "most": 3},
                      "rows decoded"),
      "rows decoded", "4 rows decoded, limit 3"),
-    (PropertyFailure("seq-rm-atomic", 1, Kind.TORN,
+    (PropertyFailure("seq-rm-atomic", 1, FaultKind.TORN,
                      {"seq": 0, "p0": 3, "p1": 9, "answer": "refused", "before": 9, "after": 3}),
      "seq_rm", "seq_rm(0, 3, 9) was refused: 9 rows before, 3 after"),
-    (PropertyFailure("memory-sound", 1, Kind.GAP, {"seq": 2, "gap": 4}),
+    (PropertyFailure("memory-sound", 1, FaultKind.GAP, {"seq": 2, "gap": 4}),
      "gap", "positions of sequence 2 have a gap of 4"),
-    (PropertyFailure("memory-sound", 1, Kind.ERASED, {"slot": 0, "rows": 4}),
+    (PropertyFailure("memory-sound", 1, FaultKind.ERASED, {"slot": 0, "rows": 4}),
      "erase", "slot 0 was erased and has 4 rows"),
-    (PropertyFailure("accounting", 1, Kind.MISCOUNTED, {"found": 3, "evaluated": 4, "prompt": 9}, "R"), "R",
+    (PropertyFailure("accounting", 1, FaultKind.MISCOUNTED, {"found": 3, "evaluated": 4, "prompt": 9}, "R"), "R",
      "3 reused and 4 evaluated of 9 tokens"),
-    (PropertyFailure("no-lost-conversation", 1, Kind.CONSUMED, {"tokens": 9, "at": 0}, "R"), "R",
+    (PropertyFailure("no-lost-conversation", 1, FaultKind.CONSUMED, {"tokens": 9, "at": 0}, "R"), "R",
      "9 tokens were removed from the prompt cache on load, at request 0"),
-    (PropertyFailure("monotone", 1, Kind.LESS,
+    (PropertyFailure("monotone", 1, FaultKind.LESS,
                      {"some": 1, "option": "cache_ram", "before": 9, "plenty": 32, "after": 4}, "cache_ram"),
      "cache_ram", "1 cache_ram: 9 reused; 32: 4"),
     (PropertyFailure("answered", 1, "bad-batch", {"error": "Invalid input batch.", "status": 500}, "R"),
@@ -50,7 +51,7 @@ def test_words_come_last(finding, label, text):
 
 
 def test_no_sentence_is_a_kind_of_another_property():
-    assert set(SENTENCES) == set(Kind) and len(set(SENTENCES.values())) == len(SENTENCES)
+    assert set(SENTENCES) == set(FaultKind) and len(set(SENTENCES.values())) == len(SENTENCES)
 
 
 def deep(n):

@@ -13,13 +13,13 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.repair import Repair, groups, numbers
-from cachesim.tools.search.rule_mutations import CureTrial, MutationRun, MutationSearch, Price
+from cachesim.tools.search.repair import RepairResults, groups, numbers
+from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 from tests.shared import ROOT
 
 REPAIRS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp" / "repairs"
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@b11549-repaired"
-FREE = Price({"A": 100}, {"A": 100}, 0)
+FREE = ChangePrice({"A": 100}, {"A": 100}, 0)
 DRAWN = ("repair", LATEST, "--model", "GA", "--examples", "8", "--seed", "20")
 
 
@@ -41,26 +41,26 @@ def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group
 
 
 def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
-    dear = Price({"A": 900, "R": 100}, {"A": 900, "R": 103}, 0)
-    breaks = Price({"A": 100}, {"A": 90}, 1)
+    dear = ChangePrice({"A": 900, "R": 100}, {"A": 900, "R": 103}, 0)
+    breaks = ChangePrice({"A": 100}, {"A": 90}, 1)
     tried = [failed(0, 1, 2, 3), failed(1, 1, 2), failed(2, 1)]
     found = list(groups(tried, {1: breaks, 2: dear, 3: FREE}))
     assert [one.change for one in found] == [3, 2, 1]
-    cheap = Price({"A": 100}, {"A": 99}, 0)
+    cheap = ChangePrice({"A": 100}, {"A": 99}, 0)
     assert next(groups(tried[:1], {1: FREE, 2: cheap, 3: FREE})).change == 2
 
 
 def test_a_price_counts_conversations_that_no_change_touches_as_they_were():
     runs = [MutationRun(n, "A", 10, (), {n: 1}) for n in range(3)]
-    found = Repair(MutationSearch(LATEST, ()), 0, 0, (), runs)
+    found = RepairResults(MutationSearch(LATEST, ()), 0, 0, (), runs)
     assert found.touched([1, 2]) == [1, 2]
-    assert found.price([MutationRun(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)
+    assert found.price([MutationRun(1, "A", 15, ())]) == ChangePrice({"A": 30}, {"A": 35}, 0)
 
 
 def test_with_files_the_drawn_conversations_only_tell_the_price():
     fails = (PropertyFailure("survives", 0, "", {}),)
     runs = [MutationRun(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
-    found = Repair(MutationSearch(LATEST, ()), 0, 2, (), runs)
+    found = RepairResults(MutationSearch(LATEST, ()), 0, 2, (), runs)
     assert [one.source for one in found.failing] == [0]
     assert [one.source for one in found.right] == [1, 3]
 

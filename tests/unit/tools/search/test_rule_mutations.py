@@ -8,15 +8,15 @@ import pytest
 
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision
-from cachesim.judging.rule_exchange import Variant, agrees, variants, with_changes
+from cachesim.judging.rule_exchange import RuleVariant, agrees, variants, with_changes
 from cachesim.scenarios.load import load
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.rule_mutations import (
+    ChangePrice,
     CureJob,
     MutationJob,
     MutationRun,
     MutationSearch,
-    Price,
     find_cures,
     kind_of_model,
     others_of,
@@ -89,7 +89,7 @@ def test_what_cures_a_kept_conversation_is_found(file):
 
 def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
     """A change that only delays the first failure is tried together with all others."""
-    known = (Variant("a", "A", "A1", ""), Variant("b", "B", "B1", ""), Variant("a", "A", "A2", ""))
+    known = (RuleVariant("a", "A", "A1", ""), RuleVariant("b", "B", "B1", ""), RuleVariant("a", "A", "A2", ""))
     found = {(): (0, 2), ("A1",): (2,), ("B1",): (0,), ("A2",): (0, 2), ("A1", "B1"): ()}
 
     def played(source, search, judges, changes=()):
@@ -107,7 +107,7 @@ def test_a_price_is_told_by_kind_of_model():
     was = [MutationRun(0, "A", 100, ()), MutationRun(1, "W", 100, ()), MutationRun(2, "A", 50, ())]
     now = [MutationRun(0, "A", 100, ()), MutationRun(1, "W", 110, ()), MutationRun(2, "A", 50, None)]
     price = priced(was, now)
-    assert price == Price({"A": 150, "W": 100}, {"A": 150, "W": 110}, 0)
+    assert price == ChangePrice({"A": 150, "W": 100}, {"A": 150, "W": 110}, 0)
     assert (price.share, price.worst) == (10 / 250, 0.1)
     assert (share(0, 5), priced([], []).worst) == (0.0, 0.0)
 

@@ -39,7 +39,7 @@ def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
 
 
 def test_an_entry_that_was_loaded_has_other_shares():
-    assert lengths_after(5106, chosen("0.832", "1.000", loaded=True)) == []
+    assert lengths_after(5106, chosen("0.832", "1.000", is_loaded=True)) == []
 
 
 def test_a_log_that_prints_the_length_itself_is_not_asked_for_its_shares():

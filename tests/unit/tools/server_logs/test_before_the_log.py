@@ -93,20 +93,20 @@ def test_an_erased_checkpoint_shows_an_earlier_one_that_it_is_close_to():
 
 @pytest.mark.parametrize(("whole", "earlier"), [(True, [1642, 2204, 2712]), (False, [1642])])
 def test_a_request_whose_beginning_is_cut_off_left_its_last_checkpoints_itself(whole, earlier):
-    first = logged(None, None, end=2736, whole=whole)
+    first = logged(None, None, end=2736, is_whole=whole)
     later = logged(7305, 0, checked=((1688, 2711, 0), (1180, 2203, 0), (618, 1641, 0)))
     assert earlier_checkpoints(first, in_slot(first, later)) == earlier
 
 
 def test_a_window_resumes_one_token_before_the_end_of_its_rows():
-    request = logged(6494, 4840, 4868, whole=True, checked=((3817, 4840, 4356),))
+    request = logged(6494, 4840, 4868, is_whole=True, checked=((3817, 4840, 4356),))
     assert earlier_checkpoints(request, in_slot(request)) == [4841]
-    recurrent = logged(6752, CHECKPOINT, COMMON, whole=True)
+    recurrent = logged(6752, CHECKPOINT, COMMON, is_whole=True)
     assert earlier_checkpoints(recurrent, in_slot(recurrent)) == [CHECKPOINT]
 
 
 def test_checkpoints_of_an_entry_are_those_of_the_request_that_loads_it():
-    loaded = logged(6494, 4840, 4868, loaded=True, held=4868, checked=((3817, 4840, 4356),))
+    loaded = logged(6494, 4840, 4868, is_loaded=True, held=4868, checked=((3817, 4840, 4356),))
     assert listed(loaded) == [4841]
     assert listed(logged(900, 0), loaded) == []
 
@@ -147,13 +147,13 @@ def test_an_entry_that_a_request_left_is_not():
 
 def test_an_entry_with_a_printed_length_is_compared_with_it():
     longer = logged(8400, None, end=8446)
-    loaded = logged(8410, 7001, 7001, loaded=True, held=7001)
+    loaded = logged(8410, 7001, 7001, is_loaded=True, held=7001)
     assert earlier_conversations([longer, loaded]) == [EarlierConversation(loaded, 7001)]
     assert earlier_conversations([logged(6960, None, end=7001), loaded]) == []
 
 
 def test_a_request_that_resumes_within_an_entry_shows_its_checkpoint():
-    loaded = logged(8410, 6500, 7001, loaded=True, held=7001)
+    loaded = logged(8410, 6500, 7001, is_loaded=True, held=7001)
     assert earlier_conversations([loaded]) == [EarlierConversation(loaded, 7001, resumed=6500)]
 
 

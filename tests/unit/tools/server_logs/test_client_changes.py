@@ -78,13 +78,13 @@ def test_rounded_shares_prove_an_extension_together_with_what_the_slot_was_left(
 @pytest.mark.parametrize("between", [
     request(0, exact(0), None, None),                            # its client hung up
     request(0, exact(0), 100, 110, slot=1),                      # of another slot
-    request(3, exact(110), 9_000, 110, refused=True),            # it was refused, and the slot is unchanged
+    request(3, exact(110), 9_000, 110, is_refused=True),            # it was refused, and the slot is unchanged
 ])  # fmt: skip
 def test_a_request_between_changes_only_its_own_slot_and_only_if_it_was_accepted(between):
     prompts = SlotPrompts()
     prompts.change(request(0, exact(0), 100, 110))
     prompts.change(between)
-    known = between.slot or between.refused
+    known = between.slot or between.is_refused
     assert prompts.change(request(95, exact(110), 150, 160)) == ("turn end" if known else "differs")
 
 

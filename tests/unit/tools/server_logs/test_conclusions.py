@@ -7,7 +7,7 @@ import pytest
 from cachesim.tools.server_logs.conclusions import conclude, possible_profiles
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
-from cachesim.tools.server_logs.read_lines import Sieve
+from cachesim.tools.server_logs.read_lines import LineSieve
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import causes, headline, shown_requests
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
@@ -250,7 +250,7 @@ def test_the_range_of_a_printed_number(word, low, high):
 
 
 def test_a_search_hides_the_lines_without_its_word():
-    sieve = Sieve()
+    sieve = LineSieve()
     assert sieve.hides(["any"])
     for line in ("checkpoint a", "", "the checkpoint b"):
         sieve.add(line)

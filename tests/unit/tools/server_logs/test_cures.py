@@ -51,7 +51,7 @@ def test_a_simulation_that_contradicts_the_log_has_no_cure():
     case = rebuilt()
     case.requests[0].simulated_n = 5
     case.requests[0].logged = replace(case.requests[0].logged, cache_n=9)
-    assert case.rejected and found(case, said()) == []
+    assert case.is_rejected and found(case, said()) == []
 
 
 def test_the_costliest_request_is_cured():

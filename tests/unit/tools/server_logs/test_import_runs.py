@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import profiles
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.load import load_text
-from cachesim.scenarios.runner import Answers, play
+from cachesim.scenarios.runner import AnswerCollector, play
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.server_logs.import_log import import_log
 from tests.unit.tools.request_bodies.test_media_parts import CHANGES, RICH, with_change
@@ -24,7 +24,7 @@ SHARED = sorted((Path(__file__).parents[5] / "shared" / "logs").glob("*.log"))
 def reused(text):
     """Return the tokens that each request of a scenario file reuses."""
     scenario = load_text(text, profiles().keys())
-    answers = Answers()
+    answers = AnswerCollector()
     play(scenario, scenario.profiles[0], "none", answers)
     return [answers.found[number][1].cache_n for number in range(len(scenario.steps))]
 

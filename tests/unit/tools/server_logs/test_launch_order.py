@@ -18,7 +18,7 @@ def running(first, last, *batches, whole=True, slot=0):
     """Return a request from a line to another, with lines about batches at these numbers."""
     lines = [SimpleNamespace(number=number) for number in batches]
     tied = SimpleNamespace(of=lambda kind: lines if kind == "batch" else [])
-    return LoggedRequest(slot=slot, task=first, lines=(first, last), whole=whole, tied=tied)
+    return LoggedRequest(slot=slot, task=first, lines=(first, last), is_whole=whole, tied=tied)
 
 
 def test_a_request_that_began_before_the_log_comes_first():

@@ -88,7 +88,7 @@ def test_the_prefix_of_ik_belongs_to_the_only_running_request_if_nothing_contrad
 def doubtful(*lines):
     """Return the tasks of doubtful requests."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
-    return [one.task for one in tie_lines(session.read_lines) if one.doubtful]
+    return [one.task for one in tie_lines(session.read_lines) if one.is_doubtful]
 
 
 def slot(text, task=5, slot_id=0):

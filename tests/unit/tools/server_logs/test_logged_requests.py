@@ -36,7 +36,7 @@ def test_the_first_batch_gives_the_reused_tokens_of_a_request_that_begins_in_the
 
 def test_a_batch_is_ignored_if_the_request_began_before_the_log():
     [one] = session(IK_BATCH.format(512), IK_RELEASE, engine="ik_llama").requests
-    assert one.cache_n is None and not one.whole
+    assert one.cache_n is None and not one.is_whole
 
 
 @pytest.mark.parametrize("share, n_tokens", [("0.640000", 100), ("0.333333", None), ("0.000000", None),
@@ -71,7 +71,7 @@ def test_tokens_discarded_by_a_context_shift_count_as_prompt():
 def test_a_prompt_that_is_too_long_is_refused_and_leaves_its_slot():
     long = SLOT.format("request (9000 tokens) exceeds the available context size (2048 tokens), try increasing it")
     first, second = session(LAUNCH.format(0, 7), long, LAUNCH.format(0, 8)).requests
-    assert (first.refused, first.n_tokens, second.refused, second.task) == (True, 9000, False, 8)
+    assert (first.is_refused, first.n_tokens, second.is_refused, second.task) == (True, 9000, False, 8)
 
 
 def test_restored_checkpoints_and_full_evaluations_give_the_reused_tokens():

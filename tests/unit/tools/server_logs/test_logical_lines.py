@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.server_logs.line_prefixes import message, plain
+from cachesim.tools.server_logs.line_prefixes import message, visible_text
 from cachesim.tools.server_logs.logical_lines import logical_lines
 from cachesim.tools.server_logs.recognise import grammars, read_message
 
@@ -38,7 +38,7 @@ def test_an_intact_log_has_a_message_per_line():
     found = list(logical_lines(LLAMA, LOG))
     assert [line.number for line in found] == list(range(1, len(LOG) + 1))
     assert [line.read for line in found] == [read_message(LLAMA, message(line)) for line in LOG]
-    assert [line.text for line in found] == list(map(plain, LOG)) and {line.run for line in found} == {0}
+    assert [line.text for line in found] == list(map(visible_text, LOG)) and {line.run for line in found} == {0}
 
 
 @pytest.mark.parametrize("change", [str, unstamped, lambda line: f"[57130] {line}"], ids=["stamped", "plain", "router"])

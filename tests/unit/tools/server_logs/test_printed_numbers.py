@@ -141,7 +141,7 @@ def test_settings_are_tried_until_the_printed_numbers_are_met(tmp_path):
     text = simulated_log("S900.A700>a40/T2000>t9", verbosity=4, ubatch_size=64)
     begin = next(i for i, line in enumerate(text.splitlines()) if "get_availabl" in line)
     found = imported(tmp_path, "\n".join(text.splitlines()[begin:]) + "\n").found
-    assert not found.rejected and found.server["ubatch_size"] == 64 and found.candidates > 1
+    assert not found.is_rejected and found.server["ubatch_size"] == 64 and found.candidates > 1
 
 
 def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
@@ -152,4 +152,4 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
     found = solve(session, space, 10**7)
     release = next(line.number for line in printed_lines(session.requests[0], True) if line.kind == "release")
-    assert found.rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
+    assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64

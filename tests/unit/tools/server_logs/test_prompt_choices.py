@@ -14,5 +14,5 @@ from cachesim.tools.server_logs.slot_contents import SlotText
 def test_a_request_whose_beginning_is_cut_off_extends_what_later_lines_show(whole, held, lcp):
     texts = SlotTexts(0, began_empty=False)
     texts.keep(0, SlotText().append_word("A", held))
-    first = next(iter(texts.choices(LoggedRequest(0, end=2736, whole=whole), [AssumedLength(2716)])))
+    first = next(iter(texts.choices(LoggedRequest(0, end=2736, is_whole=whole), [AssumedLength(2716)])))
     assert first.lcp == lcp

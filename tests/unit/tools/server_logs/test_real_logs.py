@@ -117,7 +117,7 @@ def test_a_log_is_read_as_by_hand(name):
         for field, value in expected.items():
             if value is OPEN:
                 assert getattr(one, field) is None, field
-            elif field in one.numbers and not one.numbers[field].exact:
+            elif field in one.numbers and not one.numbers[field].is_exact:
                 assert one.may_be(field, value) and one.numbers[field].low + 1 == one.numbers[field].high, field
             else:
                 found = getattr(one, field)

@@ -99,7 +99,7 @@ def test_a_refused_prompt_is_that_of_the_task_that_the_line_names():
               "context size (2048 tokens), try increasing it"  # fmt: skip
     end = "0.00.004.000 I slot      release: id  0 | task 7 | stop processing: n_tokens = 179, truncated = 0"
     [one] = requests(LAUNCH.format(0, 7), refusal, end, "0.00.005.000 W srv          stop: cancel task, id_task = 7")
-    assert (one.slot, one.task, one.refused, one.n_tokens, one.end) == (0, 7, True, 7219, 179)
+    assert (one.slot, one.task, one.is_refused, one.n_tokens, one.end) == (0, 7, True, 7219, 179)
 
 
 def test_an_empty_slot_holds_nothing_of_a_prompt():

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.registry import rules_of
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.lower_bound import Bound
+from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.tools.workload import run_cell as module
 from cachesim.tools.workload.block_tokens import played
 from cachesim.tools.workload.cell_jobs import CellJob, line_of, summed, totals_of
@@ -36,7 +36,7 @@ def test_what_is_judged_is_what_was_counted():
 
 
 def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
-    monkeypatch.setattr(module, "lower_bound", lambda requests: Bound((), 10**6))
+    monkeypatch.setattr(module, "lower_bound", lambda requests: EvaluationBound((), 10**6))
     requests = played(read_session(Path(CHAT)))
     with pytest.raises(Crash, match="fewer than the lower bound 1000000"):
         cell(requests, served(PROFILES[0], "GA", {}, 300))

@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import Callable, Mapping, NamedTuple, Sequence
 
-from cachesim.tools.live.llama_server.export.talk import Talk, answers, tokens_of
+from cachesim.tools.live.llama_server.export.talk import ServerTalk, answers, tokens_of
 from cachesim.tools.live.llama_server.tiny_gguf import TinyModel
 
 START_WITHIN = 60           # seconds until the model is loaded
@@ -59,7 +59,7 @@ class CaseServer:
         except OSError as error:
             print(f"{self.binary}: {error.strerror} (set LLAMA_SERVER=PATH)", file=sys.stderr)
             sys.exit(2)
-        talk, end = Talk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
+        talk, end = ServerTalk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
         while self.process.poll() is None and time.monotonic() < end:
             status, body = talk.request("GET", "/props")
             if status == 200 and body and body.get("model_alias") == name:
@@ -104,7 +104,7 @@ class ExportedCase(NamedTuple):
     spelled: Sequence[str]              # words with real texts: their tokens are never renamed
     expected: Mapping[int, tuple[int, int]]
     tolerance: float
-    history: Callable[[Talk, CaseServer, dict[str, list[int]]], None]
+    history: Callable[[ServerTalk, CaseServer, dict[str, list[int]]], None]
 
 
 def run_case(case: ExportedCase) -> int:
@@ -136,9 +136,9 @@ def _shown(case: ExportedCase, folder: str) -> bool:
         server.stop()
 
 
-def _warm(case: ExportedCase, server: CaseServer) -> Talk:
+def _warm(case: ExportedCase, server: CaseServer) -> ServerTalk:
     within, delay = float(os.environ.get("WITHIN", "60")), float(os.environ.get("DELAY", "0.05"))
-    talk = Talk(server.start(*case.flags), within, delay)
+    talk = ServerTalk(server.start(*case.flags), within, delay)
     case.history(talk, server, {name: _renamed(case, name) for name in case.words})
     return talk
 
@@ -151,10 +151,10 @@ def _renamed(case: ExportedCase, word: str) -> list[int]:
     return [one if one < 101 else first + (one - 101 + seed) % 219 for one in tokens]
 
 
-def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
+def _compare(case: ExportedCase, server: CaseServer, talk: ServerTalk) -> bool:
     """Print a row for every request; return True if an answer differs from that of a server without a cache."""
     tolerance = float(os.environ.get("TOLERANCE", case.tolerance))
-    cold, shown = Talk(server.start(*case.cold_flags), talk.within), False
+    cold, shown = ServerTalk(server.start(*case.cold_flags), talk.within), False
     print("request  cache_n (expected)  evaluated (expected)  answer")
     for number, (cached, evaluated) in case.expected.items():
         if number in talk.disconnected:
@@ -163,7 +163,7 @@ def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
         came = talk.cold(number, cold)
         if came[0] == 0 and server.ended():
             print(f"{number}  - ({cached})  - ({evaluated})  the server has ended")
-            cold, shown = Talk(server.start(*case.cold_flags), talk.within), True
+            cold, shown = ServerTalk(server.start(*case.cold_flags), talk.within), True
             continue
         said, first = talk.verdict(number, came, tolerance), answers(talk.came[number][1])[0]
         timings, shown = first.get("timings", {}), shown or "DIFFERS" in said

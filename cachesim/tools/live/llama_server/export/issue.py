@@ -20,7 +20,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect
-from cachesim.tools.live.llama_server.export.script import Expected, Script
+from cachesim.tools.live.llama_server.export.script import ExpectedOutcome, Script
 from cachesim.tools.live.llama_server.server import BASE
 
 BLANK = "<!-- please fill in: {} -->"
@@ -89,7 +89,7 @@ def _requests(script: Script) -> Iterator[str]:
         yield f"{number}. {markdown_code(text)}"
 
 
-def _came(expected: Sequence[Expected]) -> Iterator[str]:
+def _came(expected: Sequence[ExpectedOutcome]) -> Iterator[str]:
     for number, one in enumerate(expected):
         said = f"wrong answer: {markdown_text(one.fault)}" if one.equal is False else "correct answer"
         end = "the process ends" if one.died else f"HTTP {one.status}" if one.status != 200 else said

@@ -17,7 +17,7 @@ from cachesim import __version__
 from cachesim.base.escaping import comment_line, python_literal
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.export import case_program, talk
-from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, WordSlice, name_of
+from cachesim.tools.live.llama_server.export.script import Script, ScriptAction, ScriptRequest, WordSlice, name_of
 from cachesim.tools.live.llama_server.gguf_models import find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
@@ -73,7 +73,7 @@ def _case(script: Script) -> Iterator[str]:
     yield "\n\ndef history(talk, server, w):"
     yield '    """Send the requests. Answers take the place of tokens of the words ``w``."""'
     for group in script.groups:
-        if isinstance(group, Act) and group.do == "restart":
+        if isinstance(group, ScriptAction) and group.do == "restart":
             flags = "FLAGS" if group.flags is None else python_literal(list(group.flags))
             yield f"    talk.url = server.start(*{flags})"
         else:
@@ -176,12 +176,12 @@ def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
 # The requests of a case
 
 
-def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
+def group_lines(group: tuple[ScriptRequest, ...] | ScriptAction) -> Iterator[str]:
     """Yield statements that run a group (not a restart); they use the names ``talk`` and ``w``."""
-    if isinstance(group, Act) and group.do == "lora":
+    if isinstance(group, ScriptAction) and group.do == "lora":
         yield f"talk.adapters({python_literal(list(group.scales))})"
         return
-    if isinstance(group, Act):
+    if isinstance(group, ScriptAction):
         file = f", filename={python_literal(f'{group.file}.bin')}" if group.file else ""
         yield f"talk.slot({group.id_slot}, {python_literal(group.do)}{file})"
         return
@@ -199,7 +199,7 @@ def _word(part: WordSlice) -> str:
 
 
 def _ask(request: ScriptRequest) -> str:
-    parts = [_word(part) + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
+    parts = [_word(part) + ("" if part.is_whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
     fields = "".join(f", {name}={python_literal(value)}" for name, value in request.fields.items())
     hang_up = "" if request.hang_up is None else f", hang_up={request.hang_up}"
     return f"{request.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"

@@ -16,7 +16,7 @@ from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.cold_server import UNCACHED, cold_flags
 from cachesim.tools.live.llama_server.export import talk
 from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, filled, group_lines, models_text
-from cachesim.tools.live.llama_server.export.script import Act, Script, name_of
+from cachesim.tools.live.llama_server.export.script import Script, ScriptAction, name_of
 from cachesim.tools.live.llama_server.export.shell import DEFAULTS
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -164,7 +164,7 @@ def _test(text: str, script: Script, indent: int, **values: str) -> str:
     words = assignment("w", {word: list(tokens) for word, tokens in script.words.items()}).replace("\n", "\n    ")
     history = list[str]()
     for group in script.groups:
-        if isinstance(group, Act) and group.do == "restart":
+        if isinstance(group, ScriptAction) and group.do == "restart":
             history += _restart(group.flags)
         else:
             history += group_lines(group)

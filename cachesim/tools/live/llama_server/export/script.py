@@ -14,7 +14,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
+from cachesim.scenarios.notation.tree import Action, LineRequest, Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.request_spec import Words, expand
 from cachesim.scenarios.runner import groups
@@ -37,7 +37,7 @@ class WordSlice(NamedTuple):
     word: str
     start: int
     stop: int
-    whole: bool
+    is_whole: bool
 
 
 class ScriptRequest(NamedTuple):
@@ -62,7 +62,7 @@ class ScriptRequest(NamedTuple):
                 at += part.stop - part.start
 
 
-class Act(NamedTuple):
+class ScriptAction(NamedTuple):
     """A step that is not a request. ``flags``: those of the server after a restart, None = unchanged; ``scales``: of
     the server's adapters from then on, as a server reads them."""
 
@@ -74,10 +74,10 @@ class Act(NamedTuple):
     scales: Sequence[Mapping[str, Any]] = ()
 
 
-Group = tuple[ScriptRequest, ...] | Act
+Group = tuple[ScriptRequest, ...] | ScriptAction
 
 
-class Expected(NamedTuple):
+class ExpectedOutcome(NamedTuple):
     """Expected outcome of a step: tokens reused and evaluated, HTTP status, and whether the answer equals a cold
     run's."""
 
@@ -100,7 +100,7 @@ class Script:
     words: Mapping[str, Tokens]          # in real tokens
     spelled: frozenset[str]              # words with real texts, which must not be renamed
     groups: tuple[Group, ...]
-    expected: tuple[Expected, ...]       # an entry per step
+    expected: tuple[ExpectedOutcome, ...]       # an entry per step
     notes: tuple[str, ...]               # deviations that a real server makes necessary
 
     @property
@@ -117,7 +117,7 @@ class Script:
     @property
     def asks(self) -> Iterator[ScriptRequest]:
         """All requests."""
-        return (one for group in self.groups if not isinstance(group, Act) for one in group)
+        return (one for group in self.groups if not isinstance(group, ScriptAction) for one in group)
 
     @property
     def broken(self) -> list[int]:
@@ -127,13 +127,13 @@ class Script:
     @property
     def changes_server(self) -> str:
         """What the scenario does with the server that the user of a running server does not expect, "" = nothing."""
-        acts = {group.do for group in self.groups if isinstance(group, Act)}
+        acts = {group.do for group in self.groups if isinstance(group, ScriptAction)}
         return "restarts the server" if "restart" in acts else "sets the server's adapters" if "lora" in acts else ""
 
     @property
     def adapters(self) -> Mapping[str, TinyModel]:
         """Adapters of the tiny model that any start of the server needs, by file name."""
-        restarts = [group.flags or () for group in self.groups if isinstance(group, Act)]
+        restarts = [group.flags or () for group in self.groups if isinstance(group, ScriptAction)]
         return adapter_files(self.model, [word for flags in (self.flags, *restarts) for word in flags])
 
     @property
@@ -155,7 +155,7 @@ class Script:
     @property
     def racy(self) -> bool:
         """True if the outcome may depend on when requests arrive."""
-        together = any(not isinstance(group, Act) and len(group) > 1 for group in self.groups)
+        together = any(not isinstance(group, ScriptAction) and len(group) > 1 for group in self.groups)
         return together or any(one.hang_up is not None for one in self.asks)
 
     @property
@@ -202,11 +202,13 @@ def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:
     return words, tmap
 
 
-def _expected(run: Run) -> Iterator[Expected]:
+def _expected(run: Run) -> Iterator[ExpectedOutcome]:
     for one in run.requests:
         answer = one.answer
         status = 0 if answer.died else answer.status
-        yield Expected(answer.cache_n, answer.prompt_n, status, one.judged.equal_cold, answer.died, one.judged.fault)
+        yield ExpectedOutcome(
+            answer.cache_n, answer.prompt_n, status, one.judged.equal_cold, answer.died, one.judged.fault
+        )
 
 
 class _Maker:
@@ -221,16 +223,16 @@ class _Maker:
         first, steps = numbered
         action = steps[0].action
         if action is not None:
-            return self._act(first, action)
+            return self._script_action(first, action)
         return tuple(self._ask(number, step) for number, step in enumerate(steps, first))
 
-    def _act(self, number: int, action: Action) -> Act:
+    def _script_action(self, number: int, action: Action) -> ScriptAction:
         if action.percent < 100:
             raise BadInput(f"step {number}: slot files of a real server are not truncated", file=self.scenario.file)
         if action.do != "restart":
-            return Act(number, action.do, action.id_slot, action.file, scales=scales_body(action.scales))
+            return ScriptAction(number, action.do, action.id_slot, action.file, scales=scales_body(action.scales))
         self.options |= dict(action.server)
-        return Act(number, "restart", flags=self.written(self.options) if action.server else None)
+        return ScriptAction(number, "restart", flags=self.written(self.options) if action.server else None)
 
     def written(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Return the server's command line for options."""
@@ -238,7 +240,7 @@ class _Maker:
 
     def _ask(self, number: int, step: Step) -> ScriptRequest:
         asked, request = step.asked, step.request
-        assert isinstance(asked, Asked)
+        assert isinstance(asked, LineRequest)
         if request.kind != "completion":
             raise BadInput(f"request {number}: only completions can be run on a real server, found {request.kind}",
                            file=self.scenario.file)  # fmt: skip

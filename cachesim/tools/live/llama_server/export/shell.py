@@ -15,7 +15,7 @@ from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
 from cachesim.tools.live.llama_server.export.program_text import comment, filled
-from cachesim.tools.live.llama_server.export.script import Act, Group, Script, ScriptRequest, WordSlice
+from cachesim.tools.live.llama_server.export.script import Group, Script, ScriptAction, ScriptRequest, WordSlice
 from cachesim.tools.live.llama_server.server import BASE
 
 DEFAULTS = 0.2
@@ -31,7 +31,7 @@ def shell_script(script: Script) -> str:
     lines += [f"{t.FOLDER}{loaded}".rstrip(), "", _words(script), "", _filled(t.ASK)]
     if any(one.hang_up is not None for one in script.asks):
         lines.append(_filled(t.HANG_UP))
-    if any(isinstance(one, Act) for one in script.groups):
+    if any(isinstance(one, ScriptAction) for one in script.groups):
         lines.append(_filled(t.SLOT))
     lines += ["# The history, warm", *(line for group in script.groups for line in _group(group))]
     lines += ["", "# Every prompt, cold", _filled(t.COMPARE)]
@@ -67,7 +67,7 @@ def _filled(text: str) -> str:
 
 
 def _group(group: Group) -> Iterator[str]:
-    if isinstance(group, Act):
+    if isinstance(group, ScriptAction):
         file = json.dumps(f"{group.file}.bin" if group.file else "", ensure_ascii=False)[1:-1]     # joins JSON text
         yield f"slot {group.id_slot} {shell_word(group.do)} {shell_word(file)}"
         return
@@ -92,7 +92,7 @@ def _send(request: ScriptRequest) -> str:
 
 
 def _part(piece: WordSlice) -> str:
-    return _path(piece) if piece.whole else f"{_path(piece)}[{piece.start}:{piece.stop}]"
+    return _path(piece) if piece.is_whole else f"{_path(piece)}[{piece.start}:{piece.stop}]"
 
 
 def _path(piece: WordSlice) -> str:

@@ -17,7 +17,7 @@ from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
 
 
-class Talk:
+class ServerTalk:
     """Requests sent to a server and their responses, by request number."""
 
     def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
@@ -104,7 +104,7 @@ class Talk:
         said = said[at : at + stop - start]
         word[start : start + len(said)] = said
 
-    def cold(self, number: int, server: Talk) -> tuple[int, Any]:
+    def cold(self, number: int, server: ServerTalk) -> tuple[int, Any]:
         """Send a request again to a server without cached tokens; return status and body."""
         kept = {name: value for name, value in self.sent[number].items() if name in KEPT}
         return server.request("POST", "/completion", {**kept, "cache_prompt": False, "id_slot": 0, **GREEDY})

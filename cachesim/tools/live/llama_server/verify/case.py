@@ -16,7 +16,13 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
-from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Facts, from_file, from_server, rows
+from cachesim.tools.live.llama_server.verify.model_of import (
+    ComparedRequest,
+    RealModelFacts,
+    from_file,
+    from_server,
+    rows,
+)
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from cachesim.tools.live.player import Player, check_images
 
@@ -106,7 +112,7 @@ ROUNDING, AMPLIFIED, DEFAULT_FLAGS = 1e-3, 5e-3, 0.2
 on a server with unknown flags."""
 
 
-class Verified(NamedTuple):
+class Verification(NamedTuple):
     """Result of a verification. ``rows``: all requests; ``model`` in cachesim's notation, ``profile`` of cachesim;
     ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run."""
 
@@ -125,15 +131,15 @@ class Verified(NamedTuple):
 
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
-              tolerance: float | None = None) -> Verified:  # fmt: skip
+              tolerance: float | None = None) -> Verification:  # fmt: skip
     """Start a server with the scenario's options and verify on it; its log is read. Raise BadInput."""
     check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
-        return Verified([], facts.layers, profile, [], notes[0])
+        return Verification([], facts.layers, profile, [], notes[0])
     player = Player(ours, vocabulary=facts.vocabulary)
-    amplified = facts.tiny and find_model(facts.layers).arch == "gemma3"
+    amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
     with Recorder(ServerStart(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
         for _ in player.run(recorder.play):
@@ -143,16 +149,18 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
 
 
 def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",
-           given: Mapping[str, Option] | None = None) -> Verified:  # fmt: skip
+           given: Mapping[str, Option] | None = None) -> Verification:  # fmt: skip
     """Verify on a running server. ``given``: its options according to the user; all others are those that it reports,
     or the real defaults. Raise BadInput."""
     facts = from_server(remote.props, remote.models, layers)
     server, assumed = _options(scenario, remote, given or {})
     ours, notes = _for_model(scenario, profile, facts, server)
     if ours is None:
-        return Verified([], facts.layers, profile, assumed, notes[0])
+        return Verification([], facts.layers, profile, assumed, notes[0])
     if any(step.action is not None and step.action.do == "restart" for step in ours.steps):
-        return Verified([], facts.layers, profile, assumed, "the scenario restarts the server, which --url cannot do")
+        return Verification(
+            [], facts.layers, profile, assumed, "the scenario restarts the server, which --url cannot do"
+        )
     data, said = _played(ours, remote, facts)
     return _compared(ours, data, profile, facts, [*assumed, *notes, *said])
 
@@ -166,7 +174,7 @@ def record_url(scenario: Scenario, remote: Remote, layers: str,
     return data, [*assumed, *notes]
 
 
-def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str, Any], list[str]]:
+def _played(scenario: Scenario, remote: Remote, facts: RealModelFacts) -> tuple[dict[str, Any], list[str]]:
     """Run on a running server; return a recording without the server's log, and notes."""
     check_images(scenario)
     cannot = remote.clear()
@@ -183,12 +191,12 @@ def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str,
             "steps": remote.steps}, [*cannot, *player.notes]  # fmt: skip
 
 
-def _file(facts: Facts) -> str:
+def _file(facts: RealModelFacts) -> str:
     """Return the name of a model file by which a recording's reader finds its layers."""
     return f"tiny-{facts.layers.replace(' ', '')}.gguf"
 
 
-def _for_model(scenario: Scenario, profile: str, facts: Facts,
+def _for_model(scenario: Scenario, profile: str, facts: RealModelFacts,
                server: Mapping[str, Option]) -> tuple[Scenario | None, list[str]]:  # fmt: skip
     """Return the scenario for this model and these options, and notes on changes; None with the reason if it fails."""
     try:
@@ -196,12 +204,12 @@ def _for_model(scenario: Scenario, profile: str, facts: Facts,
     except BadInput as bad:
         return None, [bad.cause]
     notes = [f"written for the model {scenario.model}, compared on {facts.layers}"] if _other(scenario, facts) else []
-    if not facts.tiny:
+    if not facts.is_tiny:
         notes.append("state sizes differ from the model's: evictions of the prompt cache by size are not compared")
     return ours, [*notes, *([said] if said else [])]
 
 
-def _other(scenario: Scenario, facts: Facts) -> bool:
+def _other(scenario: Scenario, facts: RealModelFacts) -> bool:
     def layers(name: str) -> str:
         try:
             return find_model(name).name
@@ -243,12 +251,14 @@ def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
     return {manual.adapter_scales: wanted}
 
 
-def _compared(ours: Scenario, data: Mapping[str, Any], profile: str, facts: Facts, notes: list[str]) -> Verified:
-    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.tiny)
-    return Verified(found, facts.layers, profile, list(dict.fromkeys(notes)))
+def _compared(
+    ours: Scenario, data: Mapping[str, Any], profile: str, facts: RealModelFacts, notes: list[str]
+) -> Verification:
+    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.is_tiny)
+    return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)))
 
 
-def as_data(found: Verified) -> dict[str, Any]:
+def as_data(found: Verification) -> dict[str, Any]:
     """Return the result as plain data."""
     requests = [{**row._asdict(), "ours": row.ours._asdict(), "theirs": row.theirs._asdict()} for row in found.rows]
     return {"same": found.same, "model": found.model, "profile": found.profile, "undecided": found.undecided,

@@ -16,8 +16,8 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
 from cachesim.judging.compare_answer import Judge
-from cachesim.replay.recorded_trace import Member, TraceStep, make_trace
-from cachesim.replay.replay import Replaying
+from cachesim.replay.recorded_trace import TraceMember, TraceStep, make_trace
+from cachesim.replay.replay import TraceReplay
 from cachesim.replay.replay_result import ReplayResult
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.token_map import TINY, Vocabulary
@@ -28,7 +28,7 @@ SIZES = ("size", "mib", "bytes", "limit")
 """Parts of the names of event fields that depend on the size of a model's states."""
 
 
-class Side(NamedTuple):
+class RequestResult(NamedTuple):
     """Outcome of a request: tokens reused and evaluated, HTTP status (0 = the process ended, None = unknown), and
     whether the answer equals a cold run's (None = unknown)."""
 
@@ -38,7 +38,7 @@ class Side(NamedTuple):
     equal: bool | None
 
 
-UNKNOWN = Side(None, None, None, None)
+UNKNOWN = RequestResult(None, None, None, None)
 
 
 class ComparedRequest(NamedTuple):
@@ -46,8 +46,8 @@ class ComparedRequest(NamedTuple):
 
     number: int
     text: str
-    ours: Side
-    theirs: Side
+    ours: RequestResult
+    theirs: RequestResult
     same: bool | None                    # None = undecided
     why: str = ""                        # reason for undecided
     first: str = ""                      # first differing decision or answer field, "" = none or unknown
@@ -66,7 +66,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
             first = run.first(step)
             members = raw.get("steps", [raw])
             if step.members:
-                race = bool(raw.get("racy")) and not trace.logged
+                race = bool(raw.get("racy")) and not trace.has_log
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
                     ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
@@ -76,11 +76,11 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
     return found
 
 
-class _Beside(Replaying):
+class _Beside(TraceReplay):
     """A replay that records the simulator's answers, and ignores sizes if those of the real model differ."""
 
     def __init__(self, trace: Any, mode: str, folder: Path, sized: bool) -> None:
-        self.sides: dict[int, Side] = {}
+        self.sides: dict[int, RequestResult] = {}
         self.judge: Judge | None = None
         self.sized = sized
         super().__init__(trace, mode, folder, self._look)
@@ -90,7 +90,7 @@ class _Beside(Replaying):
         slot = server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
         status = 0 if answer.died else answer.status
-        self.sides[id(request)] = Side(answer.cache_n, answer.prompt_n, status, equal)
+        self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, equal)
         return equal
 
     def first(self, step: TraceStep) -> str:
@@ -116,7 +116,7 @@ def _said(first: Mapping[str, Any], sized: bool) -> str:
     return f"decision {first.get('event')}: {there} there, {here} here"
 
 
-def _same(ours: Side, theirs: Side, race: bool, far: float | None) -> tuple[bool | None, str]:
+def _same(ours: RequestResult, theirs: RequestResult, race: bool, far: float | None) -> tuple[bool | None, str]:
     """True if both sides agree in all known values of the real side; None with the reason if undecided."""
     if ours == UNKNOWN:
         return None, "the simulator gave no answer"
@@ -133,15 +133,15 @@ def _same(ours: Side, theirs: Side, race: bool, far: float | None) -> tuple[bool
     return ours.equal == theirs.equal or ours.status != 200, ""
 
 
-def _theirs(member: Member, raw: Mapping[str, Any], step: Mapping[str, Any]) -> Side:
+def _theirs(member: TraceMember, raw: Mapping[str, Any], step: Mapping[str, Any]) -> RequestResult:
     response = raw.get("response") or {}
     if "died" in step and not response:
-        return Side(None, None, 0, False)
+        return RequestResult(None, None, 0, False)
     if response.get("cancelled") or not response:
         return UNKNOWN
     status = int(response.get("status", 200))
     equal = None if member.inexact is None or "cold" not in raw else not member.inexact
-    return Side(response.get("cache_n"), response.get("prompt_n"), status, equal)
+    return RequestResult(response.get("cache_n"), response.get("prompt_n"), status, equal)
 
 
 def _gaps(raw: Mapping[str, Any]) -> Iterator[float]:
@@ -162,20 +162,20 @@ TOKENS = "tokenizer.ggml.tokens"
 LEAST, MOST = 1_000, 20_000       # tokens of a real vocabulary that are used for words
 
 
-class Facts(NamedTuple):
+class RealModelFacts(NamedTuple):
     """A real model: its layers in cachesim's notation, its vocabulary, and whether it is a tiny model, whose stored
     states have the sizes that the simulator counts."""
 
     layers: str
     vocabulary: Vocabulary
-    tiny: bool
+    is_tiny: bool
 
 
-def from_file(file: Path, layers: str = "") -> Facts:
+def from_file(file: Path, layers: str = "") -> RealModelFacts:
     """Read a model file. ``layers``: as given by the user. Raise BadInput if it is not a GGUF, or for an architecture
     with unknown memory."""
     if ours := _ours(file.name):
-        return Facts(layers or ours, TINY, True)
+        return RealModelFacts(layers or ours, TINY, True)
     keys = read_gguf(file, (TOKENS,))
     arch = str(keys.get("general.architecture", ""))
     found = layers or LAYERS.get(arch, "").format(window=keys.get(f"{arch}.attention.sliding_window", 0))
@@ -184,10 +184,10 @@ def from_file(file: Path, layers: str = "") -> Facts:
                        hint="name them with --layers, such as 'W1024 A' or GA")  # fmt: skip
     tokens = keys.get(TOKENS)
     size = len(tokens) if isinstance(tokens, list) else 0
-    return Facts(found, real_vocabulary(size or MOST), False)
+    return RealModelFacts(found, real_vocabulary(size or MOST), False)
 
 
-def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
+def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> RealModelFacts:
     """Read `/props` and `/v1/models` of a running server. Raise BadInput for unknown layers."""
     file = Path(str(props.get("model_path") or ""))
     if (_ours(file.name) or kind(file) == FILE) and file.suffix == ".gguf":
@@ -195,7 +195,7 @@ def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str
     if not layers:
         raise BadInput("the server does not report the layers of its model", hint="name them: --layers 'W1024 A'")
     meta = ((models.get("data") or [{}])[0].get("meta") or {})  # fmt: skip
-    return Facts(layers, real_vocabulary(int(meta.get("n_vocab") or MOST)), False)
+    return RealModelFacts(layers, real_vocabulary(int(meta.get("n_vocab") or MOST)), False)
 
 
 def real_vocabulary(size: int) -> Vocabulary:

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.rules import adapters as rules
-from cachesim.engines.llama_cpp.rules.adapters import Adapter, Lists, read_adapters, read_scales
+from cachesim.engines.llama_cpp.rules.adapters import Adapter, RequestScales, read_adapters, read_scales
 
 PLAIN, ALORA = Adapter(0.0), Adapter(0.0, (7, 8, 9))
 POOL = (PLAIN, ALORA, Adapter(0.0, (5,)))
@@ -28,7 +28,7 @@ def test_a_list_is_complete_and_no_list_is_the_servers(given, wanted):
     ((-1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 1, False),        # a negative scale counts as off
 ])  # fmt: skip
 def test_a_slot_is_cleared_unless_only_aloras_change(before, now, asked, clears):
-    assert rules.clear_for_list(Lists(before, now, asked), POOL).value is clears
+    assert rules.clear_for_list(RequestScales(before, now, asked), POOL).value is clears
 
 
 @pytest.mark.parametrize(("prompt", "start"), [

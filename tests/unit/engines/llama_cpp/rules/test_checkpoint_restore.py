@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, PromptInputs, ResumePlace
 
 
 def ckpt(n, pos_min=None, pos_max=None, task=1):
@@ -14,7 +14,7 @@ def ckpt(n, pos_min=None, pos_max=None, task=1):
 
 
 def ask(n_past, held=14, n_tokens=14, pos_min=0, n_swa=0, exact=False):
-    return Ask(n_past, n_past, held, n_tokens, pos_min, n_swa, exact)
+    return PromptInputs(n_past, n_past, held, n_tokens, pos_min, n_swa, exact)
 
 
 # Example of the spec, request, threshold, search
@@ -98,11 +98,11 @@ RESUME = [
 
 @pytest.mark.parametrize("taken, asked, want", [row[1:] for row in RESUME], ids=[row[0] for row in RESUME])
 def test_resume(taken, asked, want):
-    assert use.resume_re4(taken, asked).value == Resume(*want)
+    assert use.resume_re4(taken, asked).value == ResumePlace(*want)
 
 
 def test_without_a_checkpoint_everything_is_evaluated():
-    assert use.resume_nothing(ask(9)).value == Resume(0, 0)
+    assert use.resume_nothing(ask(9)).value == ResumePlace(0, 0)
 
 
 # checkpoints, resume position, erased indices
@@ -121,7 +121,7 @@ ERASE = [
 
 @pytest.mark.parametrize("ckpts, pos_next, gone", [row[1:] for row in ERASE], ids=[row[0] for row in ERASE])
 def test_erase(ckpts, pos_next, gone):
-    assert use.erase_er2(ckpts, ask(9), Resume(pos_next, pos_next)).value == gone
+    assert use.erase_er2(ckpts, ask(9), ResumePlace(pos_next, pos_next)).value == gone
 
 
 # Section 5.2 of the history: a slot of 100 tokens, checkpoints of 40 and 96.
@@ -147,7 +147,7 @@ def test_24035_v1_takes_the_newest_and_v3_the_longest():
 
 
 def test_24035_continues_after_the_tokens_of_the_checkpoint():
-    assert use.resume_count(ckpt(96), exact(99, 120)).value == Resume(96, 96)
+    assert use.resume_count(ckpt(96), exact(99, 120)).value == ResumePlace(96, 96)
 
 
 @pytest.mark.parametrize("n_past, resume, v1, v3, er2", [
@@ -159,7 +159,7 @@ def test_24035_continues_after_the_tokens_of_the_checkpoint():
 ])
 def test_24035_erases_what_holds_more_than_the_prefix(n_past, resume, v1, v3, er2):
     rules = (use.erase_v1, use.erase_v3, use.erase_er2)
-    assert tuple(rule(SLOT, exact(n_past, 120), Resume(resume, resume)).value for rule in rules) == (v1, v3, er2)
+    assert tuple(rule(SLOT, exact(n_past, 120), ResumePlace(resume, resume)).value for rule in rules) == (v1, v3, er2)
 
 
 @pytest.mark.parametrize("new, old", [(use.pick_v1, use.pick_pk2), (use.pick_v3, use.pick_pk3)])
@@ -171,6 +171,6 @@ def test_24035_leaves_window_memories_alone(new, old):
         assert use.resume_count(windows[0], asked).value == use.resume_re4(windows[0], asked).value
         for erase in (use.erase_v1, use.erase_v3):
             assert (
-                erase(windows, asked, Resume(n_past, n_past)).value
-                == use.erase_er2(windows, asked, Resume(n_past, n_past)).value
+                erase(windows, asked, ResumePlace(n_past, n_past)).value
+                == use.erase_er2(windows, asked, ResumePlace(n_past, n_past)).value
             )

@@ -10,17 +10,17 @@ ENDS = [11, 19]
 
 
 def test_the_whole_prompt_is_asked_for_and_what_is_held_is_stored():
-    assert rules.key_prompt(P, BARE, ENDS).value == rules.Key(P, "held", ())
+    assert rules.key_prompt(P, BARE, ENDS).value == rules.ConversationKey(P, "held", ())
 
 
 def test_the_proposals_leave_out_suffix_and_answer():
     """5.1: the key of [S, u(3)] has 19 tokens, boundaries [11]. #929 adds the end of the key, without effect."""
-    assert rules.key_bare(P, BARE, ENDS).value == rules.Key(BARE, "asked", (11,))
-    assert rules.key_bare_all(P, BARE, ENDS).value == rules.Key(BARE, "asked", (11, 19))
+    assert rules.key_bare(P, BARE, ENDS).value == rules.ConversationKey(BARE, "asked", (11,))
+    assert rules.key_bare_all(P, BARE, ENDS).value == rules.ConversationKey(BARE, "asked", (11, 19))
 
 
 def test_a_text_has_no_suffix_and_no_boundaries():
-    assert rules.key_bare(P, P, []).value == rules.key_bare_all(P, P, []).value == rules.Key(P, "asked", ())
+    assert rules.key_bare(P, P, []).value == rules.key_bare_all(P, P, []).value == rules.ConversationKey(P, "asked", ())
 
 
 def test_the_two_generators():

@@ -10,7 +10,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.host import BACK, THROUGH
 from cachesim.engines.shared.kv_rows import empty_rows, write_rows
-from cachesim.model import Rows
+from cachesim.model import KVRows
 from tests.unit.engines.sglang.trees import make_cache, take
 
 RULES = PROFILES["sglang@0.5.23"].changed({"drop_host_leaf": lambda node: Decision(node.id, {}, rule="test")})
@@ -20,7 +20,7 @@ RULES = PROFILES["sglang@0.5.23"].changed({"drop_host_leaf": lambda node: Decisi
 def rows():
     """Rows of a layer: slot n holds n."""
     made = empty_rows([0])
-    write_rows(made, 0, np.arange(20), Rows(np.arange(20, dtype=np.uint64), None, None))
+    write_rows(made, 0, np.arange(20), KVRows(np.arange(20, dtype=np.uint64), None, None))
     return made
 
 

@@ -5,7 +5,7 @@ import pytest
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import reported as r
-from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.sglang.rules.request import RequestWindow
 
 
 @pytest.mark.parametrize(("rule", "strips", "published", "own"), [
@@ -15,7 +15,7 @@ from cachesim.engines.sglang.rules.request import Window
     (r.owned_published, False, 41, 47),
 ])  # fmt: skip
 def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
-    assert rule(r.Ending(49, prompt=20, stop=47, published=published, strips=strips)) == own
+    assert rule(r.EndingRequest(49, prompt=20, stop=47, published=published, strips=strips)) == own
 
 
 def test_a_cut_prompt_reserves_its_rest_and_its_answer():
@@ -27,7 +27,7 @@ def test_a_cut_prompt_reserves_its_rest_and_its_answer():
     (16, 21, 0, 0, 16), (16, 21, 13, 1, 11), (16, 16, 13, 1, 16), (16, 21, 16, 2, 16), (8, 9, 30, 2, 0),
 ])  # fmt: skip
 def test_the_second_request_of_a_batch_gets_a_state_on_the_grid_of_the_batch(length, n, flat, chunks, taken):
-    ask = r.Tracking(length, n, flat=flat, chunks=chunks, grid=8)
+    ask = r.TrackedState(length, n, flat=flat, chunks=chunks, grid=8)
     assert (r.taken_on_flat_grid(ask), r.taken_at_own(ask)) == (taken, length)
 
 
@@ -45,5 +45,5 @@ def test_a_run_goes_on_behind_a_tombstone_only_if_it_is_short():
 
 
 def test_the_frontier_without_a_page_reaches_the_end():
-    assert r.frontier_without_page(Window(29, 0, 16, None, 4, 8, 1)) == (16, 24)
-    assert r.frontier_without_page(Window(29, 0, 24, None, 4, 8, 1)) == (24, 24)
+    assert r.frontier_without_page(RequestWindow(29, 0, 16, None, 4, 8, 1)) == (16, 24)
+    assert r.frontier_without_page(RequestWindow(29, 0, 24, None, 4, 8, 1)) == (24, 24)

@@ -6,12 +6,12 @@ from cachesim.engines.sglang.rules import request as r
 
 
 @pytest.mark.parametrize(("ask", "span"), [
-    (r.Window(19, 0, 0, None, 8, 1, 1), (0, 11)),
-    (r.Window(19, 0, 5, None, 8, 1, 1), (5, 11)),
-    (r.Window(19, 0, 0, 6, 8, 1, 1), (0, 6)),
-    (r.Window(19, 9, 0, None, 8, 1, 4), (9, 9)),
-    (r.Window(19, 0, 0, None, 6, 4, 1), (0, 8)),
-    (r.Window(19, 0, 0, None, 2, 8, 1), (0, 8)),
+    (r.RequestWindow(19, 0, 0, None, 8, 1, 1), (0, 11)),
+    (r.RequestWindow(19, 0, 5, None, 8, 1, 1), (5, 11)),
+    (r.RequestWindow(19, 0, 0, 6, 8, 1, 1), (0, 6)),
+    (r.RequestWindow(19, 9, 0, None, 8, 1, 4), (9, 9)),
+    (r.RequestWindow(19, 0, 0, None, 6, 4, 1), (0, 8)),
+    (r.RequestWindow(19, 0, 0, None, 2, 8, 1), (0, 8)),
 ])  # fmt: skip
 def test_the_frontier_leaves_a_window_of_pages(ask, span):
     assert r.window_frontier(ask) == span
@@ -56,7 +56,7 @@ def test_the_request_with_the_shortest_answer_is_retracted_first():
 
 
 def test_before_0_5_23_the_frontier_can_leave_less_than_a_window_before_the_end_of_whole_pages():
-    ask = r.Window(10, 0, 0, None, 6, 4, 1)
+    ask = r.RequestWindow(10, 0, 0, None, 6, 4, 1)
     assert (r.window_frontier(ask), r.unrounded_frontier(ask)) == ((0, 0), (0, 4))
     assert r.unrounded_frontier(ask._replace(interval=5)) == (0, 0)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from cachesim.engines.sglang.rules.schedule import (
-    Candidate,
-    Waiting,
+    AdmissionCandidate,
+    WaitingRequest,
     admission,
     chunk_share,
     next_chunk,
@@ -15,7 +15,7 @@ from cachesim.engines.sglang.rules.schedule import (
     window_need,
 )
 
-ROWS = [Waiting(9, 3, 5, False, 2), Waiting(20, 8, 9, False, 0), Waiting(12, 8, 1, True, 1)]
+ROWS = [WaitingRequest(9, 3, 5, False, 2), WaitingRequest(20, 8, 9, False, 0), WaitingRequest(12, 8, 1, True, 1)]
 
 
 @pytest.mark.parametrize(("policy", "order"), [
@@ -26,7 +26,7 @@ def test_policies(policy, order):
     assert queue_order(policy, ROWS).value == order
 
 
-BASE = Candidate(20, 4, 10, True, 64, 16, 100, None, 0, 0, 4)
+BASE = AdmissionCandidate(20, 4, 10, True, 64, 16, 100, None, 0, 0, 4)
 
 
 @pytest.mark.parametrize(("change", "tokens"), [
@@ -53,7 +53,11 @@ def test_a_started_prompt_continues_without_room_unless_it_has_windows():
     (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32),
 ])  # fmt: skip
 def test_a_chunk_leaves_room_for_shorter_prompts(left, chunk, share):
-    waiting = [Waiting(9, 3, 5, False, 2), Waiting(20, 8, 9, False, 0), Waiting(12, 12, 1, True, 1)]
+    waiting = [
+        WaitingRequest(9, 3, 5, False, 2),
+        WaitingRequest(20, 8, 9, False, 0),
+        WaitingRequest(12, 12, 1, True, 1),
+    ]
     assert chunk_share(left, waiting, chunk, 4) == share
 
 

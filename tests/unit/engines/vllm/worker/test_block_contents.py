@@ -10,7 +10,7 @@ import pytest
 from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
 from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep, cells_of
-from cachesim.model import LayerState, Rows, parse
+from cachesim.model import KVRows, LayerState, parse
 
 
 def group(number, block, layers, kind="full"):
@@ -27,7 +27,7 @@ def memory():
     """Rows of two layers in blocks of 2 and 4 tokens; a row holds the number of its cell."""
     made = BlockContents(parse("W8 A"), [group(0, 2, (0,)), group(1, 4, (1,))], [], {0: user()})
     for layer in (0, 1):
-        write_rows(made.rows, layer, np.arange(12), Rows(np.arange(12, dtype=np.uint64), None, None))
+        write_rows(made.rows, layer, np.arange(12), KVRows(np.arange(12, dtype=np.uint64), None, None))
     return made
 
 

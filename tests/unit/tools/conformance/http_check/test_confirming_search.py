@@ -17,7 +17,7 @@ from cachesim.tools.conformance.http_check.confirming_search import (
     ServerBudget,
 )
 from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
-from cachesim.tools.conformance.properties import Check
+from cachesim.tools.conformance.properties import PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 from cachesim.tools.conformance.report import Finding, Result
 from cachesim.tools.conformance.report_builder import UNSTEADY
@@ -120,9 +120,9 @@ def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed
     play = Played(0.5, 0.5)
     search, failed = searched(play, budget=budget)
     check = next(one for one in search.look(parse_history(ALONE)) if not one.ok)
-    assert failed == ["branch"] and not budget.spent
+    assert failed == ["branch"] and not budget.is_spent
     http.sent = 5
-    assert budget.spent and budget.stopped == "stopped after 5 requests"
+    assert budget.is_spent and budget.stopped == "stopped after 5 requests"
     assert search.again(parse_history(ALONE), check) and play.plays == 2
     assert not searched(Played(), budget=budget)[0].again(parse_history("A9/A.B2"), check)
 
@@ -234,7 +234,7 @@ def test_the_other_errors_that_came_again_are_listed():
     search.play = search.send = Refused(*["second"] * 6)
     for line in ("A9/A.B2{together}", "A7/A.B2{together}"):
         search.look(parse_history(line))
-    search.tallies["answers"].add(parse_history("A3/A.B2"), Check("answers", False, 1, "a reply", "third"))
+    search.tallies["answers"].add(parse_history("A3/A.B2"), PropertyCheck("answers", False, 1, "a reply", "third"))
     result = Result("answers", "faults", "a sentence", "failed", finding=Finding(TOGETHER, 1, "a reply", "first"))
     assert search.with_errors(result).finding.notes == ("also second: A7/A.B2{together}",)
     assert search.with_errors(replace(result, state="undecided")).finding.notes == ()

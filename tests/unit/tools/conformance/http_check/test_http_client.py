@@ -70,9 +70,9 @@ def test_so_many_requests_are_sent_and_no_more(client):
     with serving(lambda body: (200, {})) as url:
         http = client(url, most=2)
         http.post("/x", {})
-        assert (http.sent, http.spent, http.stopped) == (1, False, "")
+        assert (http.sent, http.is_spent, http.stopped) == (1, False, "")
         http.get("/props")
-        assert (http.sent, http.spent, http.stopped) == (2, True, "stopped after 2 requests")
+        assert (http.sent, http.is_spent, http.stopped) == (2, True, "stopped after 2 requests")
         with pytest.raises(Exhausted, match="stopped after 2 requests"):
             http.post("/x", {})
         assert http.sent == 2
@@ -116,7 +116,7 @@ def test_all_requests_together_have_a_time_limit():
         assert http.get("/props")["total_slots"] == 1 and http.stopped == ""
         with pytest.raises(Exhausted, match=r"stopped after 0\.3 seconds"):
             http.post("/completion", {})                         # not a late reply: the check ended
-        assert http.spent and http.sent == 2
+        assert http.is_spent and http.sent == 2
         with pytest.raises(Exhausted):
             http.get("/props")
         assert http.sent == 2

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from cachesim.base.media_items import image_items
-from cachesim.tools.conformance.client_history import Dictionary, parse_history
+from cachesim.tools.conformance.client_history import TokenDictionary, parse_history
 from cachesim.tools.conformance.http_check.images import (
     SIDE,
     PiecesAndImages,
@@ -61,8 +61,8 @@ def test_an_image_is_a_part_between_texts():
 
 def test_words_are_one_image_in_a_run_and_another_in_the_next():
     prompts = [step.request.prompt for step in parse_history("A1.I4x1.B1/A.J4x1.B/A.I.C1").scenario.steps]
-    one, two, three = [Dictionary(range(64), "7").real(prompt)[1:5] for prompt in prompts]
-    assert one == three != two and Dictionary(range(64), "8").real(prompts[0])[1:5] != one
+    one, two, three = [TokenDictionary(range(64), "7").real(prompt)[1:5] for prompt in prompts]
+    assert one == three != two and TokenDictionary(range(64), "8").real(prompts[0])[1:5] != one
 
 
 def test_an_image_is_measured_by_what_it_adds_to_a_chat():

@@ -113,14 +113,14 @@ def test_only_a_lost_connection_is_called_a_death(broken, gap):
     stage = stage_of(complete)
     played = stage.play(parse_history("A5/A.B3"))
     assert stage.end == (played, 1, gap.partition(":")[0].removeprefix("the server "))
-    assert played.gap == gap and len(played.warm) == 2 and len(dead) == 2 and stage.http.spent
+    assert played.gap == gap and len(played.warm) == 2 and len(dead) == 2 and stage.http.is_spent
 
 
 def test_nothing_more_is_sent_after_a_server_stopped_answering():
     toy = Toy()
     stage = stage_of(lambda body: (500, {"error": "gone"}) if len(body["prompt"]) in (3, 8) else toy(body))
     played = stage.play(parse_history("A5/A.B3/C4"))
-    assert isinstance(played.warm[1], Failed) and len(played.warm) == 2 and stage.http.spent
+    assert isinstance(played.warm[1], Failed) and len(played.warm) == 2 and stage.http.is_spent
 
 
 def test_a_server_that_refuses_one_prompt_is_alive():

@@ -13,7 +13,7 @@ from cachesim.engines.sglang.mem_cache.memory_pool import ReqToTokenPool
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.components.listed import ListedComponent
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules.request import Window
+from cachesim.engines.sglang.rules.request import RequestWindow
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 
@@ -83,7 +83,7 @@ class SWAComponent(ListedComponent):
         """Store the window slots of a new node."""
         self.store(node, self.allocator.translate_loc_from_full_to_swa(node.value[FULL]))
 
-    def free_out_of_window_slots(self, req: Req, rule: Callable[[Window], tuple[int, int]], pre_len: int,
+    def free_out_of_window_slots(self, req: Req, rule: Callable[[RequestWindow], tuple[int, int]], pre_len: int,
                                  eviction_interval: int = 1) -> None:  # fmt: skip
         """Free the window slots of a request, whose next key has ``pre_len`` tokens, that lie before its window."""
         context = self.context
@@ -91,7 +91,7 @@ class SWAComponent(ListedComponent):
         floor = None
         if context.supports_mamba and kv.mamba_last_track_seqlen is not None:
             floor = kv.mamba_last_track_seqlen - context.swa_retain_window
-        start, stop = rule(Window(
+        start, stop = rule(RequestWindow(
             pos=pre_len, evicted=kv.swa_evicted_seqlen, protected=kv.cache_protected_len, floor=floor,
             window=context.swa_retain_window, page=context.page_size, interval=eviction_interval,
         ))  # fmt: skip
