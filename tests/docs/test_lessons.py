@@ -129,7 +129,7 @@ def test_every_step_names_an_event_and_fits_a_terminal(number):
 
 def test_only_the_discussed_request_of_the_batch_is_wrong():
     run = lesson_runs(lesson_files.lesson("6"))["key"]
-    assert [row.number for row in scene_of(run.shown.case, run.shown.profile).rows if row.wrong] == [3]
+    assert [row.number for row in scene_of(run.shown.case, run.shown.profile).rows if row.is_wrong] == [3]
 
 
 def test_two_prompts_of_the_toy_lead_to_the_same_state():

@@ -48,7 +48,7 @@ def ask(url, body):
 def compare(lines, answers):
     """Compare numbers of the log with those of the answers: counts, and errors."""
     session = read_session("ik_llama", grammars()["ik_llama"], lines)
-    found, truth = [one for one in session.requests if not one.refused], [one for one in answers if one is not None]
+    found, truth = [one for one in session.requests if not one.is_refused], [one for one in answers if one is not None]
     counts, bad = Counter({"requests": len(truth)}), []
     if len(found) != len(truth):
         bad.append(("requests", len(found), len(truth)))

@@ -16,7 +16,9 @@ from cachesim.scenarios.schema import Scenario
 from tests.scenarios.newer_builds import still_unasked, unnamed_builds
 from tests.scenarios.whole import corpus
 
-NEVER = {"VL-FREE-REFERENCE-GAP": "reference windows are not computed, so that no scenario has them"}
+NEVER = {"VL-FREE-REFERENCE-GAP": "reference windows are not computed, so that no scenario has them",
+         "VL-SIZE-ATTENTION-BLOCK": "scenarios have layers, not the sizes of a real model",
+         "VL-SIZE-PAGE-BLOCK": "scenarios have layers, not the sizes of a real model"}
 
 
 def watched(rules: RuleSet, asked: set[str]) -> RuleSet:

@@ -7,6 +7,7 @@ connects them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping
 
@@ -45,14 +46,14 @@ class Sentences:
 
 def described(prefix: str) -> dict[str, Say]:
     """Return a sentence for each family of rules with this prefix, for rules whose answers are not logged: the first
-    sentence of the docstring of its first rule."""
+    sentence of the docstring of its first rule, without "Return" or "True if" at its beginning."""
 
     def always(text: str) -> Say:
         return lambda value, because: text
 
     known = [name for name in RULES if name.startswith(prefix) and RULES[name].__module__.startswith("cachesim.")]
-    return {name.split(".")[0]: always(" ".join((RULES[name].__doc__ or "").split()).split(". ")[0])
-            for name in reversed(known)}  # fmt: skip
+    first = {name: " ".join((RULES[name].__doc__ or "").split()).split(". ")[0] for name in reversed(known)}
+    return {name.split(".")[0]: always(re.sub("^(?:Return|True if) ", "", text)) for name, text in first.items()}
 
 
 def numbers(values: Iterable[object], none: str = "none") -> str:

@@ -34,9 +34,12 @@ OPTIONS = """
 0 --enable-prefix-caching --no-enable-prefix-caching
 j --hf-overrides
 j --kv-transfer-config
+1 --kv-cache-dtype
 1 --long-prefill-token-threshold
 1 --mamba-block-size
+1 --mamba-cache-dtype
 1 --mamba-cache-mode
+1 --mamba-ssm-cache-dtype
 1 --max-model-len
 1 --max-num-batched-tokens
 1 --max-num-seqs
@@ -49,6 +52,7 @@ j --kv-transfer-config
 1 --spec-model
 1 --spec-tokens
 j --speculative-config -sc
+1 --tensor-parallel-size -tp
 1 --watermark
 """
 
@@ -60,12 +64,8 @@ SIZES = """
 1 --cpu-offload-gb
 1 --device-memory-utilization >=0.31.0
 1 --gpu-memory-utilization
-1 --kv-cache-dtype =auto
 + --kv-cache-dtype-skip-layers
 1 --kv-cache-memory-bytes
-1 --mamba-cache-dtype
-1 --mamba-ssm-cache-dtype
-1 --tensor-parallel-size -tp =1
 """
 
 LIMITS = """

@@ -113,7 +113,7 @@ def unlock_to_root(mark: int | None) -> int | None:
       source("mem_cache/swa_radix_cache.py", "_match_prefix_helper", "0.5.7", spec="S-SWA-1"),
       until="#17061")  # fmt: skip
 def accept_unreset(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
-    """Return the run of live tokens up to the end of a node, and True if a match can end there. A tombstone ends the
+    """Return the run of live tokens up to the end of a node, and whether a match can end there. A tombstone ends the
     run only if the run has W tokens; a shorter run continues after it."""
     if node.value[SWA] is None and SWA in parts:
         return run if run < window else 0, False

@@ -49,7 +49,7 @@ def best_hit(found: PrefixMatch) -> Decision:
 
 @rule("SG-MATCH-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-SWA-1"))
 def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
-    """Return the live tokens up to the end of a node, and True if a match can end there: if the node has a state, and
+    """Return the live tokens up to the end of a node, and whether a match can end there: if the node has a state, and
     if the window slots of the last W tokens before its end, or of all tokens since the root, are live."""
     run = run + len(node.key) if node.value[SWA] is not None else 0
     live = SWA not in parts or (run >= window and node.value[SWA] is not None)
@@ -58,8 +58,8 @@ def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
 
 @rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
 def branch_point(found: PrefixMatch, grid: int) -> int | None:
-    """Return the length [tokens] up to which full attention matched, rounded down to the grid, None if the hit reaches
-    it. A state or a window there would give a longer hit."""
+    """Return the length [tokens] up to which full attention matched, rounded down to the grid, if it is longer than
+    the hit. A state or a window there would give a longer hit."""
     aligned = found.full // grid * grid
     return aligned if aligned > found.hit else None
 
@@ -110,7 +110,7 @@ def no_boundary(prompt: int, inserted: int, parts: int) -> int:
 
 @rule("SG-WINDOW-LIVE.FRONTIER", Role.PUBLISH, source(WINDOW, "_clip_to_window", spec="S-SWA-4"))
 def live_from(frontier: int, start: int, end: int) -> int | None:
-    """Return the first position of an inserted node whose window slots are live, None if none is. They are live from
+    """Return the first position of an inserted node whose window slots are live, if any. They are live from
     the request's frontier on; the tokens before it become a tombstone."""
     live = max(start, frontier)
     return live if live < end else None

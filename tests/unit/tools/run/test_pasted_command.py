@@ -60,7 +60,7 @@ def test_import_takes_the_layers_of_the_model(tmp_path: Path, capsys: pytest.Cap
 def test_memory_takes_the_model_and_the_arguments_of_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     line = "vllm serve Qwen/Qwen3-8B --kv-cache-dtype fp8 --max-model-len 4096"
     out, err = lines_of(capsys, "memory", "--server", line, "--memory", "8GiB")
-    assert "Qwen3-8B under vllm@0.33.0 --max-model-len 4096 --kv-cache-dtype fp8" in out
+    assert "Qwen3-8B under vllm@0.33.0 --kv-cache-dtype fp8 --max-model-len 4096" in out
     assert "kv_cache_dtype=fp8" in err
 
 

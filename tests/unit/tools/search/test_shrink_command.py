@@ -85,7 +85,7 @@ def test_an_option_that_is_needed_is_part_of_the_command(capsys):
      "word 'one' is spelled out in pieces, which a line cannot express"),
     (("ik-empty-prompt",), exits.BAD_INPUT, "request 0 has no words, which a line cannot express"),
     (("A5/X",), exits.BAD_INPUT, "column 4, request 1: word 'X' has no length"),
-    ((FILE, "-p", "ik_llama@main"), exits.BAD_INPUT, "is not a profile of the engine 'llama_cpp'"),
+    ((FILE, "-p", "ik_llama@main"), exits.BAD_INPUT, "rule sets of several engines: llama_cpp, ik_llama"),
     (("A5", "--property", "survive"), exits.BAD_INPUT, "did you mean 'survives'?"),
     (("S4/S", "--set", "ctx_sise=3"), exits.BAD_INPUT, "did you mean 'ctx_size'?"),
     ((FILE, "--model", "GX"), exits.BAD_INPUT, "GX"),
