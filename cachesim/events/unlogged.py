@@ -48,9 +48,9 @@ class SeqRm(Event, ev="seq_rm", logged=False):
 
 @frozen
 class PointEvent(Event, logged=False):
-    """A restore point appeared: ``point``, a ``cachesim.engines.inspection.Point``. It replaces a point with the same
-    key. ``cause``: stored, evaluated, truncated, overwritten, cleared or consumed. ``rule``: id of the deciding rule,
-    "" = none."""
+    """A restore point appeared: ``point``, a ``cachesim.engines.inspection.RestorePoint``. It replaces a point with the
+    same key. ``cause``: stored, evaluated, truncated, overwritten, cleared or consumed. ``rule``: id of the deciding
+    rule, "" = none."""
 
     slot: int | None
     point: Any
