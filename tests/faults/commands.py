@@ -89,7 +89,7 @@ def gguf() -> bytes:
 
 
 TABLE: dict[str, Command] = {
-    "run": Command(of("run", DENSE, "-j", 2, "--provenance", "--json"), TAKE, ("--html", "a.html"), JUDGED),
+    "run": Command(of("run", DENSE, "-j", 2, "--provenance", "--json"), TAKE, worker=JUDGED),
     "why": Command(of("why", DENSE, 1), JUDGED, ("--html", "a.html")),
     "advise": Command(of("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 5),
                       "cachesim.tools.advise.search:AdviceSearch.attempt", ("--html", "a.html"), keeps=True),
