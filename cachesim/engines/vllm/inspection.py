@@ -122,7 +122,7 @@ class Inspection(RequestInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
-        return sorted(self.points.prefix(key).end for key in self.points.kept())
+        return sorted(n for n, _, _ in self.points.reported.values())
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

@@ -107,6 +107,8 @@ def _held(was: SlotContents, now: SlotContents, stored: set[int]) -> Iterator[st
     """Yield the changes of a slot. ``stored``: lengths of entries that are named by themselves; an engine without
     checkpoints reports entries as such."""
     for name, old, new in (("rows", was.rows, now.rows), ("window rows", was.window, now.window)):
+        if old == new:
+            continue
         yield from (f"{name} {low} to {high - 1} erased" for low, high in minus(old, new))
         yield from (f"{name} {low} to {high - 1} written" for low, high in minus(new, old))
     if now.state != was.state:

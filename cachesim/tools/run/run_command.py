@@ -82,6 +82,8 @@ def run(args: Namespace) -> int:
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
+    if not args.json:
+        _compare_engines(runs)
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose, legend=True)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
@@ -128,6 +130,20 @@ def run_all(jobs: list[RunJob], processes: int) -> tuple[Runs, list[int], Keyboa
     return runs, codes, interrupt
 
 
+def _compare_engines(runs: Runs) -> None:
+    """Print a table for each conversation that ran under several engines."""
+    if len({job.scenario.engine for job, _ in runs}) < 2:
+        return
+    from cachesim.tools.run.engines_table import engines_report
+
+    cases: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for job, data in runs:
+        cases.setdefault((job.scenario.id, repr(job.scenario)), []).append(data)
+    compared = engines_report(list(cases.values()))
+    if compared is not None:
+        show(compared)
+
+
 def report_interrupted(
     interrupt: KeyboardInterrupt, runs: list[dict[str, Any]], total: int, as_json: bool, failed: int, verbose: int
 ) -> int:
@@ -154,12 +170,7 @@ def report(
         return
     from itertools import groupby
 
-    from cachesim.tools.run.engines_table import engines_report
     from cachesim.tools.run.run_table import closing_line, run_report
-
-    compared = engines_report(runs)
-    if compared is not None:
-        show(compared)
 
     cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
     show(*(run_report(*case, verbose=verbose, legend=legend and not i) for i, case in enumerate(cases)),

@@ -18,7 +18,7 @@ ENGINES = {
     "mlx_lm": ("mlx_lm@0.32.2", "A", {}),
 }  # fmt: skip
 SIZES = 6, 12, 24
-MOST = 1.12                  # exponent; the page of vLLM repeats the blocks after each request
+MOST = 1.1                   # exponent
 
 
 def line(requests):

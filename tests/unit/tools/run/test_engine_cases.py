@@ -68,6 +68,35 @@ def test_a_wrong_answer_stands_in_its_cell(capsys):
     assert rows[2].split() == ["2", "B[:18].C", "30", "0", "1", "WRONG"]
 
 
+def table_of(out):
+    """Return the words of each line of the first table."""
+    return [line.split() for line in out.split("\n\n")[0].splitlines()[1:]]
+
+
+def test_a_refused_request_reused_nothing(capsys):
+    words = ["run", "A900/A", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA", "--set", "ctx_size=256"]
+    _, out, _ = called(capsys, *words)
+    assert table_of(out) == [
+        ["#", "request", "prompt", "vllm", "llama_cpp"], ["0", "A", "900", "0", "0", "REFUSED"],
+        ["1", "A", "900", "896", "0", "REFUSED"], ["all", "1800", "896", "0"],
+    ]  # fmt: skip
+
+
+def test_each_line_has_a_table_of_its_own(capsys):
+    _, out, _ = called(capsys, "run", "A60/A", "B30/B/B", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA")
+    assert [line for line in out.splitlines() if line.startswith("reused of")] == [
+        "reused of 120 prompt tokens, by request", "reused of 90 prompt tokens, by request"]  # fmt: skip
+
+
+def test_requests_after_a_limit_are_not_run_and_their_engine_comes_last(capsys):
+    limit = ("--limit", "tokens=130")
+    code, out, _ = called(capsys, "run", "A60/A/B50/A", "-p", "vllm", "-p", "llama_cpp", "--model", "AAAA", *limit)
+    assert code != exits.HOLDS
+    head, *_, last, total = table_of(out)
+    assert head == ["#", "request", "prompt", "llama_cpp", "vllm"]
+    assert last == ["3", "A", "60", "59", "not", "run"] and total == ["all", "230", "118", "48"]
+
+
 def test_the_table_is_absent_for_one_engine(capsys):
     _, out, _ = called(capsys, "run", "A20/A", "-p", "llama_cpp@b11549", "-p", "llama_cpp@b10587", "--model", "A")
     assert "reused of" not in out
