@@ -36,7 +36,8 @@ class Pages(NamedTuple):
 
 @rule("VL-SIZE-ATTENTION-BLOCK", Role.SETUP, platform("_align_hybrid_block_size"))
 def attention_block(pages: Pages) -> int:
-    """Tokens of a block whose page holds a state, a multiple of the given block, of the grid and of the kernels'."""
+    """Return the tokens of a block whose page holds a state: a multiple of the given block, the grid and that of the
+    kernels."""
     unit = lcm(max(KERNEL_BLOCK, pages.block), pages.grid or 1)
     needed = unit * -(-pages.state // (unit * pages.token))
     return max(pages.block, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
@@ -44,8 +45,8 @@ def attention_block(pages: Pages) -> int:
 
 @rule("VL-SIZE-PAGE-BLOCK", Role.SETUP, planning("unify_kv_cache_spec_page_size"))
 def page_block(block: int, token: int, largest: int) -> int:
-    """Tokens of a block in layers with smaller rows than others: as many as fill the page of the ``largest`` rows, or
-    the same number if they do not fill it evenly. ``token``, ``largest``: bytes of a token."""
+    """Return the tokens of a block in layers with smaller rows than others: as many as fill the page of the
+    ``largest`` rows, or the same number if they do not fill it evenly. ``token``, ``largest``: bytes of a token."""
     return block * (largest // token) if largest % token == 0 else block
 
 
