@@ -98,7 +98,7 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
 
 
 def complaints(err):
-    """Lines on stderr that are no hint."""
+    """Return the lines on stderr that are no hint."""
     return [line for line in err.splitlines() if not line.startswith("next: ")]
 
 

@@ -35,7 +35,7 @@ LLAMA = Addition(
 @rule("LC-CKPT-LIMIT.TWO", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "while {"', "b99999", pull=99001), since="#99001 (b99001)")
 def limit_two(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the oldest checkpoints until there is room for two new checkpoints; returns their indices."""
+    """Erase the oldest checkpoints until there is room for two new checkpoints; return their indices."""
     return Decision(tuple(range(max(0, min(len(ckpts), len(ckpts) - limit + 2)))), {"max": limit})
 ''',
     (("profiles/landed.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),),
@@ -48,7 +48,7 @@ IK = Addition(
 @rule("IK-CKPT-EVICT.SECOND-OLDEST", Role.DROP,
       ik_llama(CONTEXT, "create_checkpoint", "fedcba987"), since="#99001 (fedcba987)")
 def evict_second_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """Erases the second oldest checkpoint to make room, or the only one; returns its index."""
+    """Erase the second oldest checkpoint to make room, or the only one; return its index."""
     return Decision(min(1, len(ckpts) - 1), {"how": how, "pos_max": [c.pos_max for c in ckpts]})
 ''',
     (
@@ -64,7 +64,7 @@ MLX = Addition(
 # [New in mlx_lm@99.0.0]
 @rule("ML-SEG-TAIL.TWELVE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "99.0.0"), since="#99001")
 def tail_of_twelve(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail: the last think token within the last 12 tokens, whatever they belong to."""
+    """Return the start of the tail: the last think token within the last 12 tokens, whatever they belong to."""
     return find_tail(prompt, sys_end, len(prompt) - 12)
 ''',
     (

@@ -57,7 +57,7 @@ def printed(*flags):
 
 def test_stripped_docstrings_change_nothing():
     plain = printed()
-    assert "bisect 0\n" in plain and "#2105" in plain and "Hands out a deep copy" in plain and "Traceback" not in plain
+    assert "bisect 0\n" in plain and "#2105" in plain and "Hand out a deep copy" in plain and "Traceback" not in plain
     assert printed("-OO") == plain
 
 

@@ -30,7 +30,7 @@ TEST_ALONE = '''\
 def test_@NAME@():
     """@TITLE@"""
     @WORDS@
-    talk = cold = Talk(URL)
+    talk = cold = ServerTalk(URL)
     assert talk.request("GET", "/health")[0] == 200, f"no llama-server answers at {URL}"
 @HISTORY@
     said = {number: talk.verdict(number, talk.cold(number, cold), TOLERANCE) for number in @NUMBERS@}
@@ -64,7 +64,7 @@ def test_@NAME@(tmp_path):
     @WORDS@
     server = make_server(tmp_path, @FLAGS@)
     server.start()
-    talk = Talk(server.make_url(""))
+    talk = ServerTalk(server.make_url(""))
     try:
 @HISTORY@
     finally:
@@ -72,7 +72,7 @@ def test_@NAME@(tmp_path):
     server = make_server(tmp_path, @COLD_FLAGS@)
     server.cache_ram, server.spec_type, server.model_draft = 0, None, None
     server.start()
-    cold = Talk(server.make_url(""))
+    cold = ServerTalk(server.make_url(""))
     try:
         said = {number: talk.verdict(number, talk.cold(number, cold), TOLERANCE) for number in @NUMBERS@}
     finally:
