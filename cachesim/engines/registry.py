@@ -116,9 +116,9 @@ class Engines(Mapping[str, Engine]):
         alike = [known for known in engine.profiles.values() if isinstance(rules, type(known))]
         if not alike:
             raise BadInput(f"{quoted(name)} is not a rule set of {engine.name}", hint=f"it is a {type(rules).__name__}")
-        _check(rules, alike)
         beside = engine.beside
-        if not between:
+        if not between:                        # composed of fields that were checked already
+            _check(rules, alike)
             beside = {**beside, name: min(alike, key=lambda known: len(known.changes(rules))).name}
         profiles, notes = {**engine.profiles, name: rules}, {**engine.notes, name: note}
         self._known[engine.name] = replace(engine, profiles=profiles, beside=beside, notes=notes)

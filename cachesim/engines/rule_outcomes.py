@@ -60,7 +60,12 @@ def is_same_answer(a: Any, b: Any) -> bool:
     """True if two answers of rules are equal, types included. Records that contain NaN are compared by their
     text."""
     a, b = (getattr(answer, "value", answer) for answer in (a, b))
-    return type(a) is type(b) and (bool(np.all(a == b)) or (isinstance(a, tuple) and repr(a) == repr(b)))
+    if type(a) is not type(b):
+        return False
+    equal = a == b
+    if isinstance(equal, np.ndarray):
+        return bool(equal.all())
+    return bool(equal) or (isinstance(a, tuple) and repr(a) == repr(b))
 
 
 def alternatives(fn: Callable[..., Any], answer: Any, variants: Iterable[Callable[..., Any]],
@@ -134,9 +139,9 @@ def variants_of(tables: Iterable[RuleSet]) -> dict[str, list[Callable[..., Any]]
     return {field: list(rules.values()) for field, rules in found.items()}
 
 
-def graded_rules(rules: RuleSet) -> dict[str, Callable[..., Any]]:
+def graded_rules(rules: RuleSet) -> Mapping[str, Callable[..., Any]]:
     """Return the rules of a rule set by field, including those of its inner tables."""
-    return {field: fn for field, fn in rules.fields().items() if callable(fn) and hasattr(fn, "about")}
+    return rules.rules_by_field
 
 
 def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver) -> T:

@@ -19,15 +19,14 @@ from __future__ import annotations
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Hashable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Hashable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
-from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions
+from cachesim.engines.rule_outcomes import TooManyDecisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, RunInterrupted
-from cachesim.judging.request_cost import ObservedRequest, RequestCost, observed_requests, up_to
+from cachesim.judging.request_cost import ObservedRequest, ObservedRuns, RequestCost, observed_runs, up_to
 from cachesim.judging.rule_exchange import AskedRules, RuleVariant, exchanged, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
 from cachesim.scenarios.runner import SilentObserver, play
@@ -36,9 +35,6 @@ from cachesim.scenarios.schema import Step
 TOKENS = 2_000_000       # prompt tokens of all runs of a search; a search that needs more is incomplete
 FEWEST = 24              # runs of a search whatever its size
 ENDLESS = 20             # a run that makes this many times the decisions of the first is ended
-
-
-Outcomes = Mapping[Any, Sequence[ObservedRequest] | None]      # of runs, by rule set or by exchanged variants
 
 
 class FailureKind(StrEnum):
@@ -99,23 +95,24 @@ class DecidingRule(NamedTuple):
 
 
 def deciding_rule(run: Run, number: int, rules: RuleSet | None = None,
-                  known: Outcomes = MappingProxyType({})) -> DecidingRule | None:  # fmt: skip
+                  runs: ObservedRuns | None = None) -> DecidingRule | None:  # fmt: skip
     """Return the rule that decided the failure of request ``number``, or its cost if none did; None for
     a request that no rule set improves, and for a rule set that the engine does not know. ``rules``: those of the run,
-    None = those of its profile. ``known``: outcomes in provenance mode, by rule set, of the scenario ``up_to`` this
-    request."""
+    None = those of its profile. ``runs``: runs in provenance mode of the scenario ``up_to`` this request."""
     profile = run.profile.removesuffix(" (changed)")
     if rules is None and run.profile not in engine_of(profile).profiles:
         return None
     table, what, first = rules or engine_of(profile).profiles[profile], failure_of(run, number), None
+    runs = runs or observed_runs(up_to(run.scenario, number), profile)
     for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
-        search = _Search(run, number, what or FailureKind.COST, table, profile, mode, known)
+        shared = runs if mode == "provenance" else observed_runs(up_to(run.scenario, number), profile, mode)
+        search = _Search(run, number, what or FailureKind.COST, table, profile, mode, shared)
         if search.shows_failure and what is not None:
             first = search.result()
             break
     if what is FailureKind.FAULT or (first is not None and (first.cures or first.together)):
         return first or DecidingRule(number, FailureKind.FAULT, ())
-    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", search.done, search.left).result()
+    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", runs, search.left).result()
     return cost if cost.cures else first
 
 
@@ -140,11 +137,11 @@ class _Clock(SilentObserver):
 
 
 class _Search:
-    """Runs of the requests up to a failure with exchanged rules. ``known``: outcomes in provenance mode; ``left``:
-    number of runs, None = as many as the size of the prompts allows."""
+    """Runs of the requests up to a failure with exchanged rules. ``runs``: those of this mode; ``left``: number of
+    tries, None = as many as the size of the prompts allows."""
 
     def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str,
-                 known: Outcomes, left: int | None = None) -> None:  # fmt: skip
+                 runs: ObservedRuns, left: int | None = None) -> None:  # fmt: skip
         self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
         self.scenario = up_to(run.scenario, number)
         self.engine = engine_of(profile)
@@ -153,7 +150,8 @@ class _Search:
         self.decisions, self.complete = 0, True
         ledger = run.requests[number].ledger
         self.lost = max(0, ledger.best - ledger.n_past)
-        self.done = {**known} if mode == "provenance" else {}
+        self.runs = runs
+        self.done: dict[Hashable, Sequence[ObservedRequest] | None] = {}
         self.was = self._once(rules, "") or []
         self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
 
@@ -163,12 +161,12 @@ class _Search:
         fault = bool(self.was) and self.was[self.number].outcome.equal_cold is False
         return bool(self.was) and (fault or self.what is not FailureKind.FAULT)
 
-    def _outcomes(self, table: RuleSet) -> list[ObservedRequest] | None:
+    def _outcomes(self, table: RuleSet) -> Sequence[ObservedRequest] | None:
         """Return the outcomes of all requests under a rule set, None if it cannot run them."""
-        most = ENDLESS * self.decisions
         try:
-            bounded = limit_decisions(table, most) if most else table
-            return observed_requests(self.scenario, self.profile, self.mode, bounded)
+            if self.decisions:
+                return self.runs.unshared(table, ENDLESS * self.decisions)
+            return self.runs.result(table)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule

@@ -17,6 +17,7 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
+from cachesim.judging.shared_runs import SharedRuns
 from cachesim.scenarios.schema import Scenario
 
 
@@ -105,6 +106,13 @@ class _Lab:
     def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
         self.scenario, self.engine, self.mode, self.log = scenario, engine, mode, log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
+        self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
+        self.newer = dict(pairwise(builds_in_order(engine, log)))
+
+    def _tables(self) -> list[RuleSet]:
+        """Return the rule sets of the engine, and those that were composed for its builds."""
+        names = dict.fromkeys([*self.engine.profiles, *builds_in_order(self.engine, self.log)])
+        return [self.rules(name) for name in names]
 
     def rules(self, name: str) -> RuleSet:
         """Return the engine's rule set of this name, or the registered one that was composed for a build."""
@@ -116,16 +124,25 @@ class _Lab:
         if key not in self.known:
             older = self.rules(old)
             table = older.mixed(self.rules(new), names) if names else older
-            try:
-                run = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False)
-            except NotInBuild:
-                self.known[key] = [None] * len(self.scenario.steps)
-            else:
-                self.known[key] = [RequestOutcome(one.answer.cache_n, one.judged.equal_cold,
-                                                  0 if one.answer.died else one.answer.status,
-                                                  observed(run, number, self.log))
-                                   for number, one in enumerate(run.requests)]  # fmt: skip
+            self.known[key] = self.runs.unshared(table) if names else self._shared(old, table)
         return self.known[key]
+
+    def _shared(self, name: str, table: RuleSet) -> Sequence[RequestOutcome | None]:
+        """Return the outcomes under a version, whose fields may be exchanged for those of the next one."""
+        newer = self.newer.get(name)
+        return self.runs.result(table, near=self.rules(newer) if newer else None)
+
+    def _outcomes_under(self, table: RuleSet) -> Sequence[RequestOutcome | None]:
+        """Return the outcomes of all requests under a rule set, None if it does not have an option of the scenario."""
+        try:
+            run = run_judged(self.scenario, table.name, self.mode, table=table, with_ledger=False)
+        except NotInBuild:
+            return [None] * len(self.scenario.steps)
+        return [
+            RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status,
+                           observed(run, number, self.log))
+            for number, one in enumerate(run.requests)
+        ]  # fmt: skip
 
     def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
         """Yield the fields that turn the older version's outcome of a request into the newer version's. If one of the

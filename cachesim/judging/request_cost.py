@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
+from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run, run_judged
+from cachesim.judging.shared_runs import SharedRuns
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario
 
@@ -72,6 +74,15 @@ def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance"
     """Return what a run of a scenario shows of its requests, without a ledger. Raise what ``run_judged`` raises."""
     run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
     return [observed(run, i) for i in range(len(run.requests))]
+
+
+ObservedRuns = SharedRuns[Sequence[ObservedRequest]]
+
+
+def observed_runs(scenario: Scenario, profile: str, mode: str = "provenance") -> ObservedRuns:
+    """Return the runs of a scenario under rule sets of the engine of ``profile``, and under mixtures of them."""
+    tables = engine_of(profile).profiles.values()
+    return SharedRuns(lambda rules: observed_requests(scenario, profile, mode, rules), tables)
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

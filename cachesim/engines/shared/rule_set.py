@@ -80,6 +80,11 @@ class RuleSet(Version, ABC):
                 out[name] = value
         return out | inner
 
+    @cached_property
+    def rules_by_field(self) -> Mapping[str, Callable[..., Any]]:
+        """Rules by field, including those of inner tables."""
+        return {field: fn for field, fn in self._fields.items() if callable(fn) and hasattr(fn, "about")}
+
     def changes(self, newer: Self, log: bool = False) -> list[Change]:
         """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those
         that only affect the log."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
@@ -24,7 +24,8 @@ from cachesim.tools.run.suggestions import after_why, say_next, typed
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
-    from cachesim.judging.request_cost import ObservedRequest
+    from cachesim.judging.find_change import RequestOutcome
+    from cachesim.judging.request_cost import ObservedRuns
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
 
@@ -45,22 +46,24 @@ def run(args: Namespace) -> int:
         raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
     from cachesim.engines.registry import ENGINES
-    from cachesim.judging.request_cost import observed_requests, up_to
+    from cachesim.judging.request_cost import observed_runs, up_to
     from cachesim.tools.run.run_table import failures_report
     from cachesim.tools.run.why_report import why_report
 
     # Run every recorded or proposed rule set in provenance mode, to find those under which the tokens are reused.
     engine = ENGINES[scenario.engine]
     names = sorted({*engine.line, *engine.beside})
-    part, known = up_to(scenario, args.number), {}
+    runs = observed_runs(up_to(scenario, args.number), names[0])
+    known = {}
     for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # skip versions without an option of this scenario
-            known[name] = observed_requests(part, name)
+            known[name] = runs.result(engine.profiles[name])[args.number].outcome
     pictured: list[PicturedRun] = []
     found, codes = run_each(
         chosen_profiles(scenario, args.profiles),
         lambda profile: _data(
-            AskedRequest(scenario, profile, mode, args.number), known, recorder(args, profile), pictured
+            AskedRequest(scenario, profile, mode, args.number), OtherVersions(known, runs), recorder(args, profile),
+            pictured,
         ),
         lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
@@ -83,12 +86,18 @@ class AskedRequest(NamedTuple):
     number: int
 
 
+class OtherVersions(NamedTuple):
+    """Outcomes of a request under other rule sets, by name, and the runs up to this request."""
+
+    outcomes: Mapping[str, RequestOutcome]
+    runs: ObservedRuns
+
+
 def _data(
-    asked: AskedRequest, known: Mapping[Any, Sequence[ObservedRequest]], observer: PictureRecorder | None,
-    pictured: list[PicturedRun],
+    asked: AskedRequest, others: OtherVersions, observer: PictureRecorder | None, pictured: list[PicturedRun]
 ) -> dict[str, Any]:
-    """Return the data of a request, with the rule that decided its failure. ``known``: what the requests show under
-    other rule sets. ``pictured`` receives the run if ``observer`` records it."""
+    """Return the data of a request, with the rule that decided its failure. ``pictured`` receives the run if
+    ``observer`` records it."""
     from cachesim.judging.deciding_rule import deciding_rule
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data, why_data
@@ -96,9 +105,8 @@ def _data(
 
     number = asked.number
     run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
-    outcomes = {name: requests[number].outcome for name, requests in known.items()}
-    kept = [(name, one.cache_n) for name, one in outcomes.items() if one.equal_cold is True]
-    data = why_data(run, number, kept, deciding_rule(run, number, known=known), unused_points(run, number))
+    kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]
+    data = why_data(run, number, kept, deciding_rule(run, number, runs=others.runs), unused_points(run, number))
     if observer is not None:
         from cachesim.tools.picture.picture_recorder import PicturedRun
 

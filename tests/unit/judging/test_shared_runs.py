@@ -1,0 +1,130 @@
+"""Tests that a run is shared by exactly the rule sets that would repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cachesim.engines.registry import rules_of
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.rule_outcomes import TooManyDecisions
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging.request_cost import observed_requests, observed_runs
+from cachesim.judging.shared_runs import SharedRuns
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+
+BASE = rules_of("llama_cpp@b11549")
+FIELD = "ckpt_limit"
+"""A field with a rule about two arguments."""
+
+
+@rule("TEST-SHARED.ALIKE", Role.DROP, "answers small limits like the released rule")
+def alike_below_ten(*args: Any) -> Decision:
+    given = getattr(BASE, FIELD)(*args)
+    return given if args[1] < 10 else Decision((99,), {})
+
+
+@rule("TEST-SHARED.FAILS", Role.DROP, "fails on every argument")
+def failing(*args: Any) -> Decision:
+    raise ZeroDivisionError
+
+
+def named(name: str, **values: Any) -> RuleSet:
+    """Return a rule set with other values in these fields."""
+    return BASE.changed({"name": f"llama_cpp@{name}", **values})
+
+
+def runs_of(ask, *others):
+    """Return shared runs that ask a rule set for something, and the list of the rule sets that were run."""
+    ran: list[str] = []
+
+    def run(rules):
+        ran.append(rules.name)
+        return ask(rules)
+
+    return SharedRuns(run, [BASE, *others]), ran
+
+
+def test_a_rule_set_that_answers_alike_shares_a_run():
+    other = named("alike", **{FIELD: alike_below_ten})
+    runs, ran = runs_of(lambda rules: getattr(rules, FIELD)((), 3).value, other)
+    assert runs.result(BASE) == runs.result(other) and ran == [BASE.name]
+
+
+def test_a_rule_set_with_one_other_answer_runs_itself():
+    other = named("other", **{FIELD: alike_below_ten})
+    runs, ran = runs_of(lambda rules: [getattr(rules, FIELD)((), limit).value for limit in (3, 10, 3)], other)
+    assert runs.result(BASE) != runs.result(other) and ran == [BASE.name, other.name]
+
+
+def test_a_rule_that_fails_answers_otherwise():
+    other = named("fails", **{FIELD: failing})
+    runs, ran = runs_of(lambda rules: getattr(rules, FIELD) and rules.name, other)
+    runs.result(BASE)
+    assert runs.result(other) == BASE.name                # the rule was read and never asked
+    runs, ran = runs_of(lambda rules: rules.name if rules.name != BASE.name else getattr(rules, FIELD)((), 3), other)
+    runs.result(BASE)
+    assert runs.result(other) == other.name and ran == [BASE.name, other.name]
+
+
+def test_a_number_matters_if_it_was_read():
+    other = named("number", min_step=BASE.min_step + 1)
+    runs, ran = runs_of(lambda rules: rules.ctx_pad, other)
+    assert runs.result(BASE) == runs.result(other) and ran == [BASE.name]
+    runs, ran = runs_of(lambda rules: rules.min_step, other)
+    assert runs.result(other) - runs.result(BASE) == 1 and ran == [other.name, BASE.name]
+
+
+def test_a_copy_of_the_rules_is_watched_too():
+    other = named("copy", min_step=BASE.min_step + 1)
+    runs, _ = runs_of(lambda rules: rules.changed({"ctx_pad": 5}).min_step, other)
+    assert runs.result(other) - runs.result(BASE) == 1
+
+
+def test_a_rule_of_an_inner_table_is_watched():
+    other = named("inner", **{"adapters.entry": failing})
+    runs, _ = runs_of(lambda rules: rules.adapters.entry and rules.name, other)
+    assert runs.result(BASE) == runs.result(other)        # the rule was read and never asked
+    runs, ran = runs_of(lambda rules: rules.name if rules.name != BASE.name else rules.adapters.entry(), other)
+    with pytest.raises(TypeError):
+        runs.result(BASE)
+    assert runs.result(other) == other.name and ran == [BASE.name, other.name]
+
+
+def test_a_rule_that_no_listed_rule_set_has_is_not_taken_for_alike():
+    mixture = named("mixture", **{FIELD: alike_below_ten})
+    runs, ran = runs_of(lambda rules: getattr(rules, FIELD)((), 3).value)
+    runs.result(BASE)
+    assert runs.unshared(mixture) == () and ran == [BASE.name, mixture.name]
+
+
+def test_the_rules_of_a_near_rule_set_are_followed_to_the_end():
+    near = named("near", **{FIELD: alike_below_ten, "min_step": BASE.min_step + 1})
+    runs, ran = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)((), 3).value)[1])
+    runs.result(BASE, near=near)
+    assert runs.unshared(named("one", **{FIELD: alike_below_ten})) == () and ran == [BASE.name]
+
+
+def test_a_bounded_run_ends():
+    def endless(rules):
+        while True:
+            getattr(rules, FIELD)((), 3)
+
+    with pytest.raises(TooManyDecisions):
+        SharedRuns(endless, [BASE]).unshared(BASE, most_decisions=5)
+
+
+CASES = ("llama-24143-entry-removed-dense", "ik-cells-above-gap-unread-dense")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shared_results_equal_those_of_own_runs(name):
+    scenario = load(corpus_files()[name])
+    profile = scenario.profiles[0]
+    runs = observed_runs(scenario, profile)
+    ran = runs.left.copy()
+    for table in ran.values():
+        assert runs.result(table) == observed_requests(scenario, profile, table=table), table.name
+    assert len(runs.made) < len(ran)
