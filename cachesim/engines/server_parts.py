@@ -21,6 +21,7 @@ from cachesim.engines.inspection import (
     StoredBytes,
     StoredObject,
     StoredSize,
+    TokenPrefix,
     TreeCell,
 )
 from cachesim.engines.point_kinds import running_key
@@ -52,6 +53,11 @@ class Inspection(ABC):
     @abstractmethod
     def tokens_of(self, slot: int) -> Tokens:
         """Return the tokens that the engine records for a slot."""
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the tokens that the engine records for a slot, as a prefix of a list that need not be copied."""
+        tokens = self.tokens_of(slot)
+        return TokenPrefix(tokens, len(tokens))
 
     @abstractmethod
     def answer_at(self, slot: int) -> Answer | None:

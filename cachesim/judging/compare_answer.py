@@ -33,6 +33,7 @@ class ColdRunCache:
         self.model = model
         self._recent: list[tuple[Tokens, ColdRun]] = []
         self._found: tuple[Tokens, ColdRun] | None = None
+        self._prefix: Tokens = ()                      # the latest list that ``_found`` begins with
         self._coming: list[Tokens] = []
         self._exact: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
 
@@ -42,12 +43,15 @@ class ColdRunCache:
 
     def covering(self, tokens: Tokens) -> ColdRun:
         """Return a cold run without numbers that begins with these tokens."""
+        if self._found is not None and tokens is self._prefix:
+            return self._found[1]
         if self._found is None or not begins(self._found[0], tokens):
             self._found = next((recent for recent in reversed(self._recent) if begins(recent[0], tokens)), None)
         if self._found is None:
             whole = self._ahead(tokens)
             self._found = whole, self.digests(whole)
             self._recent = [*self._recent[1 - RECENT :], self._found]
+        self._prefix = tokens
         return self._found[1]
 
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:

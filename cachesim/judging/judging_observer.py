@@ -169,7 +169,7 @@ class JudgingObserver(AnswerObserver):
             return
         self.ledger = RecomputeLedger(
             inspect=lambda key, start: self.server.inspection.stored(key, start), cold=self.judge.cold_runs.covering,
-            slot_tokens=lambda slot: self.server.inspection.tokens_of(slot), slot_request=self._request_in,
+            slot_prefix=lambda slot: self.server.inspection.prefix_of(slot), slot_request=self._request_in,
             covers=self.judge.cold_runs.covers,
         )
         server.log.listener = self.on_event

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterable, Sequence
 
 import numpy as np
 
-from cachesim.engines.inspection import ExceededLimit, Key, RowsPart, StatePart, StoredObject, TreeCell
+from cachesim.engines.inspection import (
+    ExceededLimit,
+    Key,
+    RowsPart,
+    StatePart,
+    StoredObject,
+    TokenPrefix,
+    TreeCell,
+)
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
@@ -24,8 +32,10 @@ class Inspection(RequestInspection):
 
     slots: Sequence[Req]
 
-    def __init__(self, context: RuntimeContext, slots: Sequence[Req], scheduler: Scheduler) -> None:
+    def __init__(self, context: RuntimeContext, slots: Sequence[Req], unfinished: Iterable[Req],
+                 scheduler: Scheduler) -> None:  # fmt: skip
         super().__init__(slots, scheduler.tree_cache.points)
+        self.unfinished = unfinished
         self.sliding_window_size = context.sliding_window_size
         self.supports_mamba = context.supports_mamba
         self.scheduler = scheduler
@@ -33,9 +43,18 @@ class Inspection(RequestInspection):
         self.pools = scheduler.pools
         self.tp_worker = scheduler.tp_worker
 
+    def occupied_slots(self) -> list[int]:
+        """Return the requests in progress: an ended request leaves only what others can find."""
+        return [req.rid for req in self.unfinished]
+
     def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""
         return too_many(self.scheduler.num_running_reqs, self.scheduler.max_running_requests)
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the computed tokens of a request, with their key, as a prefix of all that it has."""
+        req = self.slots[slot]
+        return TokenPrefix(req.text(), req.kv.kv_committed_len)
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a node or its state; for a slot, the content of a request's row."""
@@ -96,8 +115,8 @@ class Inspection(RequestInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
-        nodes = self.tree_cache.tree_core.nodes()
-        return sorted(node.end for node in nodes if node.value[MAMBA] is not None)
+        mamba = self.tree_cache.mamba
+        return sorted(node.end for node in mamba.lru_list.members()) if mamba is not None else []
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes. Every slot is free, in

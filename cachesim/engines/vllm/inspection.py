@@ -8,7 +8,7 @@ from typing import Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject
+from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject, TokenPrefix
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared.request_queue import RequestInspection, too_many
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
@@ -53,8 +53,15 @@ class Inspection(RequestInspection):
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the computed tokens of a request, with the key that they were computed under."""
+        tokens, n = self.prefix_of(slot)
+        return tokens[:n]
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the computed tokens of a request as a prefix of all that it has."""
         request = self.slots[slot]
-        return request.text.full()[: request.num_processed_tokens]
+        tokens = request.text.full()
+        _, n, _ = slice(request.num_processed_tokens).indices(len(tokens))
+        return TokenPrefix(tokens, n)
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""

@@ -38,7 +38,7 @@ class InsertParams:
     key: Tokens
     extra_key: Any                  # name space
     limit: int                      # tokens of the key to insert
-    value: Slots                    # slots of these tokens
+    value: Slots                    # slots of these tokens, as a view: what stays is copied
     text: Tokens                    # the tokens with what they are computed under
     prev_prefix_len: int = 0        # tokens that belong to the tree already
     swa_evicted_seqlen: int = 0     # tokens at the beginning without window slots
