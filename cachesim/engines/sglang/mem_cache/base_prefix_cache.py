@@ -6,7 +6,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/base_prefix_cache.py (0.5
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.sglang.mem_cache.allocator import Slots
@@ -46,6 +46,7 @@ class InsertParams:
     priority: int = 0
     mamba_value: int | None = None  # slot of the state after the last token
     chunked: bool = False           # the request evaluates further chunks
+    held: Sequence[UnifiedTreeNode] = ()        # the locked path of the request, which begins the key
 
 
 class InsertResult(NamedTuple):

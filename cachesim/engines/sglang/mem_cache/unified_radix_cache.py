@@ -151,9 +151,16 @@ class UnifiedRadixCache:
         if not params.limit:
             return InsertResult(node, 0, None if self.mamba is None else True)
         at = 0
-        while at < params.limit and (child := node.children.get((params.extra_key, params.key[at : at + page]))):
+        held = iter(params.held)
+        while at < params.limit:
+            child = next(held, None)
+            is_held = child is not None
+            child = child or node.children.get((params.extra_key, params.key[at : at + page]))
+            if child is None:
+                break
             child.last_access_time = core.get_and_increase_time_counter()
-            same = self._match_len(child, params.key, at, params.limit)
+            is_equal = is_held and child.end <= params.limit
+            same = len(child.key) if is_equal else self._match_len(child, params.key, at, params.limit)
             node = child if same == len(child.key) else core.split_node(child, same)
             if node.priority < params.priority:
                 node.priority = params.priority
@@ -413,11 +420,13 @@ class UnifiedRadixCache:
             value=self.req_to_token_pool.read(req.rid, 0, up_to), text=req.text(),
             prev_prefix_len=kv.cache_protected_len, swa_evicted_seqlen=kv.swa_evicted_seqlen,
             inserted_len=kv.cache_inserted_len, priority=req.priority, mamba_value=state, chunked=req.is_chunked,
+            held=() if req.lock is None else list(req.lock.node.path())[::-1],
         )  # fmt: skip
         result = self._insert_and_report(params)
         prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
         boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
         if boundary:
+            params.held = ()
             params.limit = boundary
             params.prev_prefix_len = boundary
             params.inserted_len = boundary
