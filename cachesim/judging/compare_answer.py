@@ -204,12 +204,15 @@ class Judge:
                   if self.model is not None and 0 < stored.resume <= len(stored.tokens)]  # fmt: skip
         texts = {id(stored.tokens): stored.tokens for stored in usable}
         whole, marks = dict[int, Tokens](), dict[int, set[int]]()
-        longest: Tokens = ()
-        for tokens in sorted(texts.values(), reverse=True):       # prefixes of a list directly follow it
-            longest = whole[id(tokens)] = longest if begins(longest, tokens) else tokens
+        longest: list[Tokens] = []                                # lists that are prefixes of no other list
+        for tokens in sorted(texts.values(), key=len, reverse=True):
+            found = next((known for known in longest if begins(known, tokens)), None)
+            whole[id(tokens)] = tokens if found is None else found
+            if found is None:
+                longest.append(tokens)
         for stored in usable:
             marks.setdefault(id(whole[id(stored.tokens)]), set()).add(stored.resume)
-        runs = {id(text): self.cold_runs.speaking(text, (), tuple(sorted(marks[id(text)]))) for text in whole.values()}
+        runs = {id(text): self.cold_runs.speaking(text, (), tuple(sorted(marks[id(text)]))) for text in longest}
         return {key: self.stored(stored, runs[id(whole[id(stored.tokens)])] if id(stored.tokens) in whole else None)
                 for key, stored in objects.items()}  # fmt: skip
 

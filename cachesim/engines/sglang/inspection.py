@@ -116,7 +116,7 @@ class Inspection(RequestInspection):
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
         mamba = self.tree_cache.mamba
-        return sorted(node.end for node in mamba.lru_list.members()) if mamba is not None else []
+        return [] if mamba is None else mamba.lengths.in_order()
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes. Every slot is free, in
