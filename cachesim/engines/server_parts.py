@@ -95,6 +95,10 @@ class Inspection(ABC):
         """Return the content of the restore point with this key. For a slot, rows of full attention from position
         ``start`` on; read them before the server continues."""
 
+    def contents(self, key: Key, start: int = 0) -> StoredObject:
+        """Return the rows and states of a restore point as ``stored`` does; its tokens may be omitted."""
+        return self.stored(key, start)
+
     def live(self, slot: int) -> StoredObject:
         """Return a copy of the current content of a slot: its tokens and its part of the memory."""
         return self.stored(running_key(slot))._replace(tokens=self.tokens_of(slot)).copy()

@@ -63,12 +63,19 @@ class Inspection(RequestInspection):
             return self._stored_by_request(self.slots[owner])
         node = self.tree_cache.tree_core.nodes_by_id[owner]
         if kind == "state":
-            state = self._state(node.value[MAMBA], node.end)
-            return StoredObject(kind, owner, node.text[: node.end], resume=node.end, rows=(), state=state)
+            return self.contents(key)._replace(tokens=node.text[: node.end])
         text = node.text if node.start else node.text[: node.end]
         return StoredObject(
             kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start
         )
+
+    def contents(self, key: Key, start: int = 0) -> StoredObject:
+        """Return the content of a node or its state; of a state without its tokens."""
+        kind, owner, _ = key
+        if kind != "state":
+            return self.stored(key, start)
+        node = self.tree_cache.tree_core.nodes_by_id[owner]
+        return StoredObject(kind, owner, (), resume=node.end, rows=(), state=self._state(node.value[MAMBA], node.end))
 
     def _stored_by_request(self, req: Req) -> StoredObject:
         """Return the content of a request's row."""
