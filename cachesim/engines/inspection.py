@@ -114,6 +114,14 @@ class TreeCell(NamedTuple):
     locks: int                   # requests that lock it
 
 
+class TokenPrefix(NamedTuple):
+    """The first ``n`` tokens of a list. An engine returns the same list again while it can, so that a caller recognises
+    it without comparing tokens."""
+
+    tokens: Tokens
+    n: int
+
+
 class ExceededLimit(NamedTuple):
     """An exceeded limit: ``held`` units of ``what`` where ``most`` are allowed. ``holder`` begins the sentence: "slot 0
     has"."""

@@ -21,6 +21,7 @@ from cachesim.engines.inspection import (
     StoredBytes,
     StoredObject,
     StoredSize,
+    TokenPrefix,
     TreeCell,
 )
 from cachesim.engines.point_kinds import running_key
@@ -52,6 +53,11 @@ class Inspection(ABC):
     @abstractmethod
     def tokens_of(self, slot: int) -> Tokens:
         """Return the tokens that the engine records for a slot."""
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the tokens that the engine records for a slot, as a prefix of a list that need not be copied."""
+        tokens = self.tokens_of(slot)
+        return TokenPrefix(tokens, len(tokens))
 
     @abstractmethod
     def answer_at(self, slot: int) -> Answer | None:
@@ -88,6 +94,10 @@ class Inspection(ABC):
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of the restore point with this key. For a slot, rows of full attention from position
         ``start`` on; read them before the server continues."""
+
+    def contents(self, key: Key, start: int = 0) -> StoredObject:
+        """Return the rows and states of a restore point as ``stored`` does; its tokens may be omitted."""
+        return self.stored(key, start)
 
     def live(self, slot: int) -> StoredObject:
         """Return a copy of the current content of a slot: its tokens and its part of the memory."""

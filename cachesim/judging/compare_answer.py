@@ -33,6 +33,7 @@ class ColdRunCache:
         self.model = model
         self._recent: list[tuple[Tokens, ColdRun]] = []
         self._found: tuple[Tokens, ColdRun] | None = None
+        self._prefix: Tokens = ()                      # the latest list that ``_found`` begins with
         self._coming: list[Tokens] = []
         self._exact: dict[Tokens, list[tuple[ColdRun, set[int], set[int]]]] = {}
 
@@ -42,12 +43,15 @@ class ColdRunCache:
 
     def covering(self, tokens: Tokens) -> ColdRun:
         """Return a cold run without numbers that begins with these tokens."""
+        if self._found is not None and tokens is self._prefix:
+            return self._found[1]
         if self._found is None or not begins(self._found[0], tokens):
             self._found = next((recent for recent in reversed(self._recent) if begins(recent[0], tokens)), None)
         if self._found is None:
             whole = self._ahead(tokens)
             self._found = whole, self.digests(whole)
             self._recent = [*self._recent[1 - RECENT :], self._found]
+        self._prefix = tokens
         return self._found[1]
 
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:
@@ -200,12 +204,15 @@ class Judge:
                   if self.model is not None and 0 < stored.resume <= len(stored.tokens)]  # fmt: skip
         texts = {id(stored.tokens): stored.tokens for stored in usable}
         whole, marks = dict[int, Tokens](), dict[int, set[int]]()
-        longest: Tokens = ()
-        for tokens in sorted(texts.values(), reverse=True):       # prefixes of a list directly follow it
-            longest = whole[id(tokens)] = longest if begins(longest, tokens) else tokens
+        longest: list[Tokens] = []                                # lists that are prefixes of no other list
+        for tokens in sorted(texts.values(), key=len, reverse=True):
+            found = next((known for known in longest if begins(known, tokens)), None)
+            whole[id(tokens)] = tokens if found is None else found
+            if found is None:
+                longest.append(tokens)
         for stored in usable:
             marks.setdefault(id(whole[id(stored.tokens)]), set()).add(stored.resume)
-        runs = {id(text): self.cold_runs.speaking(text, (), tuple(sorted(marks[id(text)]))) for text in whole.values()}
+        runs = {id(text): self.cold_runs.speaking(text, (), tuple(sorted(marks[id(text)]))) for text in longest}
         return {key: self.stored(stored, runs[id(whole[id(stored.tokens)])] if id(stored.tokens) in whole else None)
                 for key, stored in objects.items()}  # fmt: skip
 

@@ -20,7 +20,7 @@ from typing import Callable, NamedTuple
 
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.inspection import Key, RestorePoint, StoredObject
+from cachesim.engines.inspection import Key, RestorePoint, StoredObject, TokenPrefix
 from cachesim.engines.point_kinds import running_key
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
@@ -92,18 +92,27 @@ class PointSnapshot:
     known: list[KnownPoint]
 
 
+class PlacedTokens(NamedTuple):
+    """Tokens of a slot, and the place of the first of them. Equal objects have equal tokens, because they are
+    immutable."""
+
+    tokens: Tokens
+    place: RadixPlace
+
+
 @dataclass(slots=True)
 class RecomputeLedger:
     """Ledger of a run: follows every restore point of a server through its log."""
 
     inspect: Callable[[Key, int], StoredObject]              # contents of a point, rows from a position on
     cold: Callable[[Tokens], ColdRun]                  # cold run of a token list
-    slot_tokens: Callable[[int], Tokens]               # tokens of a slot
+    slot_prefix: Callable[[int], TokenPrefix]          # tokens of a slot
     slot_request: Callable[[int], int] = lambda slot: -1     # request that the slot processes, -1 = none
     # True if a cold run that shares its first n tokens continues with these tokens
     covers: Callable[[ColdRun, Tokens, int], bool] = lambda run, tokens, same: False
     radix: TokenRadix = field(default_factory=TokenRadix)
     snapshots: dict[Key, PointSnapshot] = field(default_factory=dict)
+    placed: dict[int, PlacedTokens] = field(default_factory=dict)          # by slot, of the present request
     present: dict[PointKey, KnownPoint] = field(default_factory=dict)      # restore points that exist
     live: dict[KnownPoint, None] = field(default_factory=dict)             # those of them that are live slots
     evaluated: list[Tokens] = field(default_factory=list)                  # token lists evaluated by earlier requests
@@ -144,6 +153,7 @@ class RecomputeLedger:
 
     def restart(self) -> None:
         """Record that the server has ended and lost all its restore points."""
+        self.placed.clear()
         for key in [*self.snapshots]:
             self.record(Lost(None, key, "restarted", ""))
 
@@ -152,7 +162,17 @@ class RecomputeLedger:
         snapshot = self.snapshots.get(running_key(slot))
         if snapshot is not None and n <= snapshot.place.n:
             return RadixPlace(*owner_node(snapshot.place.node, n))
-        return self.radix.place(self.slot_tokens(slot)[:n], slot)
+        tokens, held = self.slot_prefix(slot)
+        n = min(n, held)
+        known = self.placed.get(slot)
+        if known is None or known.tokens is not tokens:
+            place = self.radix.place(tokens[:n])
+        elif n <= known.place.n:
+            return RadixPlace(*owner_node(known.place.node, n))
+        else:
+            place = self.radix.extend(known.place, tokens[known.place.n : n])
+        self.placed[slot] = PlacedTokens(tokens, place)
+        return place
 
     def _request_behind(self, slot: int | None) -> int:
         """Return the request that causes the events of a slot."""
@@ -182,9 +202,7 @@ class RecomputeLedger:
         start, key = point.start, point.key
         before = self.snapshots[point.after] if point.after is not None and start else None
         if before is None:
-            slot = -1 if durable else key[1]
-            place = self.radix.place(point.tokens, slot)
-            self.radix.remember(slot, point.tokens, place)
+            place = self.radix.place(point.tokens)
         else:
             place = self.radix.extend(RadixPlace(before.place.node, start), point.tokens)
         if not point.n:
@@ -234,10 +252,11 @@ class RecomputeLedger:
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> RequestLedger:
         """Return the ledger of a request answered in ``slot``, before its tokens are added to ``evaluated``."""
         start = self.starts.pop(request, self.chosen)
+        self.placed.pop(slot, None)
         best = min(self._evaluated_prefix(prompt, start.evaluated), max(0, len(prompt) - 1))
         decisions = [d for d in self.decisions[start.decisions :] if d.slot in (slot, None)]
         return _ChargeBuilder(request, start, decisions).build(
-            self.radix.longest_known(prompt, slot), n_past, best, wrong)  # fmt: skip
+            self.radix.longest_known(prompt), n_past, best, wrong)  # fmt: skip
 
 
 class _ChargeBuilder(NamedTuple):

@@ -42,12 +42,10 @@ class TokenRadix:
         self.root = RadixNode(0, None, 0, [])
         self.count = 1
         self.kept = 0                                   # tokens in all nodes
-        self.recent: dict[int, tuple[Tokens, RadixPlace]] = {}
 
-    def place(self, tokens: Tokens, slot: int, near: RadixPlace | None = None) -> RadixPlace:
-        """Return the place of a list; add it if it is new. ``slot`` holds the list (-1 = unknown): the previous list of
-        a slot is usually a prefix of the next. ``near``: the place of a known prefix of the list."""
-        return self._place(tokens, 0, near or RadixPlace(*self._from(tokens, slot)))
+    def place(self, tokens: Tokens) -> RadixPlace:
+        """Return the place of a list; add it if it is new."""
+        return self._place(tokens, 0, RadixPlace(self.root, 0))
 
     def extend(self, place: RadixPlace, tokens: Tokens) -> RadixPlace:
         """Return the place of the list that consists of the tokens of ``place`` and ``tokens``; add it if it is new."""
@@ -72,26 +70,9 @@ class TokenRadix:
             parts.append(node.tokens[: n - node.start])
         return tuple(chain.from_iterable(reversed(parts)))
 
-    def longest_known(self, tokens: Tokens, slot: int) -> RadixPlace:
+    def longest_known(self, tokens: Tokens) -> RadixPlace:
         """Return the place of the longest prefix of a list that the tree contains."""
-        place = RadixPlace(*self._walk(tokens, *self._from(tokens, slot)))
-        if place.n == len(tokens):
-            self.remember(slot, tokens, place)
-        return place
-
-    def remember(self, slot: int, tokens: Tokens, place: RadixPlace) -> None:
-        """Store the latest list of a slot as the starting point of later searches."""
-        self.recent[slot] = tokens, place
-
-    def _from(self, tokens: Tokens, slot: int) -> tuple[RadixNode, int]:
-        """Return a node and a length on the path to a list, from the recent list with the longest common prefix."""
-        near = [self.recent[slot]] if slot in self.recent else list(self.recent.values())
-        agree, at = 0, RadixPlace(self.root, 0)
-        for known, place in near:
-            n = common_prefix(known, tokens)
-            if n > agree:
-                agree, at = n, place
-        return owner_node(at.node, agree)
+        return RadixPlace(*self._walk(tokens, self.root, 0))
 
     def _walk(self, tokens: Tokens, node: RadixNode, n: int, before: int = 0) -> tuple[RadixNode, int]:
         """Follow the list from (``node``, ``n``) down the tree as far as they agree; the first ``before`` tokens of the
@@ -101,7 +82,8 @@ class TokenRadix:
             own = min(stop, node.stop)
             if n < own:
                 theirs = list(tokens[n - before : own - before])
-                n += common_prefix(node.tokens[n - node.start : own - node.start], theirs)
+                ours = node.tokens[n - node.start : own - node.start]
+                n = own if ours == theirs else n + common_prefix(ours, theirs)
             branch = node.branches[n].get(tokens[n - before]) if n < stop and n in node.branches else None
             if branch is None:
                 return node, n

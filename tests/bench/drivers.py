@@ -118,6 +118,11 @@ def judge_vllm_prompt(modules: Modules, size: int) -> None:
     run_judged(modules, VLLM, Asked(modules).prompt(size), {"num_gpu_blocks": 100 + size // 8}, "GGGA")
 
 
+def judge_dense_prompt(modules: Modules, size: int) -> None:
+    """Judge a long prompt on vLLM, with a model of full attention."""
+    run_judged(modules, VLLM, Asked(modules).prompt(size), {"num_gpu_blocks": 100 + size // 8}, "A")
+
+
 def judge_sglang_prompt(modules: Modules, size: int) -> None:
     """Judge a long prompt on SGLang."""
     run_judged(modules, SGLANG, Asked(modules).prompt(size), {"max_total_tokens": 2 * size}, "A")
@@ -154,7 +159,7 @@ def prefill_exactly(modules: Modules, size: int) -> None:
 DRIVERS: dict[str, Callable[[Modules, int], None]] = {
     driver.__name__: driver for driver in (
         judge_short, judge_conversations, judge_answer, judge_session, judge_vllm, judge_sglang, judge_vllm_prompt,
-        judge_sglang_prompt, fill_blocks, fill_tree, prefill_exactly)
+        judge_dense_prompt, judge_sglang_prompt, fill_blocks, fill_tree, prefill_exactly)
 }  # fmt: skip
 
 

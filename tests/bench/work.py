@@ -37,10 +37,10 @@ def _mixed(names: Mapping[str, Any]) -> int:
 SIZES = (
     Size("digests", "cachesim.model.hash_mixing", "mix", _mixed),
     Size("digests", "cachesim.model.hash_mixing", "mix_int", lambda names: 1),
-    Size("copied", "cachesim.judging.recompute_ledger", "RecomputeLedger._place", lambda names: names["n"]),
     Size("copied", "cachesim.judging.token_radix", "TokenRadix._walk", lambda names: len(names["tokens"])),
-    Size("copied", "cachesim.engines.sglang.mem_cache.unified_radix_cache", "UnifiedRadixCache.radix_key",
-         lambda names: len(names["tokens"])),
+    Size("copied", "cachesim.judging.compare_answer", "begins", lambda names: len(names["tokens"])),
+    Size("copied", "cachesim.engines.sglang.managers.req", "Req.token_identities",
+         lambda names: names["stop"] - names["start"]),
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ class Work(NamedTuple):
     calls: int
     rules: int
     digests: int
-    copied: int               # tokens of lists that are copied or walked
+    copied: int               # tokens of lists that are copied, compared or walked
 
 
 def function(module: str, name: str) -> Any:

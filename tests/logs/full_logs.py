@@ -117,7 +117,7 @@ class Observer(JudgingObserver):
         super().started(server)
         usual = self.ledger
         self.ledger = self.points = PointLedger(
-            usual.inspect, usual.cold, usual.slot_tokens, usual.slot_request, usual.covers
+            usual.inspect, usual.cold, usual.slot_prefix, usual.slot_request, usual.covers
         )
         server.log.kinds = server.log.kinds | LEDGER_EVENTS | {SlotById, SlotByLcp, SlotByLru}
 

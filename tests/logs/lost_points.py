@@ -37,7 +37,7 @@ class PointLedger(RecomputeLedger):
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> RequestLedger:
         start = self.starts.get(request, self.chosen)
-        place, most = self.radix.longest_known(prompt, slot), min(
+        place, most = self.radix.longest_known(prompt), min(
             self._evaluated_prefix(prompt, start.evaluated), max(0, len(prompt) - 1)
         )
 

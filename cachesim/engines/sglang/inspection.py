@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterable, Sequence
 
 import numpy as np
 
-from cachesim.engines.inspection import ExceededLimit, Key, RowsPart, StatePart, StoredObject, TreeCell
+from cachesim.engines.inspection import (
+    ExceededLimit,
+    Key,
+    RowsPart,
+    StatePart,
+    StoredObject,
+    TokenPrefix,
+    TreeCell,
+)
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
@@ -24,8 +32,10 @@ class Inspection(RequestInspection):
 
     slots: Sequence[Req]
 
-    def __init__(self, context: RuntimeContext, slots: Sequence[Req], scheduler: Scheduler) -> None:
+    def __init__(self, context: RuntimeContext, slots: Sequence[Req], unfinished: Iterable[Req],
+                 scheduler: Scheduler) -> None:  # fmt: skip
         super().__init__(slots, scheduler.tree_cache.points)
+        self.unfinished = unfinished
         self.sliding_window_size = context.sliding_window_size
         self.supports_mamba = context.supports_mamba
         self.scheduler = scheduler
@@ -33,9 +43,18 @@ class Inspection(RequestInspection):
         self.pools = scheduler.pools
         self.tp_worker = scheduler.tp_worker
 
+    def occupied_slots(self) -> list[int]:
+        """Return the requests in progress: an ended request leaves only what others can find."""
+        return [req.rid for req in self.unfinished]
+
     def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""
         return too_many(self.scheduler.num_running_reqs, self.scheduler.max_running_requests)
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the computed tokens of a request, with their key, as a prefix of all that it has."""
+        req = self.slots[slot]
+        return TokenPrefix(req.text(), req.kv.kv_committed_len)
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a node or its state; for a slot, the content of a request's row."""
@@ -44,12 +63,19 @@ class Inspection(RequestInspection):
             return self._stored_by_request(self.slots[owner])
         node = self.tree_cache.tree_core.nodes_by_id[owner]
         if kind == "state":
-            state = self._state(node.value[MAMBA], node.end)
-            return StoredObject(kind, owner, node.text[: node.end], resume=node.end, rows=(), state=state)
+            return self.contents(key)._replace(tokens=node.text[: node.end])
         text = node.text if node.start else node.text[: node.end]
         return StoredObject(
             kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start
         )
+
+    def contents(self, key: Key, start: int = 0) -> StoredObject:
+        """Return the content of a node or its state; of a state without its tokens."""
+        kind, owner, _ = key
+        if kind != "state":
+            return self.stored(key, start)
+        node = self.tree_cache.tree_core.nodes_by_id[owner]
+        return StoredObject(kind, owner, (), resume=node.end, rows=(), state=self._state(node.value[MAMBA], node.end))
 
     def _stored_by_request(self, req: Req) -> StoredObject:
         """Return the content of a request's row."""
@@ -96,8 +122,8 @@ class Inspection(RequestInspection):
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all states, ascending: requests share them."""
-        nodes = self.tree_cache.tree_core.nodes()
-        return sorted(node.end for node in nodes if node.value[MAMBA] is not None)
+        mamba = self.tree_cache.mamba
+        return [] if mamba is None else mamba.lengths.in_order()
 
     def check(self) -> None:
         """Raise Crash unless sizes, leaves, recency lists and free slots agree with the nodes. Every slot is free, in

@@ -25,7 +25,7 @@ class Server(RequestQueue):
         self.waiting = self.scheduler.waiting_queue
         self.running = self.scheduler.running_batch.reqs
         self.longest = self.scheduler.max_req_len
-        self.inspection = Inspection(self.context, self.slots, self.scheduler)
+        self.inspection = Inspection(self.context, self.slots, self.unfinished, self.scheduler)
         self.cache_cells = TreeCells(self.context, self.scheduler.tree_cache.tree_core)
 
     def new_row(self, task: ReceivedRequest) -> Req:

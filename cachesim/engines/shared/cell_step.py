@@ -8,7 +8,7 @@ import numpy as np
 
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, write_rows
 from cachesim.model import KVRows, LayerState, Spec, TokenRun
-from cachesim.model.attention_mask import ByPosition
+from cachesim.model.attention_mask import ByPosition, StretchView, View
 from cachesim.model.grid import Positions
 
 States = dict[int, LayerState]
@@ -35,8 +35,9 @@ class Cells(Protocol):
     rows: RowTable
     kind: Spec
 
-    def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
-        """Return the cells of a layer for positions start .. stop-1 of a request."""
+    def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray | slice:
+        """Return the cells of a layer for positions start .. stop-1 of a request; a slice if their numbers are known to
+        be consecutive."""
 
     def first_read(self, part: str, start: int) -> int:
         """Return the first position that a token at ``start`` reads in this part of the memory."""
@@ -57,6 +58,13 @@ class CellStep(ByPosition):
         """Return the positions that a run can read."""
         one = self.parts[run]
         return np.arange(self.memory.first_read(part, one.start), one.stop)
+
+    def view(self, part: str, run: int, asked: Positions) -> View:
+        """Return the rows that each token of a run sees."""
+        one = self.parts[run]
+        if self.memory.first_read(part, one.start):
+            return super().view(part, run, asked)
+        return StretchView(one.stop, len(asked))
 
     def put_rows(self, layer: int, run: int, rows: KVRows) -> None:
         """Write the new rows to their cells."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 from zlib import crc32
 
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -52,6 +52,21 @@ def record_answer(answer: Answer, why: str, cancelled: bool, tokens: Sequence[in
     answer.done = True
 
 
+class UnfinishedRows:
+    """The rows in progress, in the order of their arrival. A row that ended stays ended."""
+
+    def __init__(self) -> None:
+        self._rows: list[Any] = []
+
+    def add(self, row: Any) -> None:
+        """Add a row that has arrived."""
+        self._rows.append(row)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._rows = [row for row in self._rows if row.busy]
+        return iter(self._rows)
+
+
 class RequestInspection(SlotInspection):
     """Inspection of numbered requests. ``points``: the restore points of the server."""
 
@@ -60,10 +75,6 @@ class RequestInspection(SlotInspection):
     def __init__(self, slots: Sequence[Any], points: Any) -> None:
         super().__init__(slots)
         self.points = points
-
-    def occupied_slots(self) -> Sequence[int]:
-        """Return the requests in progress: an ended request leaves only what others can find."""
-        return [slot.id for slot in self.slots if slot.busy]
 
     def kept(self) -> list[Key]:
         """Return the keys of all restore points."""
@@ -77,10 +88,12 @@ def too_many(at_work: int, most: int) -> list[ExceededLimit]:
 
 class RequestQueue(Server):
     """A server that refuses what it cannot batch. ``longest``: length of the longest request [tokens]; ``too_long``:
-    text of the refusal of a longer one, with {n} and {most}; ``stalled``: the last round changed nothing."""
+    text of the refusal of a longer one, with {n} and {most}; ``slots``: all received requests; ``stalled``: the last
+    round changed nothing."""
 
     queue: deque[ReceivedRequest]
     slots: list[Any]
+    unfinished: UnfinishedRows
     waiting: list[Any]
     running: list[Any]
     emit: Callable[[Event], None]
@@ -96,7 +109,8 @@ class RequestQueue(Server):
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
         self.sampler, self.constants = CountingSampler(sampler, log), (rules, spec)
         self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
-        self.tasks = SlotTasks(self.queue, self.slots)
+        self.unfinished = UnfinishedRows()
+        self.tasks = SlotTasks(self.queue, self.unfinished)
         self.start_memory()
         self.sizes = MemorySizes(self.longest)
 
@@ -122,6 +136,7 @@ class RequestQueue(Server):
             row = self.new_row(self.queue.popleft())
             row.task.answer.id_slot, row.task.answer.keys = row.id, ((0, row.key),) if row.key else ()
             self.slots.append(row)
+            self.unfinished.add(row)
             self.enqueue(row)
 
     def enqueue(self, row: Any) -> None:
@@ -141,7 +156,7 @@ class RequestQueue(Server):
     @property
     def idle(self) -> bool:
         """True if no further round changes anything."""
-        return not self.queue and not any(slot.busy for slot in self.slots)
+        return not self.queue and not any(True for _ in self.unfinished)
 
     @property
     def stuck(self) -> bool:
@@ -177,7 +192,7 @@ class RequestQueue(Server):
         for task in self.queue:
             task.answer.dies(end)
         self.queue.clear()
-        for row in self.slots:
-            if row.busy and row.task is not None:
+        for row in self.unfinished:
+            if row.task is not None:
                 row.task.answer.dies(end)
                 row.finish()

@@ -7,6 +7,7 @@ is gone. ``usable_lengths`` derives the lengths of a point from its rows and its
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import Iterable, NamedTuple
 
 from cachesim.engines.inspection import Key, RestorePoint
@@ -36,6 +37,25 @@ def usable_lengths(n: int, rows: Iterable[RowRange] = (), state: int | None = No
         lo = max(lo, first + window - 1 if first and window else 1)
         hi = min(hi, last + 1)
     return (lo, hi) if state is None else (max(lo, state), min(hi, state))
+
+
+class LengthCounter:
+    """Number of restore points of each length [tokens]."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def count(self, n: int, step: int) -> None:
+        """Add ``step`` to the number of restore points of n tokens."""
+        now = self._counts.get(n, 0) + step
+        if now:
+            self._counts[n] = now
+        else:
+            del self._counts[n]
+
+    def in_order(self) -> list[int]:
+        """Return the lengths of all restore points, ascending."""
+        return list(chain.from_iterable(repeat(n, self._counts[n]) for n in sorted(self._counts)))
 
 
 class RestorePointTracker:

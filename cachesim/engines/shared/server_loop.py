@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable, Protocol, Sequence, Sized
+from typing import Any, Callable, Iterable, Protocol, Sequence, Sized
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class CoreServer(Server):
 class SlotTasks(Tasks):
     """Tasks of a server with slots."""
 
-    def __init__(self, queue: Sized, slots: Sequence[AnySlot], deferred: Sequence[AnyTask] = ()) -> None:
+    def __init__(self, queue: Sized, slots: Iterable[AnySlot], deferred: Sequence[AnyTask] = ()) -> None:
         self.queue, self.slots, self.deferred = queue, slots, deferred
 
     @property

@@ -8,7 +8,7 @@ from typing import Mapping, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject
+from cachesim.engines.inspection import BlockCell, ExceededLimit, Key, RowsPart, StatePart, StoredObject, TokenPrefix
 from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.shared.request_queue import RequestInspection, too_many
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
@@ -21,14 +21,22 @@ from cachesim.model import LayerState
 
 
 class StoredPrefix(NamedTuple):
-    """The first ``end`` tokens of a request, in these blocks of each group. ``running_column``: column of the state in
-    a group; ``has_states``: the states are those after the last token."""
+    """The first ``end`` tokens of a request, in these blocks of each group: all, or if ``is_part`` those from the first
+    one on that is read. ``running_column``: column of the state in a group; ``has_states``: the states are those after
+    the last token."""
 
     end: int
     block_ids: Sequence[Sequence[int]]
+    is_part: bool
     start: int
     running_column: Mapping[int, int]
     has_states: bool
+
+
+def first_row(group: KVCacheGroupSpec, start: int, end: int) -> int:
+    """Return the first position of the rows of a group that belong to tokens start .. end-1: those of a window are
+    those that the next token reads."""
+    return start if group.kind in FULL else group.first_read(end)
 
 
 class Inspection(RequestInspection):
@@ -53,8 +61,15 @@ class Inspection(RequestInspection):
 
     def tokens_of(self, slot: int) -> Tokens:
         """Return the computed tokens of a request, with the key that they were computed under."""
+        tokens, n = self.prefix_of(slot)
+        return tokens[:n]
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the computed tokens of a request as a prefix of all that it has."""
         request = self.slots[slot]
-        return request.text.full()[: request.num_processed_tokens]
+        tokens = request.text.full()
+        _, n, _ = slice(request.num_processed_tokens).indices(len(tokens))
+        return TokenPrefix(tokens, n)
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a prefix that can be found; for a slot, the content of a request's blocks."""
@@ -66,18 +81,20 @@ class Inspection(RequestInspection):
         assert isinstance(text, RequestText)
         tokens = text.full() if node.start else text.full()[: node.end]
         groups = self.kv_cache_groups
-        block_ids = [self._blocks_of(group, text, node.end) for group in groups]
-        prefix = StoredPrefix(node.end, block_ids, start=max(start, node.start), running_column={}, has_states=True)
+        first = max(start, node.start)
+        block_ids = [self._blocks_of(group, text, first_row(group, first, node.end), node.end) for group in groups]
+        prefix = StoredPrefix(node.end, block_ids, is_part=True, start=first, running_column={}, has_states=True)
         return self._content(StoredObject(kind, owner, tokens, resume=node.end, rows=(), state=None), prefix)
 
-    def _blocks_of(self, group: KVCacheGroupSpec, text: RequestText, end: int) -> list[int]:
-        """Return the blocks of a group that hold the first ``end`` tokens of a request, 0 where none is needed."""
+    def _blocks_of(self, group: KVCacheGroupSpec, text: RequestText, start: int, end: int) -> list[int]:
+        """Return the blocks of a group that hold tokens start .. end-1 of a request, 0 where none is needed."""
         pool = self.kv_cache_manager.block_pool
         unit = self.hash_block_size
         hashes = text.block_hashes
         block = group.block_size
         rest = end % block
-        ends = [end] if group.kind == "mamba" else [*range(block, end + 1, block), *([end] if rest else ())]
+        first = start // block * block + block
+        ends = [end] if group.kind == "mamba" else [*range(first, end + 1, block), *([end] if rest else ())]
         found = [pool.get_cached_block(hashes[stop // unit - 1], (group.group_id,)) for stop in ends]
         if rest and not found[-1]:
             last = min(end - rest + block, len(hashes) * unit)
@@ -97,7 +114,7 @@ class Inspection(RequestInspection):
             return found
         ahead = self.opts.async_scheduling or self.opts.num_speculative_tokens
         return self._content(found, StoredPrefix(
-            end, state.block_ids, start=0, running_column=state.running_column, has_states=not ahead,
+            end, state.block_ids, is_part=False, start=0, running_column=state.running_column, has_states=not ahead,
         ))  # fmt: skip
 
     def _content(self, found: StoredObject, prefix: StoredPrefix) -> StoredObject:
@@ -113,16 +130,16 @@ class Inspection(RequestInspection):
                 for layer in group.layers if prefix.has_states else ():
                     states[layer] = contents.state_in(layer, blocks, column, 0)
                 continue
-            first = prefix.start if group.kind in FULL else group.first_read(end)
+            first = first_row(group, prefix.start, end)
             pos = np.arange(first, end)
-            rows = contents.read(group.layers, blocks, pos)
+            rows = contents.read(group.layers, blocks, pos, first // group.block_size if prefix.is_part else 0)
             parts.append(RowsPart(end - first + 1 if group.window else 0, pos, rows))    # a window of the next token
         state = StatePart(end - 1, states) if states else None
         return found._replace(rows=tuple(parts), state=state, start=prefix.start)
 
     def checkpoints(self, slot: int) -> list[int]:
         """Return the lengths of all prefixes that can be found, ascending: all requests share them."""
-        return sorted(n for n, _, _ in self.points.reported.values())
+        return self.points.lengths.in_order()
 
     def check(self) -> None:
         """Raise Crash unless pool and tables agree."""

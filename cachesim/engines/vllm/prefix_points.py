@@ -12,7 +12,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import Key, RestorePoint
-from cachesim.engines.shared.restore_point_tracker import RestorePointTracker
+from cachesim.engines.shared.restore_point_tracker import LengthCounter, RestorePointTracker
 from cachesim.events import Log
 
 ALL, WINDOW, CHUNK, STATE = "all", "window", "chunk", "state"
@@ -80,6 +80,7 @@ class PrefixPoints(RestorePointTracker):
         self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
         self.far = max(self.far, *(group.block for group in groups))
         self.known: dict[int, Prefix] = {}
+        self.lengths = LengthCounter()                     # of the restore points
 
     def prefix(self, key: Key) -> Prefix:
         """Return the prefix of a restore point."""
@@ -197,6 +198,7 @@ class PrefixPoints(RestorePointTracker):
 
     def _report(self, node: Prefix, cause: str, rule: str) -> None:
         key = "block", -1, node.number
+        self.lengths.count(node.end, 1 if node.is_usable else -1)
         if not node.is_usable:
             self.lose(key, cause, rule)
             return

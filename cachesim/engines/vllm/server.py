@@ -77,7 +77,7 @@ class Server(RequestQueue):
         if request.prompt and is_item(max(request.prompt)):
             if not self.opts.multimodal:
                 raise BadInput("the prompt has an image", hint="server option multimodal")
-            tasks = (*self.queue, *(known.task for known in self.slots if known.busy))
+            tasks = (*self.queue, *(row.task for row in self.unfinished))
             prompts = (request.prompt, *(task.request.prompt for task in tasks))
             tokens = sum(map(is_item, chain(*prompts)))
             if tokens > self.opts.max_num_batched_tokens:

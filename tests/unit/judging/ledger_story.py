@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
-from cachesim.engines.inspection import RestorePoint, RowsPart, StoredObject
+from cachesim.engines.inspection import RestorePoint, RowsPart, StoredObject, TokenPrefix
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import log_capture
 from cachesim.events import Advanced, Decided, Gained, Log, Lost
@@ -19,6 +19,7 @@ CREATE, PICK, NEED, LOAD, SELECT, ERASE = (
     "LC-CKPT-ERASE.ER2",
 )  # fmt: skip
 SAID = tuple(range(100, 110))          # ten tokens that were evaluated in request 0
+WHOLE = TokenPrefix(SAID, len(SAID))
 SLOT = ("slot", 0, 0)
 
 
@@ -46,7 +47,7 @@ class Story:
     def __init__(self, **callbacks):
         self.parts, self.inspected, self.cold_runs = {}, [], []
         self.ledger = RecomputeLedger(
-            **{"inspect": self.inspect, "cold": self.cold, "slot_tokens": lambda slot: SAID, **callbacks})  # fmt: skip
+            **{"inspect": self.inspect, "cold": self.cold, "slot_prefix": lambda slot: WHOLE, **callbacks})  # fmt: skip
         self.ledger.evaluated.append(SAID)
 
     def inspect(self, key, start):

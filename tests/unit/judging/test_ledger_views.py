@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.inspection import TokenPrefix
 from cachesim.events import Declined, Release
-from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, SAID, SELECT, SLOT, Story, charges, key_of, row_part
+from cachesim.judging.restore_point_index import nearest_decline
+from cachesim.judging.token_radix import TokenRadix
+from tests.unit.judging.ledger_story import (
+    CREATE,
+    ERASE,
+    LOAD,
+    SAID,
+    SELECT,
+    SLOT,
+    WHOLE,
+    Story,
+    charges,
+    key_of,
+    row_part,
+)
 
 LIMIT = "LC-PC-UPDATE.PC6"
 ENTRY = key_of("entry")
@@ -212,7 +227,7 @@ def test_a_cold_run_that_goes_on_alike_is_used_again():
 
 def test_a_decline_is_placed_where_the_slot_was_reported():
     """The reported tokens are known: the ledger does not request them from the server."""
-    story = Story(slot_tokens=lambda slot: pytest.fail("the tokens of the slot are known"))
+    story = Story(slot_prefix=lambda slot: pytest.fail("the tokens of the slot are known"))
     story.point("slot", 6, lengths=UNUSABLE)
     for n, rule in [(6, "six"), (4, "four"), (0, "none")]:
         story.ledger.record(Declined(0, n, rule))
@@ -233,7 +248,7 @@ def test_a_decline_before_a_fork_is_found_from_both_branches():
 @pytest.mark.parametrize("reported", [None, 0, 3], ids=["not reported", "reported as empty", "reported with three"])
 def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slot(reported):
     asked = []
-    story = Story(slot_tokens=lambda slot: asked.append(slot) or SAID)
+    story = Story(slot_prefix=lambda slot: asked.append(slot) or WHOLE)
     if reported is not None:
         story.point("slot", reported, lengths=UNUSABLE)
     story.ledger.record(Declined(0, 4, CREATE))
@@ -241,6 +256,37 @@ def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slo
     assert asked == [0, 1]
     for shared, rule in [(3, ""), (4, CREATE), (5, CREATE), (6, "other slot")]:
         assert charges(story.settle((*SAID[:shared], 7), 0)) == [(shared, "never captured", rule, -1, "")]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["equal list", "same list"])
+def test_declines_of_a_list_that_the_engine_returns_again_are_placed_without_the_tokens_before(again, monkeypatch):
+    walked = []
+    walk = TokenRadix._walk
+    text = tuple(range(100, 200))
+
+    def recorded(self, tokens, *start):
+        walked.append(tokens)
+        return walk(self, tokens, *start)
+
+    monkeypatch.setattr(TokenRadix, "_walk", recorded)
+    story = Story(slot_prefix=lambda slot: TokenPrefix(text if again else tuple(list(text)), 60))
+    for n in (20, 10, 40, 40, 80):
+        story.ledger.record(Declined(3, n, f"at {n}"))
+    lengths = [20, 20, 20] if again else [20, 10, 40, 40, 60]
+    assert [len(tokens) for tokens in walked] == lengths
+    for shared, rule in [(9, ""), (10, "at 10"), (39, "at 20"), (40, "at 40"), (59, "at 40"), (60, "at 80")]:
+        place = story.ledger.radix.longest_known(text[:shared])
+        assert nearest_decline(place, 100) == rule
+
+
+def test_a_slot_with_another_list_is_placed_anew():
+    texts = [(1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 3, 4)]
+    story = Story(slot_prefix=lambda slot: TokenPrefix(texts[0], 4))
+    for number in range(3):
+        story.ledger.record(Declined(3, 4, f"list {number}"))
+        texts.pop(0)
+    radix = story.ledger.radix
+    assert [nearest_decline(radix.longest_known((1, 2, 3, last)), 9) for last in (4, 5)] == ["list 0", "list 1"]
 
 
 def test_a_release_lets_only_the_state_of_its_slot_rest():

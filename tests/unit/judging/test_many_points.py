@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from cachesim.engines.inspection import RowsPart, StoredObject
+from cachesim.engines.inspection import RowsPart, StoredObject, TokenPrefix
 from cachesim.events import Decided, Declined, Launch, Log
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger
@@ -40,7 +40,7 @@ class Pool:
         self.random, self.log, self.cold_runs = Random(seed), Log(), ColdRunCache(None)
         self.cold_runs.digests = lambda tokens: Cold()
         self.ledger = RecomputeLedger(inspect=self.inspect, cold=self.cold_runs.covering, covers=self.cold_runs.covers,
-                             slot_tokens=lambda slot: self.asked)  # fmt: skip
+                             slot_prefix=lambda slot: TokenPrefix(self.asked, len(self.asked)))  # fmt: skip
         self.log.listener, self.log.kinds = self.ledger.record, LEDGER_EVENTS
         self.points = BlockPoints(self.log, rows=True, states=False)
         self.talks, self.asked, self.charged = [()], (), set()

@@ -35,7 +35,7 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
     texts, every = TokenRadix(), []
     for number, (tokens, lo, hi, step, worth) in enumerate(points):
         lo, hi = min(lo, hi, len(tokens)), min(max(lo, hi), len(tokens))
-        place = texts.place(tokens, -1)
+        place = texts.place(tokens)
         last = lo + (hi - lo) // step * step
         known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, last, step, 0, worth)
         every.append((tokens, known))
@@ -45,7 +45,7 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
         far = known.reach(min(most, common_prefix(tokens, prompt)))
         if far >= known.lo and known.owner and (far, known.owner) > rank:
             want, rank = known, (far, known.owner)
-    found = find_best_point(texts.longest_known(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
+    found = find_best_point(texts.longest_known(prompt), most, lambda one: (one.owner,) if one.owner else None)
     assert found == (want, rank[0])
 
 
@@ -60,7 +60,7 @@ def drawn_points(rng, texts, lists):
     length."""
     for number in range(rng.randint(1, 10)):
         lists.append(tokens := drawn_list(rng, lists, 3))
-        place = texts.place(tokens, -1)
+        place = texts.place(tokens)
         if rng.random() < 0.8:
             lo, hi = sorted(rng.choices(range(1, len(tokens) + 1), k=2))
             hi, step = rng.choice([lo, hi]), rng.choice([1, 1, 2])
@@ -82,7 +82,7 @@ def test_the_best_point_is_that_of_all_points_of_a_tree():
                   if (far := known.reach(min(most, common_prefix(tokens, prompt)))) >= known.lo and known.owner]
         want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
         ties += sum(rank[:2] == want[0][:2] for rank, _ in ranked) > 1
-        found = find_best_point(texts.longest_known(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
+        found = find_best_point(texts.longest_known(prompt), most, lambda one: (one.owner,) if one.owner else None)
         assert found == (want[1], want[0][0])
     assert ties > 300
 
@@ -91,14 +91,14 @@ def test_the_best_point_is_that_of_all_points_of_a_tree():
 def test_the_nearest_decline_is_that_of_all(lists, prompt, most):
     texts = TokenRadix()
     for number, tokens in enumerate(lists):
-        record_decline(texts.place(tokens, -1), str(number))
+        record_decline(texts.place(tokens), str(number))
     near = [(len(one), -number) for number, one in enumerate(lists) if one == prompt[: len(one)] and len(one) <= most]
-    assert nearest_decline(texts.longest_known(prompt, -1), most) == (str(-max(near)[1]) if near else "")
+    assert nearest_decline(texts.longest_known(prompt), most) == (str(-max(near)[1]) if near else "")
 
 
 def history(rng, wait):
     """Points of a conversation that come and go; no request began more than ``wait`` before the present time."""
-    place, every = TokenRadix().place((1,) * 6, -1), []
+    place, every = TokenRadix().place((1,) * 6), []
     for number in range(rng.choice([20, 40, 70])):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
         durable = rng.choice([False, False, True])
@@ -135,7 +135,7 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
 
 def test_points_that_were_lost_long_ago_are_not_kept():
     texts = TokenRadix()
-    place = texts.place(tuple(range(6)), -1)
+    place = texts.place(tuple(range(6)))
     for number in range(1000):
         for lo in (3, 6):
             known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)

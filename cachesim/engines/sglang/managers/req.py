@@ -6,10 +6,11 @@ Source: sgl-project/sglang python/sglang/srt/managers/schedule_batch.py Req, Req
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from cachesim.base.keyed_tokens import IDS
-from cachesim.base.tokens import TokenList
+from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.shared.request_queue import ReceivedRequest
@@ -38,13 +39,20 @@ class ReqKvInfo:
         return [slot for slot in slots if slot is not None]
 
 
+class KeyOfText(NamedTuple):
+    """The tokens of a request, and its key in the tree."""
+
+    text: Tokens
+    key: Any
+
+
 @dataclass(slots=True, eq=False)
 class Req:
     """A request."""
 
     rid: int
     task: ReceivedRequest                       # what the client sent, and its answer
-    fill_ids: TokenList                         # prompt and answer, with right draft tokens behind the answer
+    fill_ids: TokenList                         # prompt and answer, with right draft tokens behind it; it only grows
     extra_key: Any = None                       # name space of its prefixes
     key: int = 0                                # key that the tokens are computed under, 0 = none
     priority: int = 0
@@ -62,6 +70,8 @@ class Req:
     is_chunked: bool = False                    # tokens of its prompt follow in another step
     is_answered: bool = False                   # its answer is complete
     launched: bool = False                      # it started once
+    known: Tokens = ()                          # what `text` returned last
+    compared: KeyOfText = field(default_factory=lambda: KeyOfText((), ()))      # its key in the tree, for that text
     busy: bool = True                           # it is in progress
 
     child = False                               # several completions are not supported
@@ -105,6 +115,27 @@ class Req:
     def skip_radix_cache(self) -> bool:
         """True if the request reuses nothing."""
         return not self.task.request.cache_prompt
+
+    def text(self) -> Tokens:
+        """Return all tokens with their key: the same list as before unless a token was appended."""
+        if len(self.known) != len(self.fill_ids):
+            self.known = tuple(self.token_identities(0, len(self.fill_ids)))
+        return self.known
+
+    def radix_key(self, is_eagle: bool) -> Any:
+        """Return all tokens as the tree compares them: pairs of neighbours for a server with drafts (EAGLE)."""
+        text = self.text()
+        if not is_eagle and not self.key:
+            return text
+        if self.compared.text is not text:
+            key = tuple(pairwise(self.fill_ids)) if is_eagle else tuple(self.fill_ids)
+            self.compared = KeyOfText(text, key)
+        return self.compared.key
+
+    def forget_text(self) -> None:
+        """Keep no copies of the tokens of an ended request."""
+        self.known = ()
+        self.compared = KeyOfText((), ())
 
     def token_identities(self, start: int, stop: int) -> list[int]:
         """Return tokens start .. stop-1 with the key that they are computed under."""

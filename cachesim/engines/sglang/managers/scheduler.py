@@ -267,6 +267,7 @@ class Scheduler:
         if req is self.chunked_req:
             self.chunked_req = None
         self.running_batch.batch_is_full = False
+        req.forget_text()
 
     def _log_turn(self, stats: PrefillStats | None, ranges: Sequence[ForwardRange], retracted: Sequence[int] = (),
                   oom: Sequence[int] = ()) -> None:  # fmt: skip

@@ -38,12 +38,12 @@ class KVCacheView:
         self.sliding_window_size = context.sliding_window_size
         self.pools = pools
 
-    def cells(self, layer: int, request: int, start: int, stop: int) -> Slots:
-        """Return the slots of a layer for positions start .. stop-1 of a request."""
-        slots = self.pools.req_to_token_pool.read(request, start, stop)
+    def cells(self, layer: int, request: int, start: int, stop: int) -> Slots | slice:
+        """Return the slots of a layer for positions start .. stop-1 of a request; a slice of consecutive ones."""
+        pool = self.pools.req_to_token_pool
         if self.kind.layers[layer].window:
-            return self.pools.swa_allocator.translate_loc_from_full_to_swa(slots)
-        return slots
+            return self.pools.swa_allocator.translate_loc_from_full_to_swa(pool.read(request, start, stop))
+        return pool.cells(request, start, stop)
 
     def first_read(self, part: str, start: int) -> int:
         """Return the first position that a token at ``start`` reads in this part of the memory."""

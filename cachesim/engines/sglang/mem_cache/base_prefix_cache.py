@@ -6,7 +6,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/base_prefix_cache.py (0.5
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.sglang.mem_cache.allocator import Slots
@@ -38,7 +38,7 @@ class InsertParams:
     key: Tokens
     extra_key: Any                  # name space
     limit: int                      # tokens of the key to insert
-    value: Slots                    # slots of these tokens
+    value: Slots                    # slots of these tokens, as a view: what stays is copied
     text: Tokens                    # the tokens with what they are computed under
     prev_prefix_len: int = 0        # tokens that belong to the tree already
     swa_evicted_seqlen: int = 0     # tokens at the beginning without window slots
@@ -46,6 +46,7 @@ class InsertParams:
     priority: int = 0
     mamba_value: int | None = None  # slot of the state after the last token
     chunked: bool = False           # the request evaluates further chunks
+    held: Sequence[UnifiedTreeNode] = ()        # the locked path of the request, which begins the key
 
 
 class InsertResult(NamedTuple):

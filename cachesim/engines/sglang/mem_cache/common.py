@@ -16,8 +16,8 @@ from cachesim.engines.sglang.rules.reported import EndingRequest
 
 def match_prefix_of_req(req: Req, tree_cache: UnifiedRadixCache, limit: int) -> MatchResult:
     """Match the first ``limit`` tokens of a request, and report how the tree changed."""
-    key = tree_cache.radix_key(req.fill_ids)
-    found = tree_cache.match_prefix(key, req.extra_key, max(0, limit - tree_cache.context.is_eagle))
+    is_eagle = tree_cache.context.is_eagle
+    found = tree_cache.match_prefix(req.radix_key(is_eagle), req.extra_key, max(0, limit - is_eagle))
     tree_cache.report()
     return found
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from cachesim.engines.sglang.mem_cache.allocator import (
     NO_SLOTS,
     MambaSlotAllocator,
@@ -22,10 +24,12 @@ States = dict[int, LayerState]
 
 
 class ReqToTokenPool:
-    """The slots of the tokens of each request. ``req_to_token``: a row for each request that has slots."""
+    """The slots of the tokens of each request. ``req_to_token``: a row for each request that has slots;
+    ``num_consecutive``: how many of its first slots are known to have consecutive numbers."""
 
     def __init__(self) -> None:
         self.req_to_token: dict[int, Slots] = {}
+        self.num_consecutive: dict[int, int] = {}
 
     def write(self, rid: int, start: int, slots: Slots) -> None:
         """Write the slots of positions from ``start`` on."""
@@ -35,14 +39,33 @@ class ReqToTokenPool:
             row = extend_array(row, grown_size(len(row), stop))
             self.req_to_token[rid] = row
         row[start:stop] = slots
+        known = self.num_consecutive.get(rid, 0)
+        if start <= known and start < stop:
+            found = consecutive_until(row, start, stop)
+            self.num_consecutive[rid] = known if found == stop < known and row[stop] == row[stop - 1] + 1 else found
 
     def read(self, rid: int, start: int, stop: int) -> Slots:
         """Return the slots of positions start .. stop-1, as a view."""
         return self.req_to_token.get(rid, NO_SLOTS)[start:stop]
 
+    def cells(self, rid: int, start: int, stop: int) -> Slots | slice:
+        """Return the slots of positions start .. stop-1; a slice if their numbers are known to be consecutive."""
+        if not start < stop <= self.num_consecutive.get(rid, 0):
+            return self.read(rid, start, stop)
+        first = int(self.req_to_token[rid][start])
+        return slice(first, first + stop - start)
+
     def free(self, rid: int) -> None:
         """Remove the row of a request."""
         self.req_to_token.pop(rid, None)
+        self.num_consecutive.pop(rid, None)
+
+
+def consecutive_until(row: Slots, start: int, stop: int) -> int:
+    """Return the end of the consecutive numbers in row[:stop], of which row[:start] is consecutive."""
+    first = max(0, start - 1)
+    breaks = np.flatnonzero(row[first + 1 : stop] != row[first : stop - 1] + 1)
+    return first + 1 + int(breaks[0]) if len(breaks) else stop
 
 
 class MambaPool:

@@ -5,7 +5,6 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_radix_cache.py Un
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Sequence
 
 import numpy as np
@@ -74,10 +73,6 @@ class UnifiedRadixCache:
         self.changes.events.clear()
         self.points.update()
 
-    def radix_key(self, tokens: Sequence[int]) -> Any:
-        """Return tokens as the tree compares them."""
-        return tuple(pairwise(tokens)) if self.context.is_eagle else tuple(tokens)
-
     def schedulable_size(self, component_type: int) -> int:
         """Return the slots of a part that are free or can be evicted."""
         return self.tree_core.components[component_type].schedulable_size()
@@ -122,6 +117,8 @@ class UnifiedRadixCache:
                            swa_branching_seqlen=swa_branch)  # fmt: skip
 
     def _match_len(self, child: UnifiedTreeNode, key: Tokens, at: int, most: int) -> int:
+        if child.text is key and child.end <= most:         # the node was cut out of this list
+            return len(child.key)
         part = key[at : min(most, at + len(child.key))]
         if part == child.key:
             return len(part)
@@ -154,14 +151,22 @@ class UnifiedRadixCache:
         if not params.limit:
             return InsertResult(node, 0, None if self.mamba is None else True)
         at = 0
-        while at < params.limit and (child := node.children.get((params.extra_key, params.key[at : at + page]))):
+        held = iter(params.held)
+        while at < params.limit:
+            child = next(held, None)
+            is_held = child is not None
+            child = child or node.children.get((params.extra_key, params.key[at : at + page]))
+            if child is None:
+                break
             child.last_access_time = core.get_and_increase_time_counter()
-            same = self._match_len(child, params.key, at, params.limit)
+            is_equal = is_held and child.end <= params.limit
+            same = len(child.key) if is_equal else self._match_len(child, params.key, at, params.limit)
             node = child if same == len(child.key) else core.split_node(child, same)
-            node.priority = max(node.priority, params.priority)
-            if node.evicted:
-                core.unevict_node_on_insert(node, params.value[at : at + same])
-            else:
+            if node.priority < params.priority:
+                node.priority = params.priority
+            if node.value[FULL] is None:
+                core.unevict_node_on_insert(node, params.value[at : at + same].copy())
+            elif params.prev_prefix_len < at + same:
                 self._free_overlap(node, at, same, params)
             at += same
             if self.rules.counts_hit(at, params.inserted_len, params.chunked):
@@ -178,15 +183,16 @@ class UnifiedRadixCache:
         return InsertResult(node, prefix_len, exists)
 
     def _free_overlap(self, node: UnifiedTreeNode, at: int, n: int, params: InsertParams) -> None:
-        """Free the request's own slots of tokens that a node has, except those that revive its window."""
+        """Free the request's own slots of tokens that a node has, except those that revive its window. A node whose
+        slots all belonged to the tree before needs no call."""
         taken = n
         evicted = params.swa_evicted_seqlen
-        if self.swa is not None and params.prev_prefix_len < at + n and node.value[SWA] is None:
+        if self.swa is not None and node.value[SWA] is None:
             live = self.rules.live_from(evicted, at, at + n)
             if live is not None:
                 if live > at:
                     self.tree_core.split_node(node, live - at)
-                self.swa.recover_from_incoming(node, params.value[live : at + n])
+                self.swa.recover_from_incoming(node, params.value[live : at + n].copy())
                 self.changes.touch(node)
                 taken = live - at
         first = max(0, params.prev_prefix_len - at)
@@ -200,7 +206,7 @@ class UnifiedRadixCache:
         core = self.tree_core
         leaf = core.add_new_node(parent, params.key[at : params.limit], extra_key=params.extra_key,
                                  priority=params.priority, text=params.text)  # fmt: skip
-        leaf.value[FULL] = params.value[at : params.limit]
+        leaf.value[FULL] = params.value[at : params.limit].copy()
         core.full.count_value(leaf)
         self.changes.record(ev.Grown(leaf.id, parent.id, len(leaf.key)))
         core.update_evictable_leaf_sets(leaf)
@@ -390,10 +396,9 @@ class UnifiedRadixCache:
             context.decline(req, result.prefix_len, self.rules.live_from)
         kv.cache_inserted_len = max(kv.cache_inserted_len, page_aligned_len)
         node = self._held_node(req, result.last_device_node, is_finished)
-        slots = self.tree_core.collect_full_device_indices(node)
-        self.req_to_token_pool.write(req.rid, kv.cache_protected_len, slots[kv.cache_protected_len :])
-        self.tree_core.dec_lock_ref(req.lock)
-        req.lock = self.tree_core.inc_lock_ref(node)
+        slots = self.tree_core.collect_full_device_indices(node, start=kv.cache_protected_len)
+        self.req_to_token_pool.write(req.rid, kv.cache_protected_len, slots)
+        req.lock = self.tree_core.move_lock(req.lock, node)
         req.last_node = node
         kv.cache_protected_len = node.end
         return result
@@ -402,7 +407,7 @@ class UnifiedRadixCache:
         """Return the node that a request holds after an insertion."""
         if is_finished or not self.rules.rematches:
             return inserted
-        found = self.match_prefix(self.radix_key(req.fill_ids), req.extra_key, inserted.end)
+        found = self.match_prefix(req.radix_key(self.context.is_eagle), req.extra_key, inserted.end)
         self.report()
         return found.last_device_node
 
@@ -410,17 +415,18 @@ class UnifiedRadixCache:
         """Insert tokens of a request; in a tree of full attention only, end a node where the prompt ends."""
         kv = req.kv
         is_eagle = self.context.is_eagle
-        key = self.radix_key(req.fill_ids)
         params = InsertParams(
-            key=key, extra_key=req.extra_key, limit=up_to, value=self.req_to_token_pool.read(req.rid, 0, up_to).copy(),
-            text=tuple(req.token_identities(0, req.seqlen)) if req.key or is_eagle else key,
+            key=req.radix_key(is_eagle), extra_key=req.extra_key, limit=up_to,
+            value=self.req_to_token_pool.read(req.rid, 0, up_to), text=req.text(),
             prev_prefix_len=kv.cache_protected_len, swa_evicted_seqlen=kv.swa_evicted_seqlen,
             inserted_len=kv.cache_inserted_len, priority=req.priority, mamba_value=state, chunked=req.is_chunked,
+            held=() if req.lock is None else list(req.lock.node.path())[::-1],
         )  # fmt: skip
         result = self._insert_and_report(params)
         prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
         boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
         if boundary:
+            params.held = ()
             params.limit = boundary
             params.prev_prefix_len = boundary
             params.inserted_len = boundary

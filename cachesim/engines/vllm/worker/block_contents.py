@@ -117,10 +117,12 @@ class BlockContents:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""
         return self.users[request].cells[self.home[layer].group_id][start:stop]
 
-    def read(self, layers: Iterable[int], blocks: Sequence[int], pos: np.ndarray) -> dict[int, KVRows]:
-        """Return the rows of layers at positions of a table of blocks, for reading only."""
+    def read(self, layers: Iterable[int], blocks: Sequence[int], pos: np.ndarray,
+             first: int = 0) -> dict[int, KVRows]:  # fmt: skip
+        """Return the rows of layers at positions of a table of blocks, for reading only. ``first``: blocks before it
+        are not in the table."""
         table = np.array(blocks, np.int64)
-        return {layer: read_rows(self.rows[layer], table[pos // size] * size + pos % size)
+        return {layer: read_rows(self.rows[layer], table[pos // size - first] * size + pos % size)
                 for layer in layers for size in (self.home[layer].block_size,)}  # fmt: skip
 
     def first_read(self, part: str, start: int) -> int:

@@ -5,7 +5,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tre
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -86,10 +86,16 @@ class UnifiedTreeCore:
             todo += [(node, True), *((child, False) for child in reversed(near))]
         return order
 
-    def collect_full_device_indices(self, node: UnifiedTreeNode) -> Slots:
-        """Return the slots of the path to a node."""
-        parts = [one.value[FULL] for one in node.path()]
-        return np.concatenate(parts[::-1]) if parts else NO_SLOTS
+    def collect_full_device_indices(self, node: UnifiedTreeNode, start: int = 0) -> Slots:
+        """Return the slots of the path to a node, from position ``start`` on."""
+        parts = list[Slots]()
+        first = node.end
+        for one in node.path():
+            if first <= start:
+                break
+            parts.append(one.value[FULL])
+            first = one.start
+        return np.concatenate(parts[::-1])[start - first :] if parts else NO_SLOTS
 
     # Nodes and their parts.
 
@@ -161,26 +167,51 @@ class UnifiedTreeCore:
 
     def inc_lock_ref(self, node: UnifiedTreeNode) -> TreeLock:
         """Lock the path to a node for full attention, its last window, and its state."""
-        self.evictable_host_leaves.pop(node, None)
-        for one in node.path():
-            self.full.count_lock(one, 1)
-            self.evictable_device_leaves.pop(one, None)
-        uuid = None if self.swa is None else self.swa.acquire_component_lock(node)
-        if self.mamba is not None and node is not self.root_node:
-            self.mamba.count_lock(node, 1)
-        return TreeLock(node, uuid)
+        self._lock_full(node.path())
+        return self._lock_end(node)
 
     def dec_lock_ref(self, lock: TreeLock | None) -> None:
         """Release a lock; do nothing without one."""
         if lock is None:
             return
+        self._unlock_end(lock)
+        for one in lock.node.path():
+            self.full.count_lock(one, -1)
+            self.update_evictable_leaf_sets(one)
+
+    def move_lock(self, lock: TreeLock | None, node: UnifiedTreeNode) -> TreeLock:
+        """Release a lock, and lock the path to a node. If the locked path is a part of it, only its end is touched:
+        each of its nodes would be unlocked and locked again."""
+        further = list[UnifiedTreeNode]()
+        for one in node.path():
+            if lock is not None and one is lock.node and one.lock_ref[FULL] > 0:
+                self._unlock_end(lock)
+                self._lock_full(further)
+                return self._lock_end(node)
+            further.append(one)
+        self.dec_lock_ref(lock)
+        return self.inc_lock_ref(node)
+
+    def _lock_full(self, nodes: Iterable[UnifiedTreeNode]) -> None:
+        """Lock nodes for full attention."""
+        for node in nodes:
+            self.full.count_lock(node, 1)
+            self.evictable_device_leaves.pop(node, None)
+
+    def _lock_end(self, node: UnifiedTreeNode) -> TreeLock:
+        """Lock the last window and the state of a path that is locked for full attention."""
+        self.evictable_host_leaves.pop(node, None)
+        uuid = None if self.swa is None else self.swa.acquire_component_lock(node)
+        if self.mamba is not None and node is not self.root_node:
+            self.mamba.count_lock(node, 1)
+        return TreeLock(node, uuid)
+
+    def _unlock_end(self, lock: TreeLock) -> None:
+        """Release the last window and the state of a locked path."""
         if self.mamba is not None and lock.node is not self.root_node:
             self.mamba.count_lock(lock.node, -1)
         if self.swa is not None:
             self.swa.release_component_lock(lock.node, lock.window_lock_uuid)
-        for one in lock.node.path():
-            self.full.count_lock(one, -1)
-            self.update_evictable_leaf_sets(one)
 
     # Leaves.
 

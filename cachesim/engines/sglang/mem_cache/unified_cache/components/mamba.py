@@ -11,6 +11,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.mem_cache.unified_cache.components.listed import ListedComponent
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.engines.shared.restore_point_tracker import LengthCounter
 
 
 class MambaComponent(ListedComponent):
@@ -22,6 +23,7 @@ class MambaComponent(ListedComponent):
         super().__init__(context)
         self.mamba_allocator = req_to_token_pool.mamba_allocator
         self.mamba_pool = req_to_token_pool.mamba_pool
+        self.lengths = LengthCounter()                     # of the prefixes before the states
 
     def value_len(self, node: UnifiedTreeNode) -> int:
         """Return the number of slots of a node that has a state."""
@@ -34,6 +36,16 @@ class MambaComponent(ListedComponent):
     def free_value(self, node: UnifiedTreeNode) -> None:
         """Free the slot of a node."""
         self.mamba_allocator.free(node.value[MAMBA])
+
+    def store(self, node: UnifiedTreeNode, value: int | None) -> None:
+        """Give a node without a state one, as the most recent one."""
+        super().store(node, value)
+        self.lengths.count(node.end, 1)
+
+    def evict_component(self, node: UnifiedTreeNode) -> int:
+        """Free the slot of an unlocked node, which becomes a tombstone of the part; return 1."""
+        self.lengths.count(node.end, -1)
+        return super().evict_component(node)
 
     def redistribute_on_node_split(self, upper: UnifiedTreeNode, child: UnifiedTreeNode) -> None:
         """Do nothing: the state stays below."""

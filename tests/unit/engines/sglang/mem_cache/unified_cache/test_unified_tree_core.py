@@ -4,7 +4,7 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
-from tests.unit.engines.sglang.trees import make_cache, take
+from tests.unit.engines.sglang.trees import insert, make_cache, take
 
 KEY = (1, 2, 3, 4, 5, 6)
 
@@ -46,6 +46,46 @@ def test_a_split_divides_slots_and_leaves_the_state_below(core):
     core.dec_lock_ref(lock)
     assert [component.protected_size for component in core.components.values()] == [0, 0, 0]
     assert upper.lock_ref == node.lock_ref == [0, 0, 0]
+    core.check()
+
+
+@pytest.mark.parametrize("start, end", [(0, 2), (1, 2), (2, 2), (2, 0), (None, 1)])
+def test_a_moved_lock_leaves_what_a_release_and_a_new_lock_leave(start, end):
+    found = []
+    for move in (True, False):
+        made, pools = make_cache("W3 A G", size=40)
+        tokens = tuple(range(12))
+        for n in (4, 8, 12):
+            insert(made, pools, tokens[:n])
+        core = made.tree_core
+        nodes = list(core.nodes())
+        lock = None if start is None else core.inc_lock_ref(nodes[start])
+        if move:
+            lock = core.move_lock(lock, nodes[end])
+        else:
+            core.dec_lock_ref(lock)
+            lock = core.inc_lock_ref(nodes[end])
+        core.check()
+        found.append((
+            [(node.lock_ref, node.window_lock_uuid) for node in nodes], lock.window_lock_uuid, lock.node.id,
+            [leaf.id for leaf in core.evictable_device_leaves],
+            [(part.evictable_size, part.protected_size) for part in core.components.values()],
+        ))  # fmt: skip
+    assert found[0] == found[1]
+
+
+def test_a_lock_moves_along_its_path_without_the_nodes_before(monkeypatch):
+    made, pools = make_cache("A", size=200)
+    for n in range(2, 42, 2):
+        insert(made, pools, tuple(range(n)))
+    core = made.tree_core
+    nodes, counted = list(core.nodes()), []
+    count = core.full.count_lock
+    monkeypatch.setattr(core.full, "count_lock", lambda node, step: counted.append(node) or count(node, step))
+    lock = None
+    for node in nodes:
+        lock = core.move_lock(lock, node)
+    assert counted == nodes and len(nodes) == 20
     core.check()
 
 
