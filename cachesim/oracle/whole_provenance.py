@@ -2,7 +2,7 @@
 
 The formulas are those of ``provenance.py``, but the evaluation differs and only ``hash_mixing.py`` is shared: positions
 are indices, and there is neither memory, past nor run. Attention is a difference of two prefix sums. The rolling hash
-is a scan by doubling (after round s every element holds its last 2**s terms).
+is a prefix sum of terms that are divided by powers of its factor, which is odd and therefore has an inverse.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.model.grid import Digests
+from cachesim.model.grid import Digests, frozen
 from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
 from cachesim.oracle.whole_sequence import WHOLE
+
+_INVERSE = np.uint64(pow(int(STEP), -1, MASK + 1))
 
 
 @dataclass(slots=True)
@@ -23,7 +25,7 @@ class WholeDigests:
     """Provenance of every layer at every position of a sequence of n tokens."""
 
     last: Digests                                                   # (n,) after the last layer
-    inputs: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) what entered a recurrent layer
+    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, inputs of a recurrence
     hashes: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) its rolling hash; none for C
     rows: dict[int, Digests] = field(default_factory=dict)          # layer -> (n,) its K/V rows
 
@@ -44,8 +46,8 @@ def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Di
         rows = found.rows[index] = mix(x ^ keys.row) * odd
         read = read + _visible_sums(rows, layer.reach)
     if whole.recurrence:
-        found.inputs[index] = x
-        older = _older(x, whole.taps)
+        padded = found.padded[index] = frozen(np.concatenate((np.zeros(whole.taps - 1, np.uint64), x)))
+        older = _older(padded, whole.taps)
         if whole.rolling:
             older = found.hashes[index] = _scan(mix(x + older))
         read = read + older
@@ -62,9 +64,11 @@ def _visible_sums(rows: Digests, window: int) -> Digests:
     return total - _shifted(total, window) if window else total
 
 
-def _older(x: Digests, taps: int) -> Digests:
-    """Return the part that the convolution adds to each input, (n,): the inputs 1 .. taps-1 tokens back."""
-    return sum((_shifted(x, back) * TAPS[back - 1] for back in range(1, taps)), np.zeros(len(x), np.uint64))
+def _older(padded: Digests, taps: int) -> Digests:
+    """Return the part that the convolution adds to each input, (n,): the inputs 1 .. taps-1 tokens back. ``padded``:
+    zeros before the first input, then the inputs."""
+    n = len(padded) - taps + 1
+    return sum((padded[taps - 1 - back :][:n] * TAPS[back - 1] for back in range(1, taps)), np.zeros(n, np.uint64))
 
 
 def _shifted(x: Digests, back: int) -> Digests:
@@ -76,11 +80,7 @@ def _shifted(x: Digests, back: int) -> Digests:
 
 
 def _scan(terms: Digests) -> Digests:
-    """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), by doubling."""
-    h, factor, reach = terms.copy(), STEP, 1
-    while reach < len(h):
-        h[reach:] += h[: len(h) - reach] * factor           # the product is complete before the addition
-        factor = np.uint64(int(factor) ** 2 & MASK)
-        reach *= 2
-    return h
-
+    """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), as STEP**i * sum of terms_j * STEP**-j over j <= i."""
+    powers = np.multiply.accumulate(np.full(len(terms), STEP))
+    divisors = np.multiply.accumulate(np.full(len(terms), _INVERSE))
+    return powers * np.cumsum(terms * divisors)
