@@ -25,7 +25,7 @@ class WholeDigests:
     """Provenance of every layer at every position of a sequence of n tokens."""
 
     last: Digests                                                   # (n,) after the last layer
-    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, inputs of a recurrence
+    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, its recurrence's inputs
     hashes: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) its rolling hash; none for C
     rows: dict[int, Digests] = field(default_factory=dict)          # layer -> (n,) its K/V rows
 
