@@ -2,7 +2,7 @@
 
 The formulas are those of ``provenance.py``, but the evaluation differs and only ``hash_mixing.py`` is shared: positions
 are indices, and there is neither memory, past nor run. Attention is a difference of two prefix sums. The rolling hash
-is a prefix sum of terms that are divided by powers of its factor, which is odd and therefore has an inverse.
+is a scan by doubling (after round s every element holds its last 2**s terms).
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, 
 from cachesim.model.spec import Layer, Spec
 from cachesim.oracle.whole_sequence import WHOLE
 
-_INVERSE = np.uint64(pow(int(STEP), -1, MASK + 1))
-
 
 @dataclass(slots=True)
 class WholeDigests:
     """Provenance of every layer at every position of a sequence of n tokens."""
 
     last: Digests                                                   # (n,) after the last layer
-    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, its recurrence's inputs
+    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, recurrent inputs
     hashes: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) its rolling hash; none for C
     rows: dict[int, Digests] = field(default_factory=dict)          # layer -> (n,) its K/V rows
 
@@ -80,7 +78,11 @@ def _shifted(x: Digests, back: int) -> Digests:
 
 
 def _scan(terms: Digests) -> Digests:
-    """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), as STEP**i * sum of terms_j * STEP**-j over j <= i."""
-    powers = np.multiply.accumulate(np.full(len(terms), STEP))
-    divisors = np.multiply.accumulate(np.full(len(terms), _INVERSE))
-    return powers * np.cumsum(terms * divisors)
+    """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), by doubling."""
+    h, factor, reach = terms.copy(), STEP, 1
+    while reach < len(h):
+        h[reach:] += h[: len(h) - reach] * factor           # the product is complete before the addition
+        factor = np.uint64(int(factor) ** 2 & MASK)
+        reach *= 2
+    return h
+
