@@ -32,6 +32,13 @@ class StatePart(NamedTuple):
     rows: Mapping[int, LayerState | None]
 
 
+class StoredContent(NamedTuple):
+    """Rows and recurrent states of a stored object, without its tokens."""
+
+    rows: tuple[RowsPart, ...]
+    state: StatePart | None
+
+
 class StoredObject(NamedTuple):
     """Content of a stored object. ``owner``: its slot, or the number of a stored conversation (-1: the caller assigns
     the number). ``resume``: tokens that would not be evaluated again. ``start``: rows before this position belong to

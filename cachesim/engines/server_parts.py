@@ -19,6 +19,7 @@ from cachesim.engines.inspection import (
     ExceededLimit,
     Key,
     StoredBytes,
+    StoredContent,
     StoredObject,
     StoredSize,
     TokenPrefix,
@@ -95,9 +96,10 @@ class Inspection(ABC):
         """Return the content of the restore point with this key. For a slot, rows of full attention from position
         ``start`` on; read them before the server continues."""
 
-    def contents(self, key: Key, start: int = 0) -> StoredObject:
-        """Return the rows and states of a restore point as ``stored`` does; its tokens may be omitted."""
-        return self.stored(key, start)
+    def content(self, key: Key, start: int = 0) -> StoredContent:
+        """Return rows and states like ``stored``, without the tokens and without the length that a request reuses."""
+        stored = self.stored(key, start)
+        return StoredContent(stored.rows, stored.state)
 
     def live(self, slot: int) -> StoredObject:
         """Return a copy of the current content of a slot: its tokens and its part of the memory."""

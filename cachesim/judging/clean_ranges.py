@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Mapping
+from typing import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredObject
+from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredContent
 from cachesim.oracle.cold_run import ColdRun
 
 Span = tuple[int, int]
 
 
 def clean_spans(
-    point: RestorePoint, stored: StoredObject, foreign: Mapping[int, Iterable[int]], cold: ColdRun
+    point: RestorePoint, stored: StoredContent, foreign: Mapping[int, Iterable[int]], cold: ColdRun
 ) -> tuple[Span, ...]:
     """Return the spans lo .. hi of the point's lengths at which everything that the next token reads equals a cold
     run's, ascending; their ends are lengths of the point; () without clean lengths. ``foreign``: positions of rows that
     differ from the cold run, by window (0 = full attention). Compares provenance only."""
     if point.lo > point.hi or (stored.state is not None and not clean_state(stored.state, cold, point.hi)):
         return ()
-    hidden = sorted((q + 1, q + window - 1 if window else point.hi)
-                    for window, positions in foreign.items() for q in positions if q < point.hi)  # fmt: skip
+    hidden = [(q + 1, q + window - 1 if window else point.hi)
+              for window, positions in foreign.items() for q in positions if q < point.hi]  # fmt: skip
+    hidden.sort()
     spans = tuple(_without(hidden, point.lo, point.hi)) if hidden else ((point.lo, point.hi),)
     return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 
@@ -53,12 +54,33 @@ def _on_grid(spans: Iterable[Span], lo: int, step: int) -> Iterator[Span]:
             yield first, last
 
 
+def foreign_positions(
+    point: RestorePoint, stored: StoredContent, cold: ColdRun, earlier: Mapping[int, Sequence[int]]
+) -> dict[int, list[int]]:
+    """Return the positions of rows that differ from the cold run, by window, without windows that have none.
+    ``earlier``: those of the point that this point extends. They stay foreign before ``point.start``, but of a window
+    only before its first row."""
+    found: dict[int, list[int]] = {}
+    if earlier:
+        first = {part.window: int(part.pos.min()) for part in stored.rows if len(part.pos)}
+        for window, positions in earlier.items():
+            stop = min(point.start, first.get(window, point.start))
+            if kept := [q for q in positions if q < stop]:
+                found[window] = kept
+    for part in stored.rows:
+        if own := foreign_rows(part, cold, point.n):
+            found[part.window] = found.get(part.window, []) + own
+    return found
+
+
 def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
     """Return the positions below n whose row differs from the cold run's, ascending."""
     pos = part.pos
+    if not len(pos):
+        return []
     mine: np.ndarray | slice = slice(None)
-    first, last = (int(pos[0]), int(pos[-1])) if len(pos) else (0, -1)
-    if last < n and last - first == len(pos) - 1 and (first == last or bool((pos[1:] > pos[:-1]).all())):
+    first, last = pos.item(0), pos.item(-1)
+    if last < n and last - first == len(pos) - 1 and pos.tobytes() == np.arange(first, last + 1).tobytes():
         at: np.ndarray | slice = slice(first, last + 1)         # the common case: a stretch without holes
         if all(rows.digest.tobytes() == cold.rows(layer).digest[at].tobytes() for layer, rows in part.rows.items()):
             return []

@@ -54,29 +54,29 @@ def digests_only(state: LayerState | None) -> LayerState | None:
 
 def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
     first = max(start, n - part.window + 1) if part.window else start
-    order = _order(part.pos, first, n)
-    have, want = part.pos[order], np.arange(first, n)
-    if len(have) != len(want) or (have != want).any():
-        missing = np.setdiff1d(want, have)
-        where = int(missing[0]) if len(missing) else -1
-        return wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
+    want = np.arange(first, n)
+    order: np.ndarray | slice = slice(None)
+    if part.pos.tobytes() != want.tobytes():                 # not exactly the wanted rows in their order
+        order = _order(part.pos, first, n)
+        have = part.pos[order]
+        if len(have) != len(want) or (have != want).any():
+            missing = np.setdiff1d(want, have)
+            where = int(missing[0]) if len(missing) else -1
+            return wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
     verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
     return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
 
 
-def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
-    """Return the indices of the rows at positions first .. n-1, ascending; a slice if the rows are already in that
-    order."""
-    if len(pos) and pos[0] >= first and pos[-1] < n and (pos[1:] >= pos[:-1]).all():
-        return slice(None)
+def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray:
+    """Return the indices of the rows at positions first .. n-1, ascending."""
     order = np.argsort(pos, kind="stable")
     return order[(pos[order] >= first) & (pos[order] < n)]
 
 
 def _layer_rows(layer: int, rows: KVRows, order: np.ndarray | slice, want: KVRows, first: int, n: int) -> Verdict:
-    differing = np.flatnonzero(rows.digest[order] != want.digest[first:n])
-    if len(differing):
-        where = first + int(differing[0])
+    held, wanted = rows.digest[order], want.digest[first:n]
+    if held.tobytes() != wanted.tobytes():
+        where = first + int(np.flatnonzero(held != wanted)[0])
         return wrong("provenance", FaultKind.ROW, where, layer=layer, position=where)
     for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
         if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):

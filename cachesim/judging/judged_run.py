@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
 from cachesim.base.errors import OverLimit
+from cachesim.base.garbage_collection import with_rare_garbage_collection
 from cachesim.engines.inspection import StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
@@ -252,6 +253,7 @@ def _find_foreign_reads(run: Run, observer: JudgingObserver) -> None:
     run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
 
 
+@with_rare_garbage_collection()
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
     table: RuleSet | None = None, with_ledger: bool = True, watcher: SilentObserver | None = None,

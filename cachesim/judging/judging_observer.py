@@ -168,7 +168,7 @@ class JudgingObserver(AnswerObserver):
             self.ledger.restart()
             return
         self.ledger = RecomputeLedger(
-            inspect=lambda key, start: self.server.inspection.contents(key, start), cold=self.judge.cold_runs.covering,
+            inspect=lambda key, start: self.server.inspection.content(key, start), cold=self.judge.cold_runs.covering,
             slot_prefix=lambda slot: self.server.inspection.prefix_of(slot), slot_request=self._request_in,
             covers=self.judge.cold_runs.covers,
         )
@@ -178,8 +178,10 @@ class JudgingObserver(AnswerObserver):
     def on_event(self, event: Event) -> None:
         """Record an event for the verdicts and, if there is one, in the recompute ledger. Record the slot when a
         request starts and when the slot is cut back."""
-        super().on_event(event)
-        if self.with_ledger:
+        kind = type(event)
+        if kind in OBSERVED_EVENTS:
+            super().on_event(event)
+        if self.with_ledger and kind in LEDGER_EVENTS:
             self.ledger.record(event)
         if isinstance(event, Launch) and event.slot is not None:
             self._record_launch(event.slot)

@@ -20,11 +20,11 @@ from typing import Callable, NamedTuple
 
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.inspection import Key, RestorePoint, StoredObject, TokenPrefix
+from cachesim.engines.inspection import Key, RestorePoint, StoredContent, TokenPrefix
 from cachesim.engines.point_kinds import running_key
 from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
-from cachesim.judging.clean_ranges import Span, clean_spans, foreign_rows
+from cachesim.judging.clean_ranges import Span, clean_spans, foreign_positions
 from cachesim.judging.restore_point_index import (
     KnownPoint,
     PointKey,
@@ -104,7 +104,7 @@ class PlacedTokens(NamedTuple):
 class RecomputeLedger:
     """Ledger of a run: follows every restore point of a server through its log."""
 
-    inspect: Callable[[Key, int], StoredObject]              # contents of a point, rows from a position on
+    inspect: Callable[[Key, int], StoredContent]             # contents of a point, rows from a position on
     cold: Callable[[Tokens], ColdRun]                  # cold run of a token list
     slot_prefix: Callable[[int], TokenPrefix]          # tokens of a slot
     slot_request: Callable[[int], int] = lambda slot: -1     # request that the slot processes, -1 = none
@@ -210,13 +210,8 @@ class RecomputeLedger:
         cold = before.cold if before is not None else None
         if cold is None or not self.covers(cold, point.tokens, start):
             cold = self.cold(self.radix.tokens(place))
-        stored, foreign = self.inspect(key, start), dict[int, list[int]]()
-        if before is not None:
-            first = {part.window: int(part.pos.min()) for part in stored.rows if len(part.pos)}
-            for window, positions in before.foreign.items():
-                foreign[window] = [q for q in positions if q < min(start, first.get(window, start))]
-        for part in stored.rows:
-            foreign.setdefault(part.window, []).extend(foreign_rows(part, cold, point.n))
+        stored = self.inspect(key, start)
+        foreign = foreign_positions(point, stored, cold, before.foreign if before is not None else {})
         known = [self._known(point, place, span, durable) for span in clean_spans(point, stored, foreign, cold)]
         return PointSnapshot(place, cold, foreign, known)
 

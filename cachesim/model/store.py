@@ -80,7 +80,11 @@ def same_state(a: LayerState | None, b: LayerState | None) -> bool:
         return all(_is_zero(part) for part in (a or b or ()))
     if int(a.hash) != int(b.hash) or a.conv.tolist() != b.conv.tolist():
         return False
-    return all(x is None or y is None or np.array_equal(x, y) for x, y in ((a.conv_x, b.conv_x), (a.h, b.h)))
+    return _same_values(a.conv_x, b.conv_x) and _same_values(a.h, b.h)
+
+
+def _same_values(a: Values | None, b: Values | None) -> bool:
+    return a is None or b is None or np.array_equal(a, b)
 
 
 def _is_zero(part: Digests | Values | int | None) -> bool:

@@ -18,7 +18,7 @@ from cachesim.model.spec import Spec
 from cachesim.model.store import KVRows, LayerState
 from cachesim.model.weights import embed_tokens
 from cachesim.oracle.whole_provenance import WholeDigests, whole_digests
-from cachesim.oracle.whole_sequence import WHOLE, WholeNumbers, whole_numbers
+from cachesim.oracle.whole_sequence import WholeNumbers, whole_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class ColdRun:
     def state_at(self, layer: int, n: int) -> LayerState:
         """Return the state of a recurrent layer after the first ``n`` tokens. It has numbers only if ``n`` is a
         mark."""
-        inputs, taps = self._digests.inputs[layer], WHOLE[self.spec.layers[layer].kind].taps
-        if not 0 <= n <= len(inputs):
-            raise Crash(f"a sequence of {len(inputs)} tokens has no state after {n}")
-        conv, last = np.zeros(taps - 1, np.uint64), inputs[max(0, n - taps + 1) : n]      # (taps-1,) oldest first
-        conv[taps - 1 - len(last) :] = last
-        hashes = self._digests.hashes.get(layer)
+        n_tokens = len(self._digests.last)
+        if not 0 <= n <= n_tokens:
+            raise Crash(f"a sequence of {n_tokens} tokens has no state after {n}")
+        padded, hashes = self._digests.padded[layer], self._digests.hashes.get(layer)
+        conv = padded[n : n + len(padded) - n_tokens]                                     # (taps-1,) oldest first
         conv_x, h = (None, None) if self._numbers is None else self._numbers.states.get((layer, n), (None, None))
-        return LayerState(conv, int(hashes[n - 1]) if hashes is not None and n else 0, conv_x, h)
+        return LayerState(conv, hashes.item(n - 1) if hashes is not None and n else 0, conv_x, h)
 
     def lengths_with(self, layer: int, state: LayerState | None) -> list[int]:
         """Return the lengths, ascending, after which a recurrent layer has this state, by provenance. None is the state
         before the first token."""
-        inputs, hashes = self._digests.inputs[layer], self._digests.hashes.get(layer)
+        padded, hashes = self._digests.padded[layer], self._digests.hashes.get(layer)
+        inputs = padded[len(padded) - len(self._digests.last) :]
         if state is None or (not state.hash and not state.conv.any()):
             return [0]
         newest = int(state.conv[-1]) if len(state.conv) else 0

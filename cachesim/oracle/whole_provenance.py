@@ -12,7 +12,7 @@ from typing import Sequence
 
 import numpy as np
 
-from cachesim.model.grid import Digests
+from cachesim.model.grid import Digests, frozen
 from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
 from cachesim.oracle.whole_sequence import WHOLE
@@ -23,7 +23,7 @@ class WholeDigests:
     """Provenance of every layer at every position of a sequence of n tokens."""
 
     last: Digests                                                   # (n,) after the last layer
-    inputs: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) what entered a recurrent layer
+    padded: dict[int, Digests] = field(default_factory=dict)        # layer -> (taps-1 + n,) zeros, recurrent inputs
     hashes: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) its rolling hash; none for C
     rows: dict[int, Digests] = field(default_factory=dict)          # layer -> (n,) its K/V rows
 
@@ -44,8 +44,8 @@ def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Di
         rows = found.rows[index] = mix(x ^ keys.row) * odd
         read = read + _visible_sums(rows, layer.reach)
     if whole.recurrence:
-        found.inputs[index] = x
-        older = _older(x, whole.taps)
+        padded = found.padded[index] = frozen(np.concatenate((np.zeros(whole.taps - 1, np.uint64), x)))
+        older = _older(padded, whole.taps)
         if whole.rolling:
             older = found.hashes[index] = _scan(mix(x + older))
         read = read + older
@@ -62,9 +62,11 @@ def _visible_sums(rows: Digests, window: int) -> Digests:
     return total - _shifted(total, window) if window else total
 
 
-def _older(x: Digests, taps: int) -> Digests:
-    """Return the part that the convolution adds to each input, (n,): the inputs 1 .. taps-1 tokens back."""
-    return sum((_shifted(x, back) * TAPS[back - 1] for back in range(1, taps)), np.zeros(len(x), np.uint64))
+def _older(padded: Digests, taps: int) -> Digests:
+    """Return the part that the convolution adds to each input, (n,): the inputs 1 .. taps-1 tokens back. ``padded``:
+    zeros before the first input, then the inputs."""
+    n = len(padded) - taps + 1
+    return sum((padded[taps - 1 - back :][:n] * TAPS[back - 1] for back in range(1, taps)), np.zeros(n, np.uint64))
 
 
 def _shifted(x: Digests, back: int) -> Digests:

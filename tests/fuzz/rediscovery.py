@@ -15,11 +15,12 @@ from statistics import median
 from typing import Callable, NamedTuple
 
 from cachesim.base.errors import BadInput
+from cachesim.base.garbage_collection import with_rare_garbage_collection
 from cachesim.base.pool import finished, whole
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.scenarios.notation.tree import Action, LineRequest
-from cachesim.tools.search.campaign import SPREAD, findings, with_rare_garbage_collection
+from cachesim.tools.search.campaign import SPREAD, findings
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
 from tests.fuzz.defects import DEFECTS, OF_ADAPTERS, Defect

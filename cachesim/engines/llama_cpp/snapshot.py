@@ -8,7 +8,7 @@ import numpy as np
 
 from cachesim.base.keyed_tokens import identities
 from cachesim.base.tokens import Tokens
-from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredObject, StoredSize
+from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredContent, StoredObject, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
@@ -16,6 +16,7 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import PromptInputs, ResumePlace
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.point_kinds import CONVERSATION, RUNNING
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
 from cachesim.engines.shared.conversation_points import CheckpointRange, Conversation, ConversationSource
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
@@ -66,10 +67,11 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
     return pos, {layer: read_rows(rows, at) for layer, rows in cache.rows[cache.stream(seq)].items()}
 
 
-def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
+def _blob(blob: Blob, n_swa: int) -> StoredContent:
     """Return saved attention caches and states in the judge's format."""
     saved = ((0, blob.base), (n_swa, blob.swa))
-    return tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None), blob.recr
+    rows = tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None)
+    return StoredContent(rows, blob.recr)
 
 
 def named(core: Core, tokens: Sequence[int]) -> Sequence[int]:
@@ -135,9 +137,9 @@ class Inspection(CheckpointInspection):
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the contents of a restore point."""
         kind, owner, _ = key
-        if kind == "slot":
-            return self._live(owner, start)
-        if kind == "entry":
+        if kind == RUNNING:
+            return StoredObject(kind, owner, (), len(self.core.slots[owner].tokens), *self.content(key, start), start)
+        if kind == CONVERSATION:
             entry: Entry = self.core.points.conversation(key)
             rows, state = _blob(entry.blob, self.core.kind.n_swa)
             return StoredObject(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
@@ -151,15 +153,23 @@ class Inspection(CheckpointInspection):
         rows, state = _blob(ckpt.blob, self.core.kind.n_swa)
         return StoredObject(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
 
-    def _live(self, slot: int, start: int) -> StoredObject:
+    def content(self, key: Key, start: int = 0) -> StoredContent:
+        """Return the rows and states of a restore point: of a slot, full-attention rows from position ``start`` on."""
+        if key[0] == RUNNING:
+            return self._live(key[1], start)
+        points = self.core.points
+        holder: Entry | Checkpoint = points.conversation(key) if key[0] == CONVERSATION else points.checkpoint(key)
+        return _blob(holder.blob, self.core.kind.n_swa)
+
+    def _live(self, slot: int, start: int) -> StoredContent:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""
-        memory, n, n_swa = self.core.memory, len(self.core.slots[slot].tokens), self.core.kind.n_swa
+        memory, n_swa = self.core.memory, self.core.kind.n_swa
         rows = tuple(
             RowsPart(0 if name == "base" else n_swa, *_rows_from(cache, slot, start if name == "base" else 0))
             for name, cache in memory.parts.items()
         )
         state = None if memory.recr is None else StatePart(memory.recr.pos_max(slot), memory.recr.row(slot))
-        return StoredObject("slot", slot, (), n, rows, state, start)
+        return StoredContent(rows, state)
 
 
 class Sizes(CheckpointSizes):

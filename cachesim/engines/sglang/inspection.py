@@ -11,6 +11,7 @@ from cachesim.engines.inspection import (
     Key,
     RowsPart,
     StatePart,
+    StoredContent,
     StoredObject,
     TokenPrefix,
     TreeCell,
@@ -62,20 +63,21 @@ class Inspection(RequestInspection):
         if kind == "slot":
             return self._stored_by_request(self.slots[owner])
         node = self.tree_cache.tree_core.nodes_by_id[owner]
+        content = self.content(key)
         if kind == "state":
-            return self.contents(key)._replace(tokens=node.text[: node.end])
+            return StoredObject(kind, owner, node.text[: node.end], node.end, *content)
         text = node.text if node.start else node.text[: node.end]
-        return StoredObject(
-            kind, owner, text, resume=node.end, rows=self._rows_of_node(node), state=None, start=node.start
-        )
+        return StoredObject(kind, owner, text, node.end, *content, node.start)
 
-    def contents(self, key: Key, start: int = 0) -> StoredObject:
-        """Return the content of a node or its state; of a state without its tokens."""
+    def content(self, key: Key, start: int = 0) -> StoredContent:
+        """Return the rows or the state of a node; for a slot, the rows and states of a request."""
         kind, owner, _ = key
-        if kind != "state":
-            return self.stored(key, start)
+        if kind == "slot":
+            return super().content(key, start)
         node = self.tree_cache.tree_core.nodes_by_id[owner]
-        return StoredObject(kind, owner, (), resume=node.end, rows=(), state=self._state(node.value[MAMBA], node.end))
+        if kind == "state":
+            return StoredContent((), self._state(node.value[MAMBA], node.end))
+        return StoredContent(self._rows_of_node(node), None)
 
     def _stored_by_request(self, req: Req) -> StoredObject:
         """Return the content of a request's row."""

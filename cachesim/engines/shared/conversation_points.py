@@ -125,15 +125,17 @@ class ConversationPoints(RestorePointTracker):
         """Return the checkpoints of a conversation, reusing the ranges of the ``known`` checkpoints, and whether a
         checkpoint is ``short`` (see ``_Reported``)."""
         kind, number = (CHECKPOINT, owner[1]) if owner[0] == RUNNING else (STORED_CHECKPOINT, owner[2])
-        keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
+        earlier = {id(checkpoint.blob): (span, point) for checkpoint, span, point in known.values()}
         found, short, n = dict[Key, tuple[Any, CheckpointRange, RestorePoint]](), False, len(now.tokens)
         for checkpoint in now.checkpoints:
-            key = keys.get(id(checkpoint.blob)) or self.new_key(kind, number)
-            span = known[key][1] if key in known else self.owner.of_checkpoint(checkpoint)
-            hi = min(span.hi, span.n, n, now.rows)
-            short = short or n < span.n or hi < min(span.hi, span.n)
-            m = min(span.n, n)
-            found[key] = checkpoint, span, RestorePoint(key, m, (), m, owner, span.lo, hi)
+            span, point = earlier.get(id(checkpoint.blob)) or (self.owner.of_checkpoint(checkpoint), None)
+            most = min(span.hi, span.n)
+            m, hi = min(span.n, n), min(most, n, now.rows)
+            short = short or m < span.n or hi < most
+            if point is None or point.n != m or point.hi != hi:
+                key = self.new_key(kind, number) if point is None else point.key
+                point = RestorePoint(key, m, (), m, owner, span.lo, hi)
+            found[point.key] = checkpoint, span, point
         return found, short
 
     def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:

@@ -55,6 +55,8 @@ def profile_name(text: str) -> str:
     rule set in force then, with a note on stderr. A file of rules is executed and becomes the name of its profile;
     raises BadInput. Whether a profile exists is checked later.
     """
+    if not text:                # the default of an option; a look-up would import every engine
+        return text
     from cachesim.base.console import note
     from cachesim.engines.build_names import resolve_name
     from cachesim.engines.registry import present_name

@@ -6,14 +6,13 @@ number of processes and any order of their results.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, Unwritable
+from cachesim.base.garbage_collection import with_rare_garbage_collection
 from cachesim.base.pool import KilledItem, spread
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.judging.compare_answer import Judge
@@ -138,18 +137,6 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         elif first < stop:
             out.append((first, stop))
     return out
-
-
-@contextmanager
-def with_rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector only after every 100,000 allocations. A conversation allocates about 10,000
-    objects; with the default threshold the collector takes a tenth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @with_rare_garbage_collection()

@@ -14,11 +14,11 @@ from functools import wraps
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Unwritable
+from cachesim.base.garbage_collection import with_rare_garbage_collection
 from cachesim.engines.registry import rules_of
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.rule_exchange import RuleVariant, agrees, with_changes
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.campaign import with_rare_garbage_collection
 from cachesim.tools.search.drawn_conversation import KINDS, draw_conversation
 from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.properties import PROPERTIES

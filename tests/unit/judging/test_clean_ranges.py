@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredObject
-from cachesim.judging.clean_ranges import clean_spans, foreign_rows
+from cachesim.engines.inspection import RestorePoint, RowsPart, StatePart, StoredContent, StoredObject
+from cachesim.judging.clean_ranges import clean_spans, foreign_positions, foreign_rows
 from cachesim.model import KVRows, LayerState
 
 N, WINDOW = 20, 8
@@ -164,3 +164,14 @@ def test_rows_behind_the_tokens_are_not_compared(positions):
 def test_a_layer_without_rows_has_no_foreign_ones():
     assert foreign_rows(rows_at([], [3]), Cold(), N) == []
     assert foreign_rows(rows_at([3], [3]), Cold(), N) == [3] and foreign_rows(rows_at([3], []), Cold(), N) == []
+
+
+@pytest.mark.parametrize(("earlier", "foreign", "found"), [
+    ({}, (), {}),
+    ({}, (3, 12), {WINDOW: [3, 12]}),
+    ({0: [2, 15]}, (12,), {0: [2], WINDOW: [12]}),        # rows from the start of the point on are its own
+    ({WINDOW: [2]}, (), {}),                              # the window's rows were inspected again
+])  # fmt: skip
+def test_earlier_foreign_rows_stay_foreign_before_the_rows_of_the_point(earlier, foreign, found):
+    point = RestorePoint(("slot", 0, 0), N, (), 10, ("slot", 0, 0), 1, N)
+    assert foreign_positions(point, StoredContent((part(WINDOW, foreign),), None), Cold(), earlier) == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.rule_set import Change
+from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.find_change import ChangedFields, bisect, neighbours
@@ -140,20 +141,16 @@ def test_bad_input(capsys, argv, cause):
     assert cause in capsys.readouterr().err
 
 
-class Table(dict):
-    """A rule set that is nothing but its fields."""
-
-    def changes(self, newer, log=False):
-        return [Change(name, str(self[name]), str(newer[name]), "") for name in self if self[name] != newer[name]]
-
-    def mixed(self, newer, names):
-        return Table({**self, **{name: newer[name] for name in names}})
+def table(name, values):
+    """Return a rule set with these numbers."""
+    kind = make_dataclass("Numbers", [(field, int) for field in values], bases=(RuleSet,), frozen=True)
+    return kind(name, "", "", **values)
 
 
 def made_up(monkeypatch, answer, beside=(), **versions):
     """Return an engine of these versions (names without the engine's), in order; ``answer`` (fields) -> the answer of
     the only request; ``beside``: (proposal, base)."""
-    tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
+    tables = {f"e@{name}": table(f"e@{name}", fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
         verdict = RequestVerdict(CORRECT, CORRECT)
@@ -169,7 +166,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
 
 def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
     """Each mixture is asked for itself, though both are made of the same version."""
-    engine = made_up(monkeypatch, lambda table: {"reused": {"slot": table["x"]}}, [("mine", "one")],
+    engine = made_up(monkeypatch, lambda rules: {"reused": {"slot": rules.x}}, [("mine", "one")],
                      one={"x": 1, "y": 1}, two={"x": 2, "y": 2}, mine={"x": 3, "y": 3})  # fmt: skip
     (course,) = bisect(from_line("A1"), engine)
     found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
@@ -180,15 +177,15 @@ def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
 
 
 def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):
-    engine = made_up(monkeypatch, lambda table: {"died": table["x"]}, one={"x": False}, two={"x": True})
+    engine = made_up(monkeypatch, lambda rules: {"died": rules.x}, one={"x": False}, two={"x": True})
     (course,) = bisect(from_line("A1"), engine)
     assert [one.status for one in course.outcomes.values()] == [200, 0]
     assert [(turn.was.status, turn.now.status) for turn in course.turns] == [(200, 0)]
 
 
 def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
-    def answer(table):
-        return {"reused": {"slot": max(table["x"], table["y"])}}
+    def answer(rules):
+        return {"reused": {"slot": max(rules.x, rules.y)}}
 
     engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
     (turn,) = bisect(from_line("A1"), engine)[0].turns

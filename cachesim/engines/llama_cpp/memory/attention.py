@@ -69,7 +69,7 @@ class AttentionCache:
 
     def n_cells(self, seq: int) -> int:
         """Return the number of cells that the sequence uses."""
-        return int(self.cells(seq).seqs[seq].sum())
+        return len(self.cells(seq).of(seq))
 
     # --- sequence operations: an attention cache never refuses them ----------------------------------------------
 

@@ -16,6 +16,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
     counters,
     create_causal_mask,
     joined,
+    rotated,
     stored,
     written,
 )
@@ -48,7 +49,7 @@ class BatchRotatingKVCache(Ring, Batch):
     def _straighten(self) -> None:
         """Put the columns into temporal order."""
         if self.rotated:
-            keys, self.values = (np.roll(buffer, -self._idx, axis=2) for buffer in self.pair())
+            keys, self.values = (rotated(buffer, -self._idx, axis=2) for buffer in self.pair())
             self.keys, self._idx = keys, columns(keys)
             self.rotated = False
 
@@ -137,7 +138,7 @@ class BatchRotatingKVCache(Ring, Batch):
         mask = create_causal_mask(N, before, window_size or self.max_size, left_padding=padding)
         if not turned:
             return mask
-        return np.roll(mask, (0 if self._idx >= self.max_size else self._idx) + 1, axis=-1)
+        return rotated(mask, (0 if self._idx >= self.max_size else self._idx) + 1, axis=-1)
 
     def extend(self, addition: Self) -> None:
         """Append the rows of ``addition``. If the rings differ, both are put into temporal order."""
@@ -158,7 +159,7 @@ class BatchRotatingKVCache(Ring, Batch):
         if self.rotated:
             end, turn = self.max_size, -self._idx
         end = self.rules.ring_extract_end(end, columns(stored(self.keys)), int(self.left_padding[idx]))
-        keys, values = (np.roll(buffer[idx : idx + 1], turn, axis=2)[:, :, start:end] for buffer in self.pair())
+        keys, values = (rotated(buffer[idx : idx + 1], turn, axis=2)[:, :, start:end] for buffer in self.pair())
         cache.keys, cache.values = keys.copy(), values.copy()
         cache.offset = int(self.offset[idx])
         cache._idx = columns(keys)

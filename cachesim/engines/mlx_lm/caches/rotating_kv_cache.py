@@ -11,7 +11,16 @@ from typing import ClassVar, Sequence
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.array_ops import Array, Mask, blank, columns, create_causal_mask, joined, written
+from cachesim.engines.mlx_lm.caches.array_ops import (
+    Array,
+    Mask,
+    blank,
+    columns,
+    create_causal_mask,
+    joined,
+    rotated,
+    written,
+)
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
@@ -171,7 +180,7 @@ class RotatingKVCache(Ring):
             return None
         at = 0 if self._idx >= self.max_size else self._idx
         width = min(self._offset + 1, self.max_size)
-        return np.roll(np.arange(width) >= width - window_size, at + 1)
+        return rotated(np.arange(width) >= width - window_size, at + 1, axis=0)
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> Cache:

@@ -73,6 +73,15 @@ def test_a_kept_point_is_stored_under_its_own_tokens(kind):
             assert stored.owner == (key[1] if key[0] == "checkpoint" else -1)
 
 
+@pytest.mark.parametrize("kind", ["A", "W", "R", "H"])
+def test_the_content_of_a_point_is_that_of_the_stored_object(kind):
+    for talk, _ in talks(kind):
+        for key in [("slot", 0, 0), *talk.server.inspection.kept()]:
+            stored, content = talk.server.inspection.stored(key), talk.server.inspection.content(key)
+            assert [part.pos.tolist() for part in content.rows] == [part.pos.tolist() for part in stored.rows]
+            assert repr(content) == repr(content._replace(rows=stored.rows, state=stored.state))
+
+
 def test_a_ring_that_has_lost_rows_is_usable_a_window_later():
     talk, told = listened("W", ctx_checkpoints=0)
     talk.ask(LONG, 1)

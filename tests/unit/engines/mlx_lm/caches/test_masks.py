@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches.array_ops import causal_ranges, create_causal_mask
+from cachesim.engines.mlx_lm.caches.array_ops import causal_ranges, create_causal_mask, rotated
 
 
 def by_hand(n, offset, window, right, left):
@@ -38,3 +38,11 @@ def test_ranges_of_a_long_prompt_are_small():
     ranges = causal_ranges(2048, 1_000_000, left_padding=np.array([0, 5]))
     assert ranges.lo.shape == ranges.hi.shape == (2, 2048)
     assert (ranges.lo[:, 0].tolist(), ranges.hi[:, -1].tolist(), ranges.width) == ([0, 5], [1_002_048] * 2, 1_002_048)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 5, 1), (2, 1, 1, 3), (1, 1, 0, 1)])
+@pytest.mark.parametrize("by", [-7, -1, 0, 2, 5, 11])
+def test_an_axis_rotates_like_roll(shape, by):
+    array = np.arange(np.prod(shape)).reshape(shape)
+    for axis in (2, -1):
+        assert rotated(array, by, axis).tolist() == np.roll(array, by, axis).tolist()
