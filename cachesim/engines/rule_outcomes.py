@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from functools import wraps
 from itertools import count
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class Outcome(NamedTuple):
 
 OutcomeObserver = Callable[[Outcome, Mapping[str, Any]], None]
 """Receives an outcome and the alternative answers by name."""
+
+OutcomeFilter = Callable[[Outcome, Sequence[str], bool], bool]
+"""True if the alternatives of an outcome are wanted. Receives the ids of the other rules in the field, and whether the
+answer is a truth value, whose opposite is an alternative."""
 
 
 def case_of(decision: object) -> str:
@@ -144,21 +148,31 @@ def graded_rules(rules: RuleSet) -> Mapping[str, Callable[..., Any]]:
     return rules.rules_by_field
 
 
-def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver) -> T:
-    """Return a rule set that decides like ``rules`` and reports every outcome to the observer."""
-    return rules.changed({field: _reporting(fn, variants.get(field, []), observer)
+def _every(outcome: Outcome, others: Sequence[str], is_truth_value: bool) -> bool:
+    """True: the alternatives of every outcome are wanted."""
+    return True
+
+
+def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver, wanted: OutcomeFilter = _every) -> T:
+    """Return a rule set that decides like ``rules`` and reports every outcome to the observer, with its alternatives
+    if they are ``wanted``, else with none."""
+    return rules.changed({field: _reporting(fn, variants.get(field, []), observer, wanted)
                           for field, fn in graded_rules(rules).items()})  # fmt: skip
 
 
-def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]],
-               observer: OutcomeObserver) -> Callable[..., Any]:
+def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]], observer: OutcomeObserver,
+               wanted: OutcomeFilter) -> Callable[..., Any]:  # fmt: skip
     name = about(fn).id
     others = [variant for variant in variants if about(variant).id != name]
+    ids = tuple(about(variant).id for variant in others)
 
     @wraps(fn)
     def reported(*args: Any) -> Any:
         answer = fn(*args)
-        observer(Outcome(name, case_of(answer)), alternatives(fn, answer, others, args))
+        outcome = Outcome(name, case_of(answer))
+        is_truth_value = isinstance(getattr(answer, "value", answer), bool | np.bool_ | np.ndarray)
+        found = alternatives(fn, answer, others, args) if wanted(outcome, ids, is_truth_value) else {}
+        observer(outcome, found)
         return answer
 
     return reported

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
@@ -36,6 +36,8 @@ from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
 from cachesim.scenarios.runner import AnswerCollector, play
 
 FOLDER = Path(__file__).parents[1] / "engines" / "evidence"
+ANY_NEIGHBOUR = "another value"
+"""Stands for every neighbouring value; no alternative has this name."""
 PREDICTED = "predicted, not seen on a real server"
 
 
@@ -137,6 +139,13 @@ def is_unseen(engine: str, outcome: Outcome, alternative: str) -> bool:
     return alternative not in (*found.seen, *found.inadmissible) and not (found.seen and neighbour)
 
 
+def may_be_unseen(engine: str, outcome: Outcome, others: tuple[str, ...], is_truth_value: bool) -> bool:
+    """True if ``is_unseen`` holds for any alternative that an answer of this outcome can have: those of the rules
+    ``others``, the opposite of a truth value, or a neighbouring value."""
+    names = (*others, ANY_NEIGHBOUR, *((NEGATED,) if is_truth_value else ()))
+    return any(is_unseen(engine, outcome, name) for name in names)
+
+
 def grades_of_rule(engine: str, rule: str) -> dict[str, Grade]:
     """Return the grades of a rule's outcomes by case, as far as recordings have them; {} if none occurs."""
     table = table_of(engine)
@@ -216,9 +225,10 @@ class _Rerun:
             asked[outcome] += 1
             met.update((outcome, other) for other in others)
 
-        self._run(report_outcomes(self.rules, self.variants, count))
-        self.asked = sum(asked.values())
         engine = self.profile.partition("@")[0]
+        wanted = cache(partial(may_be_unseen, engine))
+        self._run(report_outcomes(self.rules, self.variants, count, wanted))
+        self.asked = sum(asked.values())
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
 

@@ -8,7 +8,7 @@ the other rule sets answers the same questions.
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any, Callable, Generic, Iterable, TypeGuard, TypeVar
+from typing import Any, Callable, Generic, Iterable, Mapping, TypeGuard, TypeVar
 
 from cachesim.engines.rule_outcomes import is_same_answer, limit_decisions
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS, RuleSet, is_table, table_fields
@@ -42,10 +42,24 @@ class SharedRuns(Generic[R]):
         for witness, result in self.made:
             if witness.covers(rules):
                 return result
-        witness = _Witness(rules, self.left.values(), near, self.log)
+        witness = _Witness(rules, self._candidates(rules), near, self.log)
         result = self.run(witness.watched)
         self.made.append((witness, result))
         return result
+
+    def _candidates(self, rules: RuleSet) -> list[RuleSet]:
+        """Return the rule sets that may share a run with ``rules``: not those with another number in a field that the
+        latest run read, because most runs read the same fields."""
+        if not self.made:
+            return [*self.left.values()]
+        witness, _ = self.made[-1]
+        mine = rules.fields()
+        numbers = [field for field in witness.read if not is_rule(mine[field]) and not witness.is_irrelevant(field)]
+
+        def agrees(theirs: Mapping[str, object]) -> bool:
+            return all(mine[field] is theirs[field] or mine[field] == theirs[field] for field in numbers)
+
+        return [other for other in self.left.values() if agrees(other.fields())]
 
     def unshared(self, rules: RuleSet, most_decisions: int = 0) -> R:
         """Return the result under a mixture of rule sets, which no other shares: a new run is not watched. Raise
@@ -108,7 +122,7 @@ class _Witness:
         self.live[name] = []
         changed = [(field, value) for field, value in rules.fields().items() if value is not self.fields[field]]
         for field, value in changed:
-            if self._is_irrelevant(field):
+            if self.is_irrelevant(field):
                 continue
             if is_rule(value) and is_rule(self.fields[field]):
                 self.alike.setdefault(field, {}).setdefault(value, set()).add(name)
@@ -138,13 +152,13 @@ class _Witness:
 
     def _agrees(self, field: str, value: Any, mine: Any) -> bool:
         """True if another value of a field changes nothing in this run."""
-        if value is mine or field not in self.read or self._is_irrelevant(field):
+        if value is mine or field not in self.read or self.is_irrelevant(field):
             return True
         if is_rule(value) and is_rule(mine):
             return field in self.alike and (field not in self.asked or value in self.alike[field])
         return bool(value == mine)
 
-    def _is_irrelevant(self, field: str) -> bool:
+    def is_irrelevant(self, field: str) -> bool:
         """True for a field that no result depends on."""
         described = field in DESCRIPTION_FIELDS and field != "unset"
         return described or (field in LOG_FIELDS and not self.log)

@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.base.console import as_text
 from cachesim.base.errors import NotInBuild, Terminated
-from cachesim.engines.registry import rules_of
+from cachesim.engines.registry import BUILTIN, rules_of
 from cachesim.engines.rule import RULES
 from cachesim.engines.rule_outcomes import NEGATED, Outcome, TooManyDecisions
 from cachesim.judging import evidence
@@ -19,6 +19,7 @@ from cachesim.judging.evidence import (
     GradedOutcome,
     grade_of,
     is_unseen,
+    may_be_unseen,
     predicted,
     table_of,
     write_table,
@@ -207,3 +208,22 @@ def test_a_workload_counts_the_wrong_answers_that_are_predicted(tables):
     only_read(ERASE)
     found = predicted(run, rules_of(PROFILE))
     assert {one.request for one in found if one.what == "verdict"} == set(run.broken)
+
+
+@pytest.mark.parametrize("opposite", [(), (NEGATED,)])
+@pytest.mark.parametrize("engine", BUILTIN)
+def test_an_outcome_whose_alternatives_are_not_evaluated_has_no_unseen_one(engine, opposite):
+    values = ("one more", "one less", "none", "the first", "n_past one more")
+    fields = [[fn.rule for fn in rules] for rules in evidence.variants_of_engine(engine).values()]
+    others = [(outcome, tuple(rule for rule in ids if rule != outcome.rule))
+              for outcome in table_of(engine).graded for ids in fields if outcome.rule in ids]  # fmt: skip
+    skipped = [(outcome, ids) for outcome, ids in others if not may_be_unseen(engine, outcome, ids, bool(opposite))]
+    assert skipped
+    assert not any(is_unseen(engine, outcome, name) for outcome, ids in skipped for name in (*ids, *opposite, *values))
+
+
+def test_a_result_is_predicted_alike_without_the_other_alternatives(monkeypatch):
+    run = run_judged(STALE, PROFILE, "provenance")
+    found = predicted(run)
+    monkeypatch.setattr(evidence, "may_be_unseen", lambda *_: True)
+    assert predicted(run) == found
