@@ -33,8 +33,8 @@ OutcomeObserver = Callable[[Outcome, Mapping[str, Any]], None]
 """Receives an outcome and the alternative answers by name."""
 
 OutcomeFilter = Callable[[Outcome, Sequence[str], bool], bool]
-"""True if the alternatives of an outcome are wanted. Receives the ids of the other rules in the field, and whether the
-answer is a truth value, whose opposite is an alternative."""
+"""True if an observer needs the alternatives of an outcome. Receives the ids of the other rules in the field, and
+whether the answer is a truth value, whose opposite is an alternative."""
 
 
 def case_of(decision: object) -> str:
@@ -149,19 +149,19 @@ def graded_rules(rules: RuleSet) -> Mapping[str, Callable[..., Any]]:
 
 
 def _every(outcome: Outcome, others: Sequence[str], is_truth_value: bool) -> bool:
-    """True: the alternatives of every outcome are wanted."""
+    """True: the observer needs the alternatives of every outcome."""
     return True
 
 
-def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver, wanted: OutcomeFilter = _every) -> T:
+def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver, needs: OutcomeFilter = _every) -> T:
     """Return a rule set that decides like ``rules`` and reports every outcome to the observer, with its alternatives
-    if they are ``wanted``, else with none."""
-    return rules.changed({field: _reporting(fn, variants.get(field, []), observer, wanted)
+    if it ``needs`` them, else with none."""
+    return rules.changed({field: _reporting(fn, variants.get(field, []), observer, needs)
                           for field, fn in graded_rules(rules).items()})  # fmt: skip
 
 
 def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]], observer: OutcomeObserver,
-               wanted: OutcomeFilter) -> Callable[..., Any]:  # fmt: skip
+               needs: OutcomeFilter) -> Callable[..., Any]:  # fmt: skip
     name = about(fn).id
     others = [variant for variant in variants if about(variant).id != name]
     ids = tuple(about(variant).id for variant in others)
@@ -171,7 +171,7 @@ def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]], obser
         answer = fn(*args)
         outcome = Outcome(name, case_of(answer))
         is_truth_value = isinstance(getattr(answer, "value", answer), bool | np.bool_ | np.ndarray)
-        found = alternatives(fn, answer, others, args) if wanted(outcome, ids, is_truth_value) else {}
+        found = alternatives(fn, answer, others, args) if needs(outcome, ids, is_truth_value) else {}
         observer(outcome, found)
         return answer
 

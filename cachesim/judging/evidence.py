@@ -226,8 +226,8 @@ class _Rerun:
             met.update((outcome, other) for other in others)
 
         engine = self.profile.partition("@")[0]
-        wanted = cache(partial(may_be_unseen, engine))
-        self._run(report_outcomes(self.rules, self.variants, count, wanted))
+        needs = cache(partial(may_be_unseen, engine))
+        self._run(report_outcomes(self.rules, self.variants, count, needs))
         self.asked = sum(asked.values())
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
