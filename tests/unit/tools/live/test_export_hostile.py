@@ -132,7 +132,7 @@ def test_the_script_reaches_the_end_with_a_server(plain, empty):
 
 DRIVER = '''
 import json, sys, types
-class Talk:
+class ServerTalk:
     def __init__(self, url): self.asked = []
     def request(self, *words): return 200, {}
     def ask(self, number, prompt, **fields): asked.append(prompt)
@@ -149,7 +149,7 @@ sys.modules["utils"] = utils = types.ModuleType("utils")
 utils.ServerProcess = ServerProcess
 names = {}
 exec(compile(open(sys.argv[1], "rb").read(), "case", "exec"), names)
-names["Talk"] = Talk
+names["ServerTalk"] = ServerTalk
 (test,) = (names[name] for name in names if name.startswith("test_"))
 test(*sys.argv[2:])
 print(json.dumps([test.__doc__, names["__doc__"], asked]))
