@@ -119,7 +119,7 @@ def traffic(monkeypatch, n, profile):
     tuple or an array counts as a single call, however long, so calls do not show them."""
     flags = BLOCKS if profile == POOL else {}
     inspection = type(engine_of(profile).start(profile, "GGGA", flags, "provenance").inspection)
-    emit, stored = Log.emit, inspection.stored
+    emit, content = Log.emit, inspection.content
     tokens, rows = [], []
 
     def emitted(log, event):
@@ -128,13 +128,13 @@ def traffic(monkeypatch, n, profile):
         emit(log, event)
 
     def looked(server, key, start=0):
-        found = stored(server, key, start)
+        found = content(server, key, start)
         rows.extend(len(part.pos) for part in found.rows)
         return found
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "emit", emitted)
-        patch.setattr(inspection, "stored", looked)
+        patch.setattr(inspection, "content", looked)
         calls(answer(n), profile, **flags)
     return sum(tokens), sum(rows)
 
@@ -162,16 +162,16 @@ def report_blocks_again(rows):
     return reported
 
 
-def look_at_all(stored):
+def look_at_all(content):
     """The server returns all rows of a slot, whatever was requested."""
-    return lambda self, key, start=0: stored(self, key)
+    return lambda self, key, start=0: content(self, key)
 
 
 TRACKER = "blockpool.point_tracker.BlockPoints"          # of the engine's own module, which the plugin imports
 
 
 PLANTED = [
-    *product([LLAMA, IK], [(ConversationPoints, "changed", report_all), (None, "stored", look_at_all)]),
+    *product([LLAMA, IK], [(ConversationPoints, "changed", report_all), (None, "content", look_at_all)]),
     (POOL, (TRACKER, "rows", report_blocks_again)),
 ]
 
