@@ -63,6 +63,11 @@ def _sum(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     return len(at.answered_prompt) == whole[-1] and whole[0] == kept + restored + loaded + evaluated
 
 
+def _repeated_sum(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
+    prompt, *parts, done = n[:6]
+    return len(at.answered_prompt) == prompt < done == sum(parts)
+
+
 def _restored(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     return any(0 <= event.n_past - n[-1] <= 1 for event in at.facts.events(at.number, slot_ev.CkptRestore))
 
@@ -299,6 +304,8 @@ REASONS: list[tuple[str, Check]] = [
 
 RANGE = r"(?:request \d+: (\d+) tokens? re-evaluated: |\d+\.\.\d+ +)"
 LINES: list[tuple[str, Check]] = [
+    (r"(\d+) tokens?, some more than once: (\d+) kept \+ (\d+) restored \+ (\d+) loaded \+ (\d+) evaluated = (\d+).*",
+     _repeated_sum),
     (r"(?:(\d+)(?P<part> of ))?(\d+) tokens? = (\d+) kept \+ (\d+) restored \+ (\d+) loaded \+ (\d+) evaluated.*",
      _sum),
     (r"at most (\d+) reusable(?: with a correct answer)?; (\d+) evaluated before", _evaluated_before),

@@ -37,7 +37,8 @@ def test_every_sentence_names_an_event_of_its_run(engine, runs):
     assert sum(one.compared for _, one in found) > 8 * runs
 
 
-@pytest.mark.parametrize("draw", [5629, 5726], ids=["a hit in host memory", "a draft rejected as the request comes"])
+@pytest.mark.parametrize("draw", [5629, 5726, 20040], ids=[
+    "a hit in host memory", "a draft rejected as the request comes", "a prompt begun again after its slot was emptied"])
 def test_a_run_that_was_read_wrongly_once_names_its_events(draw):
     run = draw_run(draw, "")
     assert run is not None and compare_sentences(run.scenario, run.profile).false == []

@@ -84,13 +84,16 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def _tokens(data: Mapping[str, Any]) -> RenderableType:
     """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens; of a request that ended early
-    the part that was reused or evaluated."""
+    the part that was reused or evaluated. A server that empties a slot in the middle of a prompt begins it again, and
+    counts what it had evaluated until then."""
     parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
     whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
     reason = f" ({data['reason']})" if data["reason"] else ""
     done = data["cache_n"] + data["prompt_n"]
     part = f"{done} of " if done < data["prompt"] else ""
     line = Text(f"{part}{counted(data['prompt'], 'token')} = {whole}{reason}")
+    if done > data["prompt"]:
+        line = Text(f"{counted(data['prompt'], 'token')}, some more than once: {whole} = {done}{reason}")
     if not data["best"]:
         return line
     right = " with a correct answer" if data["cache_n"] > data["held"] else ""
