@@ -131,8 +131,8 @@ class _Witness:
                 self.values.setdefault(field, []).append((name, value))
 
     def _drop(self, names: Iterable[str]) -> None:
-        """End the comparison with rule sets that share nothing with this run."""
-        for name in names:
+        """End the comparison with rule sets that share nothing with this run; the rules of ``near`` stay."""
+        for name in set(names) - {NEAR}:
             for field, fn in self.live.pop(name, ()):
                 holders = self.alike[field].get(fn, set())
                 holders.discard(name)

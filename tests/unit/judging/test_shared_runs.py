@@ -107,6 +107,17 @@ def test_the_rules_of_a_near_rule_set_are_followed_to_the_end():
     assert runs.unshared(named("one", **{FIELD: alike_below_ten})) == () and ran == [BASE.name]
 
 
+def test_a_near_rule_that_answers_otherwise_leaves_its_others():
+    def both(rules):
+        return rules.ckpt_on(2, True, 0).value, getattr(rules, FIELD)((), 3).value
+
+    runs, ran = runs_of(both)
+    runs.result(BASE, near=named("near", **{FIELD: alike_below_ten, "ckpt_on": failing}))
+    assert runs.unshared(named("one", **{FIELD: alike_below_ten})) == both(BASE) and ran == [BASE.name]
+    with pytest.raises(ZeroDivisionError):
+        runs.unshared(named("other", ckpt_on=failing))
+
+
 def test_a_bounded_run_ends():
     def endless(rules):
         while True:
