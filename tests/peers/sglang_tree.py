@@ -78,7 +78,7 @@ class Trees:
         self.slots = (memory.WindowAllocator if 1 in parts else memory.Allocator)(size, page, size)
         self.states = memory.StateSlots(states)
         self.names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
-        self.cache = released_cache(real, parts, page, self.slots, memory.KVRows(mamba_allocator=self.states), window,
+        self.cache = released_cache(real, parts, page, self.slots, memory.Rows(mamba_allocator=self.states), window,
                                     policy, cap, grid)  # fmt: skip
         opts = options({"page_size": page, "max_total_tokens": size, "max_mamba_cache_size": states, "state_grid": grid,
                         "radix_eviction_policy": policy, "mamba_max_states_per_path": cap})  # fmt: skip

@@ -175,3 +175,10 @@ def test_a_layer_without_rows_has_no_foreign_ones():
 def test_earlier_foreign_rows_stay_foreign_before_the_rows_of_the_point(earlier, foreign, found):
     point = RestorePoint(("slot", 0, 0), N, (), 10, ("slot", 0, 0), 1, N)
     assert foreign_positions(point, StoredContent((part(WINDOW, foreign),), None), Cold(), earlier) == found
+
+
+def test_earlier_foreign_rows_are_kept_beside_those_of_the_point():
+    point = RestorePoint(("slot", 0, 0), N, (), 10, ("slot", 0, 0), 1, N)
+    rows = rows_at(range(10, N), (12,))
+    found = foreign_positions(point, StoredContent((rows,), None), Cold(), {rows.window: [2, 15]})
+    assert found == {rows.window: [2, 12]}

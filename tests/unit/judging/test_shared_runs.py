@@ -31,12 +31,27 @@ def failing(*args: Any) -> Decision:
     raise ZeroDivisionError
 
 
+@rule("TEST-SHARED.OTHER-NUMBERS", Role.DROP, "answers like the released rule, for another reason")
+def alike_for_another_reason(*args: Any) -> Decision:
+    return Decision(getattr(BASE, FIELD)(*args).value, {"other": 1})
+
+
+@rule("TEST-SHARED.PLAIN", Role.DROP, "returns no Decision")
+def plain(*args: Any) -> tuple[int, ...]:
+    return ()
+
+
+@rule("TEST-SHARED.OTHER-PLAIN", Role.DROP, "returns the same and might change its arguments")
+def other_plain(*args: Any) -> tuple[int, ...]:
+    return ()
+
+
 def named(name: str, **values: Any) -> RuleSet:
     """Return a rule set with other values in these fields."""
     return BASE.changed({"name": f"llama_cpp@{name}", **values})
 
 
-def runs_of(ask, *others):
+def runs_of(ask, *others, log=False):
     """Return shared runs that ask a rule set for something, and the list of the rule sets that were run."""
     ran: list[str] = []
 
@@ -44,7 +59,7 @@ def runs_of(ask, *others):
         ran.append(rules.name)
         return ask(rules)
 
-    return SharedRuns(run, [BASE, *others]), ran
+    return SharedRuns(run, [BASE, *others], log), ran
 
 
 def test_a_rule_set_that_answers_alike_shares_a_run():
@@ -67,6 +82,35 @@ def test_a_rule_that_fails_answers_otherwise():
     runs, ran = runs_of(lambda rules: rules.name if rules.name != BASE.name else getattr(rules, FIELD)((), 3), other)
     runs.result(BASE)
     assert runs.result(other) == other.name and ran == [BASE.name, other.name]
+
+
+def test_a_rule_that_returns_no_decision_is_never_taken_for_alike():
+    first, other = named("plain", **{FIELD: plain}), named("other-plain", **{FIELD: other_plain})
+    runs, ran = runs_of(lambda rules: getattr(rules, FIELD)((), 3), first, other)
+    assert runs.result(first) == runs.result(other) and ran == [first.name, other.name]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_numbers_behind_a_decision_matter_to_the_log_only(log):
+    other = named("reason", **{FIELD: alike_for_another_reason})
+    runs, ran = runs_of(lambda rules: getattr(rules, FIELD)((), 3).value, other, log=log)
+    assert runs.result(BASE) == runs.result(other) and ran == [BASE.name, *([other.name] if log else [])]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_lines_that_a_build_lacks_matter_to_the_log_only(log):
+    other = named("silent", silent=BASE.silent | {"batch"})
+    runs, ran = runs_of(lambda rules: rules.silent and "run", other, log=log)
+    assert runs.result(BASE) == runs.result(other) == "run" and ran == [BASE.name, *([other.name] if log else [])]
+
+
+def test_unwritten_numbers_matter_and_the_name_does_not():
+    rules = rules_of("ik_llama@main")
+    same = rules.changed({"name": "ik_llama@same"})
+    other = rules.changed({"name": "ik_llama@other", "unset": {"cell": 7}})
+    runs = SharedRuns(lambda rules: (rules.build, rules.unset)[1], [rules, same, other])
+    assert runs.result(rules) == runs.result(same) == {} and runs.result(other) == {"cell": 7}
+    assert len(runs.made) == 2
 
 
 def test_a_number_matters_if_it_was_read():

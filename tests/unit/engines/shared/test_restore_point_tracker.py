@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.inspection import RestorePoint
-from cachesim.engines.shared.restore_point_tracker import UNUSABLE, RestorePointTracker, RowRange, usable_lengths
+from cachesim.engines.shared.restore_point_tracker import (
+    UNUSABLE,
+    LengthCounter,
+    RestorePointTracker,
+    RowRange,
+    usable_lengths,
+)
 from cachesim.events import Advanced, Gained, Log, Lost
 
 BLOCK = "block", -1, 7
@@ -74,3 +80,12 @@ def test_keys_are_given_out_once():
 ])  # fmt: skip
 def test_lengths_need_the_rows_of_a_window_and_the_end_of_a_state(rows, state, lengths):
     assert usable_lengths(10, [RowRange(*one) for one in rows], state) == lengths
+
+
+def test_lengths_are_counted_until_their_last_point_is_gone():
+    lengths = LengthCounter()
+    for n, step in ((8, 1), (4, 1), (8, 1), (4, -1), (8, -1)):
+        lengths.count(n, step)
+    assert lengths.in_order() == [8]
+    lengths.count(8, -1)
+    assert lengths.in_order() == []

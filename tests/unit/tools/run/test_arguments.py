@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.arguments import LONG, LONG_FILE, modes
+from cachesim.tools.run.arguments import LONG, LONG_FILE, modes, profile_name
 
 ANY = Namespace(exact=False, provenance=False)
 
@@ -34,3 +34,9 @@ def test_a_file_has_the_limit_of_a_line_unless_a_command_gives_another():
 def test_a_requested_mode_is_used():
     assert modes(Namespace(exact=True, provenance=False), [scenario(LONG + 1)]) == ["exact"]
     assert modes(Namespace(exact=False, provenance=True), [scenario(2)]) == ["provenance"]
+
+
+def test_the_empty_default_of_an_option_is_not_looked_up(monkeypatch):
+    """A look-up imports every engine."""
+    monkeypatch.setattr("cachesim.engines.build_names.resolve_name", lambda text: pytest.fail("looked up"))
+    assert profile_name("") == ""
