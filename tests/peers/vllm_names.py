@@ -235,7 +235,7 @@ class BlockPool(Named):
         if enable_kv_cache_events or metrics_collector:
             raise NotSimulated("events and metrics of blocks")
         self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching=enable_caching,
-                                   hash_block_size=hash_block_size, free_side=V0_33_0.side, emit=ignore)  # fmt: skip
+                                   hash_block_size=hash_block_size, free_side=V0_33_0.free_side, emit=ignore)  # fmt: skip
         self.blocks = [Block(self.inner, one) for one in range(self.inner.num_gpu_blocks)]
         self.null_block = self.blocks[0]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free_block_queue)

@@ -69,7 +69,7 @@ def play(kit, args, number):
     last = max((step["i"] for step in recorder.steps if step["op"] == "restart"), default=-1)
     session = read_session(ENGINE, grammars()[ENGINE], lines)
     truth = [asked for step in recorder.steps[last + 1 :] for asked in launches(step)]
-    return compare([one for one in session.requests if not one.refused], truth)
+    return compare([one for one in session.requests if not one.is_refused], truth)
 
 
 def launches(step):
