@@ -93,7 +93,7 @@ class PointSnapshot:
 
 
 class PlacedTokens(NamedTuple):
-    """Tokens of a slot, and the place of the first of them. Equal objects have equal tokens, because they are
+    """Tokens of a slot, and the place of the first of them. The identical tuple still has these tokens: tuples are
     immutable."""
 
     tokens: Tokens
