@@ -234,8 +234,8 @@ class BlockPool(Named):
                  metrics_collector=None, num_hash_lookahead_tokens=0, inner=None):  # fmt: skip
         if enable_kv_cache_events or metrics_collector:
             raise NotSimulated("events and metrics of blocks")
-        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching=enable_caching,
-                                   hash_block_size=hash_block_size, free_side=V0_33_0.free_side, emit=ignore)  # fmt: skip
+        self.inner = inner or Pool(num_gpu_blocks, GROUPS, enable_caching=enable_caching, emit=ignore,
+                                   hash_block_size=hash_block_size, free_side=V0_33_0.free_side)  # fmt: skip
         self.blocks = [Block(self.inner, one) for one in range(self.inner.num_gpu_blocks)]
         self.null_block = self.blocks[0]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks, self.inner.free_block_queue)
