@@ -149,8 +149,8 @@ def run(folder, arguments):
     outcomes = Outcomes()
     paths = [str(folder / "v1" / "core" / f"{name}.py") for name in FILES]
     pytest.main([*(arguments or paths), "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q",
-                 "--rootdir", str(folder.parent), "--import-mode=importlib", "-W", "ignore", "--tb=short", "--no-summary", "--show-capture=no"],
-                plugins=[outcomes])  # fmt: skip
+                 "--rootdir", str(folder.parent), "--import-mode=importlib", "-W", "ignore", "--tb=short",
+                 "--no-summary", "--show-capture=no"], plugins=[outcomes])  # fmt: skip
     return outcomes.found
 
 
