@@ -9,7 +9,6 @@ from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
@@ -21,7 +20,7 @@ def layout(model: str, rules: Rules) -> Layout:
 
 
 ENGINE = Engine(
-    "mlx_lm", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(__name__),
+    "mlx_lm", PROFILES, MANUAL, serve_of(__name__, Rules, partial(options_of, Options), layout), say_of(__name__),
     RecordingFormat("mlx-lm"), LINE, BESIDE, when=TIMELINE,
     log=log_of(__name__), memory=memory_of(__name__),
     command=command_of(__name__),
@@ -29,4 +28,4 @@ ENGINE = Engine(
 
 start = ENGINE.start
 
-__all__ = ["ENGINE", "PROFILES", "Rules", "Server", "start"]
+__all__ = ["ENGINE", "PROFILES", "Rules", "start"]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.engine_face import command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import classes_of, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.page_sizes import derived_blocks
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.vllm.recordings import CLASSES
-from cachesim.engines.vllm.server import Server
 
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve=serve_of(Rules, options, Server), say=say_of(__name__),
-    recorded=RecordingFormat("vllm", classes=CLASSES), line=LINE, beside=BESIDE, newest=LINE[-1],
+    "vllm", PROFILES, MANUAL, serve=serve_of(__name__, Rules, options), say=say_of(__name__),
+    recorded=RecordingFormat("vllm", classes=classes_of(__name__)), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
     command=command_of(__name__),
     derived=lambda rules, given: derived_blocks(rules, options({**rules.defaults, **given})),

@@ -20,7 +20,9 @@ _UNCOMPARED = frozenset({
     "reuse_unsupported", "slot_clear", "slot_purge", "idle_save", "slot_skip_busy", "slot_skip_empty", "copy_shared",
     "copy_to_child", "pc_info", "cache_lcp", "prompt_truncated",
 })  # fmt: skip
-_LOGGED: tuple[type[Event], ...] = (Release, *(kind for engine in ENGINES.values() for kind in engine.recorded.events))
+_LOGGED: tuple[type[Event], ...] = (
+    Release, *(kind for engine in ENGINES.values() for kind in engine.recorded.events()),
+)  # fmt: skip
 _KINDS = frozenset(kind.ev for kind in _LOGGED if kind.logged) - _UNCOMPARED
 _TIMED = frozenset({"prompt_time", "in_cache"})
 _NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
