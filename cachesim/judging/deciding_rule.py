@@ -19,7 +19,7 @@ from __future__ import annotations
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
-from typing import Hashable, Iterator, NamedTuple, Sequence
+from typing import Callable, Hashable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
@@ -94,11 +94,18 @@ class DecidingRule(NamedTuple):
         return self.cures[1:]
 
 
-def deciding_rule(run: Run, number: int, rules: RuleSet | None = None,
-                  runs: ObservedRuns | None = None) -> DecidingRule | None:  # fmt: skip
+ShowProgress = Callable[[str, int, int], None]
+"""Shows how much of a search is done: what is done now, tries so far, tries in all."""
+
+
+def deciding_rule(
+    run: Run, number: int, rules: RuleSet | None = None, runs: ObservedRuns | None = None,
+    show: ShowProgress = lambda what, done, total: None,
+) -> DecidingRule | None:
     """Return the rule that decided the failure of request ``number``, or its cost if none did; None for
     a request that no rule set improves, and for a rule set that the engine does not know. ``rules``: those of the run,
-    None = those of its profile. ``runs``: runs in provenance mode of the scenario ``up_to`` this request."""
+    None = those of its profile. ``runs``: runs in provenance mode of the scenario ``up_to`` this request. ``show``:
+    called before each run."""
     profile = run.profile.removesuffix(" (changed)")
     if rules is None and run.profile not in engine_of(profile).profiles:
         return None
@@ -106,13 +113,14 @@ def deciding_rule(run: Run, number: int, rules: RuleSet | None = None,
     runs = runs or observed_runs(up_to(run.scenario, number), profile)
     for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
         shared = runs if mode == "provenance" else observed_runs(up_to(run.scenario, number), profile, mode)
-        search = _Search(run, number, what or FailureKind.COST, table, profile, mode, shared)
+        search = _Search(run, number, what or FailureKind.COST, table, profile, mode, shared, show)
         if search.shows_failure and what is not None:
             first = search.result()
             break
     if what is FailureKind.FAULT or (first is not None and (first.cures or first.together)):
         return first or DecidingRule(number, FailureKind.FAULT, ())
-    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", runs, search.left).result()
+    search = _Search(run, number, FailureKind.COST, table, profile, "provenance", runs, show, search.left)
+    cost = search.result()
     return cost if cost.cures else first
 
 
@@ -141,7 +149,7 @@ class _Search:
     tries, None = as many as the size of the prompts allows."""
 
     def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str,
-                 runs: ObservedRuns, left: int | None = None) -> None:  # fmt: skip
+                 runs: ObservedRuns, show: ShowProgress, left: int | None = None) -> None:  # fmt: skip
         self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
         self.scenario = up_to(run.scenario, number)
         self.engine = engine_of(profile)
@@ -151,6 +159,7 @@ class _Search:
         ledger = run.requests[number].ledger
         self.lost = max(0, ledger.best - ledger.n_past)
         self.runs = runs
+        self.show = show
         self.done: dict[Hashable, Sequence[ObservedRequest] | None] = {}
         self.was = self._once(rules, "") or []
         self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
@@ -218,7 +227,9 @@ class _Search:
         """Names of the other rule sets in the order of the search; whether each behaves better as a whole, and by much
         for a loss."""
         found, costs = [], self.what is FailureKind.COST
-        for name in (newer_rule_sets if costs else search_order)(self.profile, self.rules):
+        names = (newer_rule_sets if costs else search_order)(self.profile, self.rules)
+        for tried, name in enumerate(names):
+            self.show("comparing versions", tried, len(names))
             whole = self._try(self.engine.profiles[name], name, errors=True)
             good = whole is not None and not self._refused(whole)
             self.errors |= {name} if whole is not None and not good else set()
@@ -257,6 +268,7 @@ class _Search:
         self, known: Sequence[RuleVariant], asked: AskedRules, names: Sequence[str]
     ) -> Iterator[tuple[tuple[int, ...], CuringRule]]:
         for i, one in enumerate(known):
+            self.show("exchanging rules", i, len(known))
             errors = one.profile in self.errors
             found = self._try(exchanged(self.rules, [one]), (one,), errors) if i in asked.matter else None
             if found is None:

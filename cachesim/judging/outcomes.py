@@ -77,6 +77,11 @@ CLIENT: tuple[Observable, ...] = (
     Observable("n_erased", "tokens that an erase reports", _reply("n_erased")),
 )
 """Client observables, the most important first: of several that differ, reports name the first."""
+OF_EVERY_ENGINE = frozenset({
+    "died", "answered", "status", "cancelled", "equal_cold", "cache_n", "prompt_n", "tokens", "predicted_n",
+    "completions",
+})
+"""Client observables that mean the same for the servers of all engines."""
 LOG = "log."
 """Prefix of the observable of a kind of log line: ``log.ckpt_create``."""
 LOG_ORDER = "log order"
@@ -160,9 +165,19 @@ def observed(run: LoggedRun, number: int, log: bool = False) -> StepOutcome:
 def differences(a: StepOutcome, b: StepOutcome) -> list[ObservedDifference]:
     """Return the observables that differ: those of the client in the order of ``CLIENT``, then kinds of log lines in
     the order of the lines, each with its first line that differs."""
-    found = [ObservedDifference(seen.id, seen.what, a.client.get(seen.id), b.client.get(seen.id))
-             for seen in CLIENT if a.client.get(seen.id) != b.client.get(seen.id)]  # fmt: skip
-    return [*found, *_log_differences(a.log, b.log)]
+    return [*_client_differences(a, b), *_log_differences(a.log, b.log)]
+
+
+def differences_of_engines(a: StepOutcome, b: StepOutcome) -> list[ObservedDifference]:
+    """Return the client observables that differ, of those that the servers of all engines have."""
+    return [one for one in _client_differences(a, b) if one.observable in OF_EVERY_ENGINE]
+
+
+def _client_differences(a: StepOutcome, b: StepOutcome) -> list[ObservedDifference]:
+    return [
+        ObservedDifference(seen.id, seen.what, a.client.get(seen.id), b.client.get(seen.id))
+        for seen in CLIENT if a.client.get(seen.id) != b.client.get(seen.id)
+    ]
 
 
 def _log_differences(a: Sequence[LogLine], b: Sequence[LogLine]) -> Iterator[ObservedDifference]:

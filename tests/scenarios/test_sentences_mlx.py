@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from cachesim.judging.run_data import why_data
-from cachesim.tools.run.why_report import why_report
 from tests.scenarios.test_corpus import SCENARIOS, played
+from tests.unit.tools.run.made import why_report
 
 MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm"]
 @pytest.mark.long

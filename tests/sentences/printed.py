@@ -12,9 +12,9 @@ from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.unused_point import unused_points
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.run_table import run_report
-from cachesim.tools.run.why_report import why_report
 from tests.sentences.claims import DECISIONS, LINES, REASONS, STATE, Place, false_claim
 from tests.sentences.witness import RunFacts
+from tests.unit.tools.run.made import why_report
 
 WIDE = 3_000            # columns, so that no sentence is wrapped
 

@@ -161,6 +161,13 @@ def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys(requested)) or own_profiles(scenario, known_profiles())
 
 
+def profiles_of(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
+    """Return the requested rule sets of the scenario's engine, by default its own. Raise BadInput."""
+    from cachesim.tools.run.engine_cases import profiles_by_engine
+
+    return chosen_profiles(scenario, profiles_by_engine(requested).get(scenario.engine, []))
+
+
 def _refuse_several_engines(engines: Sequence[str]) -> None:
     """Raise BadInput for rule sets of several engines, which only ``run`` takes. Unknown names are reported later."""
     from cachesim.engines.registry import ENGINES
@@ -240,6 +247,16 @@ def case_of(args: Namespace) -> Scenario:
     return read_case(args.case, args.model, args.profiles, args.settings)
 
 
+def cases_of(args: Namespace) -> list[Scenario]:
+    """Return the scenario that the arguments of ``add_case`` name, once for each engine of ``args.profiles``. Raise
+    BadInput."""
+    from cachesim.scenarios.corpus import is_file
+
+    if not is_file(args.case):
+        return _cases_of_line(args.case, args.model, args.profiles, args.settings)
+    return _cases_of_file(load_one(args.case), args.model, args.profiles, args.settings)
+
+
 def read_case(text: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
     """Return the scenario of a file, an id or a line, with this model and these options. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
@@ -252,30 +269,47 @@ def read_case(text: str, model: str | None, profiles: list[str], settings: list[
 def read_cases(
     texts: Sequence[str], model: str | None, profiles: list[str], settings: list[str]
 ) -> tuple[list[Scenario], list[BadInput]]:
-    """Like ``read_case`` for several arguments, which may be folders, too, and for rule sets of several engines: each
-    case once for each engine. Return the scenarios, those of lines last, and the errors of the others."""
+    """Like ``cases_of`` for several arguments, which may be folders, too. Return the scenarios, those of lines last,
+    and the errors of the others."""
     from cachesim.scenarios.corpus import is_file
-    from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of, under_engines
 
     found: list[Scenario] = []
     loaded, bad = load_files([text for text in texts if is_file(text)])
     for scenario in loaded:
         try:
-            cases = under_engines(scenario, profiles, known_profiles())
-            engines = [case.engine for case in cases]
-            found += [_changed(case, model, settings_of(case.engine, settings, engines)) for case in cases]
+            found += _cases_of_file(scenario, model, profiles, settings)
         except BadInput as wrong:
-            bad.append(wrong.at(scenario.file))
-    named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
+            bad.append(wrong)
     for text in texts:
         try:
-            found += [] if is_file(text) else [
-                scenario_of_line(text, model or MODEL, names, settings_of(engine, settings, list(named)))
-                for engine, names in named.items()]  # fmt: skip
+            found += [] if is_file(text) else _cases_of_line(text, model, profiles, settings)
         except BadInput as wrong:
             bad.append(wrong)
     return found, bad
+
+
+def _cases_of_file(scenario: Scenario, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
+    """Return a scenario of a file once for each engine of ``profiles``. Raise BadInput."""
+    from cachesim.tools.run.engine_cases import settings_of, under_engines
+
+    try:
+        cases = under_engines(scenario, profiles, known_profiles())
+        engines = [case.engine for case in cases]
+        return [_changed(case, model, settings_of(case.engine, settings, engines)) for case in cases]
+    except BadInput as wrong:
+        raise wrong.at(scenario.file) from None
+
+
+def _cases_of_line(line: str, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
+    """Return the scenario of a line once for each engine of ``profiles``. Raise BadInput."""
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of
+
+    named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
+    return [
+        scenario_of_line(line, model or MODEL, names, settings_of(engine, settings, list(named)))
+        for engine, names in named.items()
+    ]
 
 
 def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:

@@ -1,4 +1,5 @@
-"""Command ``cachesim diff FILE|LINE -p A -p B``: compare the decisions and results of two profiles.
+"""Command ``cachesim diff FILE|LINE -p A -p B``: compare the decisions and results of two profiles, or the results of
+two engines.
 
 For a folder, it prints the totals of all its scenarios. Without profiles, a scenario that shows a reported bug is
 compared under the rule sets with and without it.
@@ -7,7 +8,7 @@ compared under the rule sets with and without it.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
@@ -19,13 +20,16 @@ from cachesim.tools.run.arguments import (
     add_json,
     add_log,
     add_profiles,
-    case_of,
-    chosen_profiles,
+    cases_of,
     modes,
+    profiles_of,
 )
 from cachesim.tools.run.run_jobs import answers_code
 from cachesim.tools.run.suggestions import after_diff, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,17 +53,13 @@ def run(args: Namespace) -> int:
         from cachesim.tools.run.diff_folder import run_folder
 
         return run_folder(args)
-    scenario = case_of(args)
-    reported = [scenario.reports[0].fault, scenario.reports[0].fixed] if scenario.reports else []
-    _only_two(args.profiles or reported)
-    (mode,) = modes(args, [scenario])
-    a, b = chosen_profiles(scenario, args.profiles or reported)
+    a, b = _compared_cases(args)
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    recorders = recorder(args, a), recorder(args, b)
-    first = run_judged(scenario, a, mode, watcher=recorders[0])
-    second = run_judged(scenario, b, mode, watcher=recorders[1])
+    recorders = recorder(args, a.profile), recorder(args, b.profile)
+    first = run_judged(a.scenario, a.profile, a.mode, watcher=recorders[0])
+    second = run_judged(b.scenario, b.profile, b.mode, watcher=recorders[1])
     data = diff_data(first, second, args.log)
     if args.json:
         say_json(data)
@@ -68,14 +68,40 @@ def run(args: Namespace) -> int:
     if wanted(args):
         from cachesim.tools.picture.picture_recorder import PicturedRun
 
-        pictured = [PicturedRun(scenario, data[name], observer) for name, observer in zip("ab", recorders, strict=True)
-                    if observer is not None]  # fmt: skip
+        pictured = [
+            PicturedRun(run.scenario, data[name], observer)
+            for name, run, observer in zip("ab", (first, second), recorders, strict=True) if observer is not None
+        ]
         write_pictures(args, pictured, _shown(data))
     say_next(args, after_diff(data))
     return answers_code(
         (request["equal_cold"], request["i"] in run["told"])
         for run in (data["a"], data["b"]) for request in run["requests"]
     )
+
+
+class ComparedCase(NamedTuple):
+    """A scenario, one of the two rule sets, and the mode of the run: "exact" or "provenance"."""
+
+    scenario: Scenario
+    profile: str
+    mode: str
+
+
+def _compared_cases(args: Namespace) -> list[ComparedCase]:
+    """Return the case of the arguments under both rule sets. Raise BadInput."""
+    scenarios = cases_of(args)
+    reports = scenarios[0].reports
+    compared = args.profiles or ([reports[0].fault, reports[0].fixed] if reports else [])
+    _only_two(compared)
+    if len(scenarios) > 1 and args.log:
+        engines = " and ".join(scenario.engine for scenario in scenarios)
+        raise BadInput(f"--log compares the log lines of one engine, found {engines}")
+    return [
+        ComparedCase(scenario, profile, mode)
+        for scenario, mode in zip(scenarios, modes(args, scenarios), strict=True)
+        for profile in profiles_of(scenario, compared)
+    ]
 
 
 def _only_two(profiles: Sequence[str]) -> None:

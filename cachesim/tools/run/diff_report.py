@@ -13,7 +13,7 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run
-from cachesim.judging.outcomes import differences, observed
+from cachesim.judging.outcomes import differences, differences_of_engines, observed
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.request_events import group_of, owned_events
 from cachesim.judging.run_data import run_data
@@ -28,19 +28,27 @@ SHOWN = 8                # rules listed without -v
 
 def diff_data(a: Run, b: Run, log: bool = False) -> Data:
     """Return both runs, the observables that differ (``log``: those of the log, too), the rules that differ, and the
-    first decision that differs. ``stored``: final prompt-cache entries, each with its length and the request whose
-    conversation it holds (-1 = an older conversation)."""
+    first decision that differs; None for rules and decisions of two engines, which cannot be compared. ``stored``:
+    final prompt-cache entries, each with its length and the request whose conversation it holds (-1 = an older
+    conversation)."""
+    alike = a.scenario.engine == b.scenario.engine
     return {
-        "scenario": a.scenario.id, "title": a.scenario.title, "a": run_data(a), "b": run_data(b), "first": _first(a, b),
-        "observed": observed_data(a, b, log), "rules": _rules(a.profile, b.profile, log),
+        "scenario": a.scenario.id,
+        "title": a.scenario.title,
+        "a": run_data(a),
+        "b": run_data(b),
+        "first": _first(a, b) if alike else None,
+        "observed": observed_data(a, b, log),
+        "rules": _rules(a.profile, b.profile, log) if alike else None,
         "stored": {"a": _stored(a), "b": _stored(b)},
-    }  # fmt: skip
+    }
 
 
 def observed_data(a: Run, b: Run, log: bool) -> list[Data]:
     """Return the requests that differ for a client, or with ``log`` in the log, each with the observables that differ,
     the most important first."""
-    found = [(i, differences(observed(a, i, log), observed(b, i, log))) for i in range(len(a.requests))]
+    compare = differences if a.scenario.engine == b.scenario.engine else differences_of_engines
+    found = [(i, compare(observed(a, i, log), observed(b, i, log))) for i in range(len(a.requests))]
     return [{"request": i, "differs": differing_data(some)} for i, some in found if some]
 
 
@@ -110,7 +118,10 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     differ = {one["request"] for one in data["observed"]}
     parts = [differing_line(data["observed"], len(pairs)), *_verdicts(data), *_requests(pairs, differ, verbose)]
     parts += [*_observed(data["observed"], pairs, verbose), *_uncounted(pairs), *_totals(data)]
-    rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
+    if data["rules"] is None:
+        rest: list[RenderableType] = [Text("rules and decisions of two engines are not compared", "dim")]
+    else:
+        rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
 

@@ -27,9 +27,9 @@ from cachesim.tools.run.arguments import (
     add_profiles,
     add_server,
     add_settings,
-    chosen_profiles,
     complain_of,
     modes,
+    profiles_of,
     read_cases,
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
@@ -37,7 +37,7 @@ from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
 if TYPE_CHECKING:
-    from cachesim.scenarios.schema import Scenario
+    pass
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
     for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
-                     for profile in _profiles_of(scenario, args.profiles)]  # fmt: skip
+                     for profile in profiles_of(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
     if wanted(args):
@@ -94,13 +94,6 @@ def run(args: Namespace) -> int:
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
         write_pictures(args, pictured, PictureOptions(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected)])
-
-
-def _profiles_of(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
-    """Return the requested rule sets of the scenario's engine, by default its own. Raise BadInput."""
-    from cachesim.tools.run.engine_cases import profiles_by_engine
-
-    return chosen_profiles(scenario, profiles_by_engine(requested).get(scenario.engine, []))
 
 
 def _only_paths(files: list[str]) -> None:

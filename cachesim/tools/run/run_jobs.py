@@ -90,12 +90,13 @@ def run_each(
     shares: Sequence[S], function: Callable[[S], R], name: Callable[[S], str], label: str = "running"
 ) -> tuple[list[R], list[int]]:
     """Call ``function`` with each share in this process. Return the results, and the exit codes of failed shares, whose
-    errors are printed. A single share may raise. ``name``: a share in messages; ``label``: text of the progress bar."""
+    errors are printed. A single share may raise. ``name``: a share in messages; ``label``: text of the progress bar,
+    "" = no bar."""
     if len(shares) == 1:
         return [function(shares[0])], []
     found: list[R] = []
     codes: list[int] = []
-    for share in progress(shares, len(shares), label):
+    for share in progress(shares, len(shares), label) if label else shares:
         result = result_or_failure(function, share, name(share))
         if isinstance(result, JobFailure):
             complain(result.why)

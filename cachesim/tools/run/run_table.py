@@ -124,7 +124,7 @@ def report_of_groups(
     the rule sets of the group. Flags that differ between the groups stand in their blocks."""
     flags = [flags_line(group[0]["flags"]) for group in groups]
     alike = all(one == flags[0] for one in flags)
-    names = [_rule_sets(group) for group in groups]
+    names = [rule_sets_text(group) for group in groups]
     head = [Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top, *(flags[0] if alike else ())]
     blocks: list[RenderableType] = []
     for name, own, group in zip(names, flags, groups, strict=True):
@@ -133,7 +133,7 @@ def report_of_groups(
     return Group(*head, *common, *blocks)
 
 
-def _rule_sets(group: Sequence[Data]) -> Text:
+def rule_sets_text(group: Sequence[Data]) -> Text:
     """Return ``llama_cpp@b9518 (same under b10587, b11549)``."""
     first, _, others = short_names([run["profile"] for run in group]).partition(", ")
     return Text.assemble((first, "cyan"), f" (same under {others})" if others else "")

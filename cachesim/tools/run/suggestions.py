@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from shlex import split
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from cachesim.base.console import on_stderr
 from cachesim.base.escaping import shell_command
@@ -40,10 +40,11 @@ def after_run(runs: Sequence[tuple[Scenario, Data]], arguments: Sequence[str]) -
     return [["why", what, str(number), *rest]]
 
 
-def after_why(scenario: Scenario, found: Sequence[Data], arguments: Sequence[str]) -> list[Words]:
+def after_why(scenarios: Mapping[str, Scenario], found: Sequence[Data], arguments: Sequence[str]) -> list[Words]:
     """Return the command ``diff`` with a rule set that reuses the re-evaluated tokens, else ``bisect``; and ``explain``
-    for the rule that decided."""
+    for the rule that decided. ``scenarios``: by engine."""
     for data in found:
+        scenario = scenarios[data["profile"].partition("@")[0]]
         ranges = [entry for entry in data["computed"] if entry["rule"]]
         if not ranges and not data["failure"]:
             continue

@@ -1,23 +1,26 @@
-"""Command ``cachesim why FILE|LINE N``: explain which decisions made request N reuse or re-evaluate its tokens."""
+"""Command ``cachesim why FILE|LINE N``: explain which decisions made request N reuse or re-evaluate its tokens.
+
+The answer is printed first; the search for the rule that decided it and for better rule sets follows.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import progress, say_json, show
+from cachesim.base.console import ProgressBar, progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, write_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, wanted, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
     add_json,
     add_profiles,
-    case_of,
-    chosen_profiles,
+    cases_of,
     modes,
+    profiles_of,
 )
 from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
@@ -25,9 +28,10 @@ from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
     from cachesim.judging.find_change import RequestOutcome
+    from cachesim.judging.judged_run import Run
     from cachesim.judging.request_cost import ObservedRuns
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.picture.picture_recorder import PicturedRun, PictureRecorder
+    from cachesim.tools.picture.picture_recorder import PictureRecorder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,43 +44,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_pictures(parser)
 
 
-def run(args: Namespace) -> int:
-    scenario = case_of(args)
-    if args.number >= len(scenario.steps):
-        raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
-    (mode,) = modes(args, [scenario])
-    from cachesim.engines.registry import ENGINES
-    from cachesim.judging.request_cost import observed_runs, up_to
-    from cachesim.tools.run.run_table import failures_report
-    from cachesim.tools.run.why_report import why_report
-
-    # Run every recorded or proposed rule set in provenance mode, to find those under which the tokens are reused.
-    engine = ENGINES[scenario.engine]
-    names = sorted({*engine.line, *engine.beside})
-    runs = observed_runs(up_to(scenario, args.number), names[0])
-    known = {}
-    for name in progress(names, len(names), "comparing versions"):
-        with suppress(NotInBuild):         # skip versions without an option of this scenario
-            known[name] = runs.result(engine.profiles[name])[args.number].outcome
-    pictured: list[PicturedRun] = []
-    found, codes = run_each(
-        chosen_profiles(scenario, args.profiles),
-        lambda profile: _data(
-            AskedRequest(scenario, profile, mode, args.number), OtherVersions(known, runs), recorder(args, profile),
-            pictured,
-        ),
-        lambda profile: f"{scenario.file or scenario.id} under {profile}",
-    )
-    if args.json:
-        say_json({"why": found})
-    else:
-        show(why_report(*found, verbose=getattr(args, "verbose", 0)))
-    shown = PictureOptions(focus=args.number, report=failures_report(found))
-    write_pictures(args, pictured, shown)
-    say_next(args, after_why(scenario, found, typed(args)))
-    return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
-
-
 class AskedRequest(NamedTuple):
     """Request ``number`` of a scenario under a rule set, in mode "exact" or "provenance"."""
 
@@ -84,6 +51,58 @@ class AskedRequest(NamedTuple):
     profile: str
     mode: str
     number: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario.file or self.scenario.id} under {self.profile}"
+
+
+class AnsweredRequest(NamedTuple):
+    """A request that was run, and its data without the search. ``observer``: what a picture shows of the run."""
+
+    asked: AskedRequest
+    run: Run
+    data: dict[str, Any]
+    observer: PictureRecorder | None
+
+
+def run(args: Namespace) -> int:
+    scenarios = cases_of(args)
+    for scenario in scenarios:
+        if args.number >= len(scenario.steps):
+            hint = f"0 to {len(scenario.steps) - 1}"
+            raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=hint)
+    asked = [
+        AskedRequest(scenario, profile, mode, args.number)
+        for scenario, mode in zip(scenarios, modes(args, scenarios), strict=True)
+        for profile in profiles_of(scenario, args.profiles)
+    ]
+    from cachesim.tools.run.why_report import answer_report, reasons_report
+
+    answered, codes = run_each(asked, lambda one: _answer(one, recorder(args, one.profile)), str)
+    answers = [one.data for one in answered]
+    if answers and not args.json:
+        show(answer_report(answers))
+    versions = {scenario.engine: _other_versions(scenario, args.number) for scenario in scenarios}
+    found, failed = run_each(
+        answered, lambda one: _reasons(one, versions[one.asked.scenario.engine]), lambda one: str(one.asked), label="",
+    )  # fmt: skip
+    codes += failed
+    if args.json:
+        say_json({"why": found})
+    elif found:
+        show(reasons_report(found, answers, verbose=getattr(args, "verbose", 0)))
+    _write_pictures(args, answered, found)
+    say_next(args, after_why({one.engine: one for one in scenarios}, found, typed(args)))
+    return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
+
+
+def _answer(asked: AskedRequest, observer: PictureRecorder | None) -> AnsweredRequest:
+    """Run a request and return its data without the search."""
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.judging.run_data import why_data
+
+    run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
+    return AnsweredRequest(asked, run, why_data(run, asked.number), observer)
 
 
 class OtherVersions(NamedTuple):
@@ -93,22 +112,42 @@ class OtherVersions(NamedTuple):
     runs: ObservedRuns
 
 
-def _data(
-    asked: AskedRequest, others: OtherVersions, observer: PictureRecorder | None, pictured: list[PicturedRun]
-) -> dict[str, Any]:
-    """Return the data of a request, with the rule that decided its failure. ``pictured`` receives the run if
-    ``observer`` records it."""
+def _other_versions(scenario: Scenario, number: int) -> OtherVersions:
+    """Run the requests up to ``number`` under every recorded or proposed rule set of the engine, in provenance mode."""
+    from cachesim.engines.registry import ENGINES
+    from cachesim.judging.request_cost import observed_runs, up_to
+
+    engine = ENGINES[scenario.engine]
+    names = sorted({*engine.line, *engine.beside})
+    runs = observed_runs(up_to(scenario, number), names[0])
+    known = {}
+    for name in progress(names, len(names), "comparing versions"):
+        with suppress(NotInBuild):         # skip versions without an option of this scenario
+            known[name] = runs.result(engine.profiles[name])[number].outcome
+    return OtherVersions(known, runs)
+
+
+def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]:
+    """Return the data of a request with the rule that decided its failure and the rule sets that reuse more."""
     from cachesim.judging.deciding_rule import deciding_rule
-    from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import run_data, why_data
+    from cachesim.judging.run_data import why_data
     from cachesim.judging.unused_point import unused_points
 
-    number = asked.number
-    run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
+    run, number = answered.run, answered.asked.number
     kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]
-    data = why_data(run, number, kept, deciding_rule(run, number, runs=others.runs), unused_points(run, number))
-    if observer is not None:
-        from cachesim.tools.picture.picture_recorder import PicturedRun
+    with ProgressBar() as bar:
+        decided = deciding_rule(run, number, runs=others.runs, show=bar.show)
+    return why_data(run, number, kept, decided, unused_points(run, number))
 
-        pictured.append(PicturedRun(asked.scenario, run_data(run), observer))
-    return data
+
+def _write_pictures(args: Namespace, answered: Sequence[AnsweredRequest], found: Sequence[dict[str, Any]]) -> None:
+    """Write the requested pictures of the runs, with the reasons below them."""
+    if not wanted(args):
+        return
+    from cachesim.judging.run_data import run_data
+    from cachesim.tools.picture.picture_recorder import PicturedRun
+    from cachesim.tools.run.run_table import failures_report
+
+    pictured = [PicturedRun(one.asked.scenario, run_data(one.run), one.observer)
+                for one in answered if one.observer is not None]  # fmt: skip
+    write_pictures(args, pictured, PictureOptions(focus=args.number, report=failures_report(found)))

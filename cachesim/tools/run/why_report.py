@@ -15,21 +15,34 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
 from cachesim.judging.verdict_words import OK
-from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
+from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups, rule_sets_text
 
 
-def why_report(*runs: dict[str, Any], verbose: int = 0) -> RenderableType:
-    """Return the report of a request under one or more rule sets: its purpose, then for each distinct outcome verdict,
-    wrong reads, token sources and decisions. ``verbose`` adds decisions without an effect."""
-    data = runs[0]
+def answer_report(answers: Sequence[dict[str, Any]]) -> RenderableType:
+    """Return what is known of a request under one or more rule sets before the search: its purpose, then the verdict of
+    each distinct outcome."""
+    data = answers[0]
     top = Text.assemble((data["scenario"], "bold"), f" request {data['request']} ", (data["text"], "bold"))
     common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     common += [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
-    return report_of_groups(top, common, fold(runs), lambda run: _block(run, verbose))
+    return report_of_groups(top, common, fold(answers), lambda run: Group(*_verdict(run)))
 
 
-def _block(data: Mapping[str, Any], verbose: int) -> Group:
-    """Return the report of a request under a rule set, without its purpose."""
+def reasons_report(
+    found: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]], verbose: int = 0
+) -> RenderableType:
+    """Return what follows ``answer_report``: for each distinct outcome the rules that decided, wrong reads, token
+    sources and decisions. ``answers``: data without the search; rule sets are named unless all share an outcome.
+    ``verbose`` adds decisions without an effect."""
+    groups = fold(found)
+    if len(groups) == len(fold(answers)) == 1:
+        return _reasons(groups[0][0], verbose)
+    blocks = [Group("", rule_sets_text(group), _reasons(group[0], verbose)) for group in groups]
+    return Group(*blocks)
+
+
+def _reasons(data: Mapping[str, Any], verbose: int) -> Group:
+    """Return the report of a request under a rule set, without its purpose and verdict."""
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("other outcomes are possible here", "yellow")] if data["doubt"] else []
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"]), *_unused(data)]
@@ -37,7 +50,7 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     read = [*reads, *predicted_lines(data["predicted"])]
     memory = [indented(text, "dim") for text in memory_parts(data)] if verbose else []
     end = [_decisions(data, verbose), *memory, *failure]
-    return Group(*_verdict(data), *_deciding_rules(data), *read, *doubt, *tokens, *end)
+    return Group(*_deciding_rules(data), *read, *doubt, *tokens, *end)
 
 
 def _deciding_rules(data: Mapping[str, Any]) -> Iterator[RenderableType]:

@@ -233,8 +233,6 @@ def test_try_takes_the_options_of_the_profiles_engine(capsys):
     assert "unknown server option 'checkpoint_min_step'" in capsys.readouterr().err
     assert main([*line, "spec_type=draft-mtp"]) == exits.BAD_INPUT
     assert "(none, ngram-simple, mtp)" in capsys.readouterr().err
-    assert main(["why", "S40", "0", "-p", "ik_llama@main", "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
-    assert "rule sets of several engines: ik_llama, llama_cpp" in capsys.readouterr().err
 
 
 def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):

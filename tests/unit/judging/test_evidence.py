@@ -38,7 +38,7 @@ from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
-from cachesim.tools.run.why_report import why_report
+from tests.unit.tools.run.made import why_report
 
 PROFILE, ENGINE = "llama_cpp@b10587", "llama_cpp"
 STALE = load(corpus_files()["llama-adjacent-checkpoint-recorded"])

@@ -14,8 +14,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
-from cachesim.tools.run.why_report import why_report
-from tests.unit.tools.run.made import judgement, run
+from tests.unit.tools.run.made import judgement, run, why_report
 
 PLAIN = "flags: -c 131072 -b 2048 -ub 512 -np auto --ctx-checkpoints 32"
 

@@ -19,9 +19,9 @@ from cachesim.judging.verdict import outcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_jobs import exit_code
-from cachesim.tools.run.why_report import why_report
 from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.properties import PROPERTIES
+from tests.unit.tools.run.made import why_report
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"
 LATE = CORPUS / "llama_cpp/error/llama-19924-resume-one-token-late-hybrid.toml"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rich.console import Group
+
 from cachesim.base.console import as_text
 from cachesim.engines.base import Answer, Request
 from cachesim.judging.compare_answer import RequestVerdict
@@ -13,6 +15,7 @@ from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.run.why_report import answer_report, reasons_report
 
 HEAD = "llama_cpp@b10587"
 BROKEN = Verdict(VerdictWord.WRONG, "bits")
@@ -38,6 +41,11 @@ def run(*requests, line="A10/B10/C10/D10", profile=HEAD, told=(), **more):
     for name, value in more.items():
         setattr(made, name, value)
     return made
+
+
+def why_report(*runs, verbose=0):
+    """The whole report of ``why``: the answers, then the reasons."""
+    return Group(answer_report(runs), reasons_report(runs, runs, verbose))
 
 
 FLAGS = re.compile("([AB] )?(flags|set): ")

@@ -125,8 +125,8 @@ def test_an_option_goes_to_the_engines_that_have_it():
 
 
 @pytest.mark.parametrize("words", [
-    ["why", "A60/A", "1", "-p", "vllm", "-p", "llama_cpp"], ["diff", "A60/A", "-p", "vllm", "-p", "sglang"],
-    ["why", FILE, "1", "-p", "vllm"],
+    ["bisect", "A60/A", "-p", "vllm", "-p", "sglang"], ["advise", "A60/A", "-p", "vllm", "-p", "llama_cpp"],
+    ["advise", FILE, "-p", "vllm"],
 ])  # fmt: skip
 def test_commands_for_one_engine_name_the_command_for_several(capsys, words):
     code, out, err = called(capsys, *words)
@@ -151,3 +151,35 @@ def test_every_file_of_the_corpus_is_translated_or_refused_in_a_line():
             continue
         sent = [step.request.prompt for step in scenario.steps]
         assert all([step.request.prompt for step in case.steps] == sent for case in cases), name
+
+
+def test_why_explains_a_request_under_several_engines(capsys):
+    code, out, _ = called(capsys, "why", "S40.A60/S.B20/S.A", "2", "-p", "llama_cpp", "-p", "vllm", "--json")
+    assert code == exits.HOLDS
+    found = json.loads(out)["why"]
+    assert [one["profile"] for one in found] == ["llama_cpp@b11549", "vllm@0.33.0"]
+    assert [(one["restored"], one["loaded"]) for one in found] == [(0, 0), (96, 96)]
+
+
+def test_why_of_a_file_runs_under_another_engine_with_its_defaults(capsys):
+    code, out, err = called(capsys, "why", FILE, "2", "-p", "vllm")
+    assert code == exits.HOLDS and "vllm@0.33.0" in out
+    assert "its options are those of llama_cpp; vllm runs with its own defaults" in err
+
+
+def test_diff_of_two_engines_compares_what_a_client_observes(capsys):
+    words = "diff", "S40.A60/S.B20/S.A", "-p", "llama_cpp", "-p", "vllm"
+    code, out, _ = called(capsys, *words, "--json")
+    data = json.loads(out)
+    assert (code, data["rules"], data["first"]) == (exits.HOLDS, None, None)
+    [differs] = data["observed"]
+    assert differs["request"] == 2
+    assert [one["observable"] for one in differs["differs"]] == ["cache_n", "prompt_n"]
+    _, text, _ = called(capsys, *words)
+    assert "rules and decisions of two engines are not compared" in text and "1 of 3 requests differs: 2" in text
+
+
+def test_diff_compares_log_lines_of_one_engine_only(capsys):
+    code, out, err = called(capsys, "diff", "A60/A", "-p", "llama_cpp", "-p", "vllm", "--log")
+    assert (code, out) == (exits.BAD_INPUT, "")
+    assert err == "cachesim: --log compares the log lines of one engine, found llama_cpp and vllm\n"

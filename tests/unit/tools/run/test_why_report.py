@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base import exits
+from cachesim.base.console import ProgressBar
+from cachesim.cli.main import main
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.tools.run.why_report import why_report
-from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
+from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown, why_report
 
 
 def told(*requests, number=0, others=(), **more):
@@ -91,3 +93,26 @@ def test_every_range_of_evaluated_tokens_has_its_first_and_last():
     assert "reused under llama_cpp@other" in lines
     assert "6..9  new tokens" in lines
     assert "at most 8 reusable; 9 evaluated before" in lines
+
+
+LOSS = "A60/B60/A", "2", "--model", "A", "--set", "parallel=1", "--set", "cache_ram=0"
+
+
+def test_the_answer_is_printed_before_the_search(capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cachesim.judging.request_cost.observed_runs", interrupted)
+    assert main(["why", *LOSS]) == exits.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == "correct answer, 59 tokens re-evaluated"
+    assert "interrupted" in err
+
+
+def test_the_search_names_what_it_does(monkeypatch):
+    shown = []
+    monkeypatch.setattr(ProgressBar, "show", lambda self, what, done=0, total=None: shown.append((what, done, total)))
+    assert main(["why", *LOSS, "-q"]) == exits.HOLDS
+    steps = {what for what, _, _ in shown}
+    assert steps == {"comparing versions", "exchanging rules"}
+    assert all(0 <= done < total for _, done, total in shown)
