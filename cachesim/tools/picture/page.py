@@ -16,6 +16,7 @@ from typing import Iterator, Sequence
 
 from cachesim.base.escaping import markup
 from cachesim.judging.verdict_text import titles_text
+from cachesim.tools.picture.engine_bars import bars_html
 from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.report_html import report_html
@@ -39,7 +40,7 @@ def page(scenes: Sequence[Scene], shown: PictureOptions, told: Sequence[Captione
         lead=f'<p class="lead">{markup(shown.note)}</p>' if shown.note else "",
         verdicts="".join(one.verdict(len(runs) == 1) for one in runs),
         texts="".join(f'<p class="{kind}">{markup(text)}</p>' for kind, text in texts if text),
-        report="".join(_report(shown, first.title)),
+        engines=bars_html(scenes), report="".join(_report(shown, first.title)),
         timeline=timeline(scenes, told, [one.around() for one in runs]), command=markup(shown.command), script=script(),
     )  # fmt: skip
 

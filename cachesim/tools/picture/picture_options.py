@@ -53,7 +53,9 @@ def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: PictureO
 
     check_one_scenario(run.scenario.id for run in runs)
     shown = (shown or PictureOptions())._replace(command=(shown and shown.command) or _command(runs))
-    groups = [[run.data] for run in runs] if shown.names else fold([run.data for run in runs])
+    engines = {run.scenario.engine for run in runs}
+    alone = bool(shown.names) or len(engines) > 1            # every engine has a bar of its own
+    groups = [[run.data] for run in runs] if alone else fold([run.data for run in runs])
     of = {id(run.data): run for run in runs}
     logs = [of[id(data)].told() for data, *_ in groups] if args.html else []
     scenes = [of[id(data)].scene([one["profile"] for one in same]) for data, *same in groups]

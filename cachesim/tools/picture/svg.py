@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.verdict_text import answer_text
+from cachesim.tools.picture import engine_bars
 from cachesim.tools.picture.block_cells import draw_blocks
+from cachesim.tools.picture.engine_bars import draw_bars
 from cachesim.tools.picture.legend import LETTERS, NAME, foreign, legend, memory, origin_text
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import (
@@ -79,7 +81,8 @@ def draw(
     the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not in a timeline, so that
     the title, the sources of losses, the legend, style and patterns must be part of the drawing. ``name``: prefix of
     the anchors. Widths and heights are in pixels."""
-    parts, y, width = list[str](), 0.0, 0.0
+    bars, y = draw_bars(scenes, 0.0) if alone else ("", 0.0)
+    parts, width = [bars], engine_bars.WIDTH if bars else 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
         drawn = RunDrawing(one, alone)
@@ -96,11 +99,22 @@ def draw(
 
 
 def first_difference(scenes: Sequence[Scene]) -> int:
-    """Return the first request whose reuse, verdict or memory differs from the first run, or -1."""
-    seen = [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
+    """Return the first request whose reuse, verdict or memory differs from the first run, or -1. Memories of several
+    engines are not compared."""
+    if engine_bars.of_several_engines(scenes):
+        seen = [[(row.number, row.cache_n, row.verdict) for row in one.rows] for one in scenes]
+        return _first_unequal(seen)
+    return _first_unequal(
+        [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
+    )
+
+
+def _first_unequal(seen: Sequence[Sequence[tuple[Any, ...]]]) -> int:
+    """Return the number, which stands first, of the first step that is not equal in all runs, or -1."""
     for others in zip_longest(*seen):
         if any(one != others[0] for one in others):
-            return next(one[0] for one in others if one)
+            number: int = next(one[0] for one in others if one)
+            return number
     return -1
 
 

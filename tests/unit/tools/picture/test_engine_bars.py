@@ -1,0 +1,106 @@
+"""Tests of the bars of one conversation under several engines."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+import cachesim
+from cachesim.cli.main import main
+from cachesim.tools.picture import engine_bars
+from cachesim.tools.picture.engine_bars import bars_html, draw_bars, of_several_engines, request_bars
+from cachesim.tools.picture.page import page
+from cachesim.tools.picture.picture_options import PictureOptions
+from cachesim.tools.picture.svg import draw, first_difference
+from cachesim.tools.run.pictured_runs import run_pictured
+
+LINE = "S40.A60>a30/S.A.a.B20/S.X20"
+PROFILES = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
+
+
+def scenes_of(line, profiles, model="GGGA"):
+    return [run_pictured(cachesim.load(line, profile=name, model=model), name, events=False).scene()
+            for name in profiles]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """The conversation under five engines."""
+    return scenes_of(LINE, PROFILES)
+
+
+def test_every_request_has_a_bar_per_engine_and_each_bar_covers_the_prompt(scenes):
+    requests = request_bars(scenes)
+    assert [one.prompt for one in requests] == [100, 150, 60]
+    for one in requests:
+        assert len(one.bars) == len(PROFILES)
+        for bar in one.bars:
+            ends = [0, *(part.stop for part in bar.stretches)]
+            assert [part.start for part in bar.stretches] == ends[:-1] and ends[-1] == one.prompt
+
+
+def test_the_order_is_that_of_the_table_of_the_terminal(scenes, capsys):
+    words = [word for name in PROFILES for word in ("-p", name)]
+    main(["run", LINE, *words, "-q"])
+    heads = capsys.readouterr().out.splitlines()[1].split()[3:]
+    assert [bar.engine for bar in request_bars(scenes)[0].bars] == heads
+
+
+def test_a_text_has_the_reused_tokens_and_the_most_expensive_cause(scenes):
+    says = {bar.engine: bar.says for bar in request_bars(scenes)[1].bars}
+    assert says["vllm"] == "96 of 150 tokens reused; 33 again: no restore point was taken there"
+    assert says["sglang"] == "129 of 150 tokens reused"
+
+
+def test_a_wrong_answer_is_said_first_and_comes_last():
+    died = scenes_of("S40.U60>a30/S.U.a.V20>b30/S.X20/S.U.a.V.b", ["mlx_lm@0.32.2", "llama_cpp@b11549"])
+    last = request_bars(died)[3].bars[-1]
+    assert (last.engine, last.is_wrong) == ("mlx_lm", True)
+    assert last.says.startswith("server died; ")
+    assert 'class="bad">server died; ' in bars_html(died)
+
+
+def test_two_rule_sets_of_an_engine_are_named(scenes):
+    three = scenes_of(LINE, ["llama_cpp@b11549", "llama_cpp@b9518", "vllm@0.33.0"])
+    assert {bar.engine for bar in request_bars(three)[0].bars} == {"llama_cpp@b11549", "llama_cpp@b9518", "vllm"}
+
+
+def test_runs_of_one_engine_have_no_bars():
+    one = scenes_of(LINE, ["llama_cpp@b11549", "llama_cpp@b9518"])
+    assert not of_several_engines(one) and bars_html(one) == "" and draw_bars(one, 0.0) == ("", 0.0)
+
+
+def test_html_widths_are_shares_of_the_longest_prompt(scenes):
+    html = bars_html(scenes)
+    ends = [float(x) + float(width) for x, width in re.findall(r'<rect x="([\d.]+)%" y="0" width="([\d.]+)%"', html)]
+    assert max(ends) == pytest.approx(100, abs=1e-3)
+    assert html.index("#0 S.A") < html.index("#1 S.A.a.B") < html.index("#2 S.X")
+
+
+def test_the_page_and_the_drawing_begin_with_the_bars(scenes):
+    text = page(scenes, PictureOptions())
+    assert 0 < text.index('<section class="engines">') < text.index('<div class="verdicts">')
+    drawing = draw(scenes)
+    ET.fromstring(drawing)
+    assert drawing.index('<g class="engines">') < drawing.index('id="r0"')
+    assert '<g class="engines">' not in draw(scenes[:1])
+
+
+def test_a_long_conversation_is_cut_and_says_so(scenes, monkeypatch):
+    monkeypatch.setattr(engine_bars, "MOST_REQUESTS", 1)
+    assert "2 more requests" in bars_html(scenes) and "#1 " not in bars_html(scenes)
+    assert "2 more requests" in draw_bars(scenes, 0.0)[0]
+
+
+def test_hostile_names_are_escaped(scenes):
+    spoilt = [one._replace(rows=[row._replace(text="<b>&\"'") for row in one.rows]) for one in scenes]
+    assert "<b>&\"" not in bars_html(spoilt) and "&lt;b&gt;" in bars_html(spoilt)
+    ET.fromstring(draw(spoilt))
+
+
+def test_memories_of_several_engines_are_not_compared(scenes):
+    assert first_difference(scenes) == 1
+    alike = scenes_of("A60/B60", ["llama_cpp@b11549", "vllm@0.33.0"], model="A")
+    assert first_difference(alike) == -1
