@@ -25,6 +25,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import is_file, named, own_profiles
+from cachesim.scenarios.engine_cases import under_engines
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
 from cachesim.scenarios.runner import AnswerCollector, play
@@ -78,7 +79,8 @@ def run(case: Scenario | str, profile: str | None = None, *, mode: str = "proven
     """Run a case under a rule set (default: its own first rule set) without a comparison.
 
     ``mode``: "none" tracks positions only, "provenance" also which tokens every row and state was computed from,
-    "exact" computes the toy model's numbers. A case given as text is loaded first. Raise BadInput.
+    "exact" computes the toy model's numbers. A case given as text is loaded first. A case of another engine runs with
+    the default options of the rule set's engine, and a note on stderr says so. Raise BadInput.
     """
     scenario, name = _chosen(case, profile, mode)
     answers = AnswerCollector()
@@ -93,6 +95,7 @@ def judge(
     empty server. ``verdict.word`` of the result is "correct", "wrong" or "undecided"; ``broken`` lists the requests
     that differ.
 
+    A case of another engine runs with the default options of the rule set's engine, and a note on stderr says so.
     ``table`` replaces the rules of ``profile``: a table that ``dataclasses.replace`` made of ``rules(profile)``.
     ``mode`` is "exact" or "provenance". Raise BadInput.
     """
@@ -106,8 +109,8 @@ def judge(
 
 def svg(*runs: Run) -> str:
     """Return the picture of the results of ``judge`` as the text of an SVG file. Several runs of a case are drawn below
-    each other, and the first request in which they differ is marked. The file refers to neither the network nor other
-    files.
+    each other, and the first request in which they differ is marked; runs of several engines are first shown as bars.
+    The file refers to neither the network nor other files.
 
             Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
 
@@ -133,11 +136,11 @@ def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scena
         raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
     wanted = None if profile is None else _profile(profile)
     scenario = case if isinstance(case, Scenario) else load(case, profile=wanted or DEFAULT_PROFILE)
-    name = wanted or own_profiles(scenario, frozenset(registry.profiles()))[0]
-    engine = name.partition("@")[0]
-    if engine != scenario.engine:
-        raise BadInput(f"rule set {quoted(name)} is of {engine}, the case is of {scenario.engine}")
-    return scenario, name
+    known = frozenset(registry.profiles())
+    if wanted is None:
+        return scenario, own_profiles(scenario, known)[0]
+    (own,) = under_engines(scenario, [wanted], known)
+    return own, wanted
 
 
 def _profile(text: str) -> str:

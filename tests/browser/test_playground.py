@@ -48,6 +48,18 @@ def test_what_is_typed_is_simulated_and_its_numbers_are_those_of_json(page):
         assert page.locator("#problem").inner_text() == ""
 
 
+def test_every_engine_is_compared_at_once(page):
+    typed(page, line=LINE, profile="llama_cpp@b11549", model="GGGA", flags="", other="")
+    page.locator("#other").select_option("every engine")
+    page.wait_for_selector(".engines")
+    assert [name.split("@")[0] for name, _ in drawn(page)] == ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
+    assert page.locator(".engines .bar").count() == 4 * 5
+    assert "p=vllm%40" in page.url
+    page.reload()
+    page.wait_for_selector(".engines")
+    assert page.locator("#other").input_value() == "every engine"
+
+
 def test_only_the_last_of_many_changes_is_shown(page):
     line = page.locator("#line")
     line.fill("")
@@ -109,10 +121,12 @@ def test_a_case_is_copied_as_a_link_a_command_and_a_scenario(page, tmp_path):
         assert {run["profile"]: run_numbers(run) for run in data["runs"]} == dict(drawn(page))
 
 
-def test_the_other_rule_set_is_of_the_same_engine(page):
+def test_other_rule_sets_of_the_engine_are_offered_before_the_newest_of_others(page):
     typed(page, profile="mlx_lm@0.32.2", model="A", flags="")
     offered = page.locator("#other option").evaluate_all("all => all.map(one => one.value)")
-    assert offered[0] == "" and all(name.startswith("mlx_lm@") for name in offered[1:])
+    assert offered[:2] == ["", "every engine"] and offered[2].startswith("mlx_lm@")
+    others = [name for name in offered[2:] if not name.startswith("mlx_lm@")]
+    assert others == offered[-4:] and len({name.partition("@")[0] for name in others}) == 4
     assert "mlx_lm@0.32.2" not in offered and page.locator("#other").input_value() == ""
 
 

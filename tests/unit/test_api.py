@@ -112,7 +112,7 @@ def test_judge_takes_a_changed_table():
 
 @pytest.mark.parametrize("what, named", [
     ({"mode": "exactly"}, "unknown mode 'exactly'"), ({"mode": "none"}, "no contents"),
-    ({"profile": "mlx_lm@0.32.2"}, "the case is of llama_cpp"),
+    ({"profile": "mlx_lm@nosuch"}, "unknown profile"),
 ])
 def test_judge_refuses_what_it_cannot_do(what, named):
     with pytest.raises(BadInput, match=named):
@@ -156,3 +156,18 @@ def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
     )
     assert cachesim.rules(str(file)).name == "llama_cpp@api-test"
     assert cachesim.judge("S4.A2/S.B3", str(file)).profile == "llama_cpp@api-test"
+
+
+def test_a_case_runs_under_rule_sets_of_several_engines(capsys):
+    case = cachesim.load("S40.A60/S.B20/S.A")
+    runs = [cachesim.judge(case, profile) for profile in ("llama_cpp", "vllm", "sglang")]
+    assert [run.profile.partition("@")[0] for run in runs] == ["llama_cpp", "vllm", "sglang"]
+    assert [run.requests[2].answer.cache_n for run in runs] == [0, 96, 0]
+    assert '<g class="engines">' in cachesim.svg(*runs)
+    assert cachesim.run(case, "vllm").requests[2][1].cache_n == 96
+
+
+def test_options_of_another_engine_are_left_out_with_a_note(capsys):
+    case = cachesim.load("llama-24143-entry-removed-dense")
+    assert cachesim.judge(case, "mlx_lm").verdict.word == "correct"
+    assert "its options are those of llama_cpp; mlx_lm runs with its own defaults" in capsys.readouterr().err

@@ -48,8 +48,9 @@ def timeline(
 
 
 def style() -> str:
-    """Return the style of timelines: colours of pages, drawings, slider."""
-    return "\n".join(asset(__file__, name) for name in ("palette.css", "drawing.css", "timeline.css"))
+    """Return the style of timelines: colours of pages, drawings, slider, bars of several engines."""
+    files = "palette.css", "drawing.css", "timeline.css", "engine_bars.css"
+    return "\n".join(asset(__file__, name) for name in files)
 
 
 def script() -> str:

@@ -18,43 +18,59 @@ from cachesim.engines.registry import present_name, profiles
 from cachesim.engines.rule_files import is_rule_file
 from cachesim.judging.reproduce_command import case_command
 from cachesim.judging.verdict_text import verdict_line
+from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import check_profile, parse_settings
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.picture.engine_bars import bars_html
 from cachesim.tools.picture.timeline import DrawingFrame, timeline
 from cachesim.tools.run.arguments import MODEL
 from cachesim.tools.run.engine_flags import take
 from cachesim.tools.run.pictured_runs import run_pictured
 
 Data = dict[str, Any]
-MOST = 2                     # rule sets that are compared
+MOST = 5                     # rule sets that are compared
 FIELDS = record({"line": text, "model": text, "flags": text, "profiles": each(text)})
 COLUMN = re.compile(r"column (\d+), ")
 
 
 class PlaygroundCase(NamedTuple):
-    """A scenario with the rule sets that run it, and flags that have no effect here."""
+    """A conversation under each engine that the rule sets belong to, the rule sets in the order of the page, and flags
+    that have no effect here."""
 
-    scenario: Scenario
+    scenarios: Mapping[str, Scenario]
     profiles: tuple[str, ...]
     silent: tuple[str, ...]
 
+    @property
+    def scenario(self) -> Scenario:
+        """The conversation under the engine of the first rule set."""
+        return self.scenario_of(self.profiles[0])
+
+    def scenario_of(self, profile: str) -> Scenario:
+        """Return the conversation under the engine of a rule set."""
+        return self.scenarios[profile.partition("@")[0]]
+
 
 def read_case(fields: object) -> PlaygroundCase:
-    """Return the case of a page's fields: ``line``, ``model``, ``flags`` and ``profiles``. Raise BadInput."""
+    """Return the case of a page's fields: ``line``, ``model``, ``flags`` and ``profiles``. Flags are read as those of
+    the first rule set's engine; another engine gets those that it has. Raise BadInput."""
     check(fields, FIELDS)
     assert isinstance(fields, Mapping)
     given = tuple(map(_profile, dict.fromkeys(fields.get("profiles") or (DEFAULT_PROFILE,))))
     if len(given) > MOST:
         raise BadInput(f"at most {MOST} rule sets are compared")
-    engine = given[0].partition("@")[0]
     for name in given:
-        check_profile(name, engine, profiles().keys())
+        check_profile(name, name.partition("@")[0], profiles().keys())
+    named = profiles_by_engine(given)
     flags = read_flags(fields.get("flags", ""), given[0])
     line, model = fields.get("line", "").strip(), fields.get("model", "").strip() or MODEL
-    scenario = from_line(line, model=model, profiles=given, server=parse_settings(flags.settings, engine))
-    return PlaygroundCase(scenario, given, tuple(flags.silent))
+    scenarios = {}
+    for engine, names in named.items():
+        server = parse_settings(settings_of(engine, flags.settings, list(named)), engine)
+        scenarios[engine] = from_line(line, model=model, profiles=tuple(names), server=server)
+    return PlaygroundCase(scenarios, given, tuple(flags.silent))
 
 
 class Flags(NamedTuple):
@@ -109,13 +125,14 @@ def problem(error: str, hint: str = "", column: int = 0) -> Data:
 
 def _result(case: PlaygroundCase) -> Data:
     scenario = case.scenario
-    runs = [run_pictured(scenario, name, events=True) for name in case.profiles]
-    notes = [scenario.model_note] if scenario.model_note else []
+    runs = [run_pictured(case.scenario_of(name), name, events=True) for name in case.profiles]
+    notes = list(dict.fromkeys(one.model_note for one in case.scenarios.values() if one.model_note))
     if case.silent:
         notes.append(f"without effect: {', '.join(case.silent)}")
     command = case_command(scenario, case.profiles[0]) + "".join(f" -p {shell_word(p)}" for p in case.profiles[1:])
     logs = [log for run in runs if (log := run.told()) is not None]
-    html = timeline([run.scene() for run in runs], logs, [_heading(run.data) for run in runs])
+    scenes = [run.scene() for run in runs]
+    html = bars_html(scenes) + timeline(scenes, logs, [_heading(run.data) for run in runs])
     return {"html": html, "notes": notes, "command": command, "toml": scenario_text(case)}
 
 
@@ -125,9 +142,10 @@ def _heading(run: Data) -> DrawingFrame:
 
 
 def scenario_text(case: PlaygroundCase) -> str:
-    """Return the case as a scenario file without expectations; ``cachesim run --complete`` adds them."""
+    """Return the case as a scenario file of the first rule set's engine without expectations; ``cachesim run
+    --complete`` adds them."""
     scenario = case.scenario
     head = {"id": "my-case", "title": "a case from the playground", "source": ["cachesim playground"],
             "why": f"Requests {scenario!r}.", "engine": scenario.engine, "model": scenario.model,
-            "profiles": list(case.profiles)}  # fmt: skip
+            "profiles": list(scenario.profiles)}  # fmt: skip
     return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

@@ -3,6 +3,7 @@
 {
   const choices = JSON.parse($("choices").textContent);
   const fields = ["line", "model", "flags", "profile", "other"];
+  const EVERY = "every engine";
   const PAUSE = 150;
   const AROUND = 30;
 
@@ -17,10 +18,18 @@
 
   const engine = () => $("profile").value.split("@")[0];
 
+  // The newest rule set of every engine but the chosen one.
+  const elsewhere = () =>
+    Object.entries(choices.engines)
+      .filter(([name]) => name !== engine())
+      .slice(0, 4)
+      .map(([, has]) => has.profiles[0]);
+
   // Return the case in the form.
   function typed() {
     const [line, model, flags] = ["line", "model", "flags"].map((id) => $(id).value);
-    return { line, model, flags, profiles: [$("profile").value, $("other").value].filter((name) => name) };
+    const others = $("other").value === EVERY ? elsewhere() : [$("other").value];
+    return { line, model, flags, profiles: [$("profile").value, ...others].filter((name) => name) };
   }
 
   // Offer what the engine of the chosen rule set has.
@@ -29,7 +38,12 @@
     const other = $("other").value;
     $("other").replaceChildren(made("option", "no other", { value: "" }));
     const others = has.profiles.filter((name) => name !== $("profile").value);
-    $("other").append(...others.map((name) => made("option", name)));
+    $("other").append(made("option", "every engine", { value: EVERY }));
+    for (const [label, names] of [[engine(), others], ["other engines", elsewhere()]]) {
+      const group = made("optgroup", "", { label });
+      group.append(...names.map((name) => made("option", name)));
+      $("other").append(group);
+    }
     $("other").value = other;
     if ($("other").selectedIndex < 0) $("other").value = "";
     $("models").replaceChildren(...has.models.map((name) => made("option", "", { value: name })));
@@ -45,7 +59,7 @@
     $("profile").value = one.profiles[0];
     if ($("profile").selectedIndex < 0) $("profile").selectedIndex = 0;
     offer();
-    $("other").value = one.profiles[1] || "";
+    $("other").value = one.profiles.length > 2 ? EVERY : one.profiles[1] || "";
     if ($("other").selectedIndex < 0) $("other").value = "";
   }
 

@@ -163,7 +163,7 @@ def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]
 
 def profiles_of(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
     """Return the requested rule sets of the scenario's engine, by default its own. Raise BadInput."""
-    from cachesim.tools.run.engine_cases import profiles_by_engine
+    from cachesim.scenarios.engine_cases import profiles_by_engine
 
     return chosen_profiles(scenario, profiles_by_engine(requested).get(scenario.engine, []))
 
@@ -290,7 +290,7 @@ def read_cases(
 
 def _cases_of_file(scenario: Scenario, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
     """Return a scenario of a file once for each engine of ``profiles``. Raise BadInput."""
-    from cachesim.tools.run.engine_cases import settings_of, under_engines
+    from cachesim.scenarios.engine_cases import settings_of, under_engines
 
     try:
         cases = under_engines(scenario, profiles, known_profiles())
@@ -302,8 +302,8 @@ def _cases_of_file(scenario: Scenario, model: str | None, profiles: list[str], s
 
 def _cases_of_line(line: str, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
     """Return the scenario of a line once for each engine of ``profiles``. Raise BadInput."""
+    from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of
 
     named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
     return [

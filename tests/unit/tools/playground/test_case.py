@@ -68,8 +68,8 @@ def test_an_error_in_the_line_has_its_column(line, column, says):
     ("flags", "what", "unknown flag"), ("flags", "'", "a quote is not closed"), ("flags", "ctx_sise=3", "did you mean"),
     ("profiles", ["llama_cpp@b0"], "older than the oldest rule set (llama_cpp@b1573"), ("profiles", ["x"], "unknown"),
     ("profiles", ["llama_cpp@nosuch"], "unknown profile"),
-    ("profiles", ["llama_cpp@b10587", "mlx_lm@0.32.2"], "not a profile"),
-    ("profiles", ["llama_cpp@b9518", "llama_cpp@b10587", "llama_cpp@b11549"], "at most 2"),
+    ("profiles", ["llama_cpp@b10587", "mlx_lm@nosuch"], "unknown profile"),
+    ("profiles", ["b9518", "b9230", "b9063", "b8392", "b10587", "b11549"], "at most 5"),
 ])  # fmt: skip
 def test_other_errors_have_no_column(field, value, says):
     found = answer({**CASE, field: value})
@@ -102,3 +102,22 @@ def test_a_case_beyond_a_limit_is_sent_to_the_command_line(monkeypatch):
     monkeypatch.setattr(limits.NEW_TOKENS, "now", 50)
     found = answer(CASE)
     assert "at most 50 tokens" in found["error"] and found["hint"].startswith("run it on the command line")
+
+
+FIVE = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
+
+
+def test_one_conversation_runs_under_five_engines():
+    found = answer({"line": LINE, "model": "GA", "profiles": FIVE})
+    assert found["html"].count('<section class="run"') == 5
+    assert found["html"].startswith('<section class="engines">')
+    assert shlex.split(found["command"])[-2:] == ["-p", FIVE[-1]]
+    scenario = load_text(found["toml"], profiles().keys())
+    assert scenario.engine == "llama_cpp" and scenario.profiles == (FIVE[0],)
+
+
+def test_another_engine_gets_the_flags_that_it_has():
+    found = read_case({"line": LINE, "flags": "-np 2 --cache-ram 0 -b 64", "profiles": FIVE[:2] + FIVE[4:]})
+    assert found.scenarios["llama_cpp"].server == {"parallel": 2, "cache_ram": 0, "batch_size": 64}
+    assert found.scenarios["ik_llama"].server == {"parallel": 2, "cache_ram": 0, "batch_size": 64}
+    assert found.scenarios["vllm"].server == {}

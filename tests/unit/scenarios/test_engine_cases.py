@@ -11,8 +11,8 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of, under_engines
 from cachesim.scenarios.load import load
-from cachesim.tools.run.engine_cases import profiles_by_engine, settings_of, under_engines
 
 FIVE = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
 CHAT = "S60.|U60>a30/S.|U.a.|V20>b30/S.|X20"
