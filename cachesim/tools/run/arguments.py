@@ -253,7 +253,7 @@ def cases_of(args: Namespace) -> list[Scenario]:
     from cachesim.scenarios.corpus import is_file
 
     if not is_file(args.case):
-        return _cases_of_line(args.case, args.model, args.profiles, args.settings)
+        return cases_of_line(args.case, args.model, args.profiles, args.settings)
     return _cases_of_file(load_one(args.case), args.model, args.profiles, args.settings)
 
 
@@ -282,7 +282,7 @@ def read_cases(
             bad.append(wrong)
     for text in texts:
         try:
-            found += [] if is_file(text) else _cases_of_line(text, model, profiles, settings)
+            found += [] if is_file(text) else cases_of_line(text, model, profiles, settings)
         except BadInput as wrong:
             bad.append(wrong)
     return found, bad
@@ -300,7 +300,7 @@ def _cases_of_file(scenario: Scenario, model: str | None, profiles: list[str], s
         raise wrong.at(scenario.file) from None
 
 
-def _cases_of_line(line: str, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
+def cases_of_line(line: str, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
     """Return the scenario of a line once for each engine of ``profiles``. Raise BadInput."""
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE

@@ -74,15 +74,18 @@ class DrawnConversation:
         return ScenarioLine(self.words, self.asked)
 
     def scenario(self, profile: str) -> Scenario:
-        """Return the scenario of the conversation for a profile. Raise BadInput if it is not a valid scenario."""
+        """Return the scenario of the conversation for a profile. A profile of another engine runs it with its own
+        default options. Raise BadInput if it is not a valid scenario."""
+        engine = profile.partition("@")[0]
+        server = self.server if engine == self.engine else {}
         lengths = {name: n for name, n in self.words.items() if n}
         for one in self.asked:
             if isinstance(one, LineRequest):
                 check_asked(one, lengths)
         return Scenario(
             id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
-            engine=self.engine, model=self.model, profiles=(profile,), words=lengths,
-            server=with_words(self.server, lengths),
+            engine=engine, model=self.model, profiles=(profile,), words=lengths,
+            server=with_words(server, lengths),
             steps=make_steps(self.asked, lengths, self.server),
         )
 

@@ -132,10 +132,11 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     from cachesim.tools.search.campaign_folder import with_failures
 
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
-    scenario = arguments.scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
+    scenarios = arguments.cases_of_line(one["line"], one["model"], profiles, settings(one["server"]))
+    under = {scenario.engine: scenario for scenario in scenarios}
     (case,) = with_failures({**data, "failures": [one]})["failures"]
     shown = PictureOptions(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))
-    draw_cases(args, ((scenario, profile) for profile in profiles), shown)
+    draw_cases(args, ((under[profile.partition("@")[0]], profile) for profile in profiles), shown)
 
 
 def _tell(data: dict[str, Any], args: Namespace, folder: CampaignFolder | None) -> None:
@@ -161,9 +162,10 @@ def _plan(args: Namespace) -> CampaignPlan:
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
-    if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
-        what = "the rule set of -p itself" if args.against == profile else "of another engine"
-        raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one of {profile}'s engine")
+    if args.against:
+        engine_of(args.against)
+    if args.against == profile:
+        raise BadInput(f"--against {quoted(args.against)} is the rule set of -p itself", hint="name another one")
     models = drawn_models(args, profile)
     return CampaignPlan(profile, requested_properties(args.properties), models, args.mode, args.seed, args.against)
 

@@ -121,8 +121,19 @@ def test_a_campaign_against_another_goes_on_where_it_stopped(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(("profile", "words"), [
-    (BAD, "is the rule set of -p"), ("llama_cpp@b10587", "is of another engine"), ("ik_llama@mian", "unknown profile"),
+    (BAD, "is the rule set of -p"), ("ik_llama@mian", "unknown profile"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_exit_2(capsys, profile, words):
     code, out, err = call(capsys, "fuzz", "-p", BAD, "--against", profile)
     assert (code, out) == (exits.BAD_INPUT, "") and words in err
+
+
+def test_a_rule_set_of_another_engine_runs_with_its_own_options(capsys):
+    code, out, _ = call(capsys, *FUZZ[:3], "--against", "vllm", *FUZZ[5:], "--no-shrink", "--json")
+    data = json.loads(out)
+    assert (code, data["against"]) == (exits.BROKEN, "vllm@0.33.0")
+    assert data["cost"]["requests"] > data["cost"]["right"] > 0
+    case = draw_conversation(data["failures"][0]["conversation"], "ik_llama", ("GA",))
+    own, other = case.scenario(BAD), case.scenario("vllm@0.33.0")
+    assert (own.engine, other.engine, other.server) == ("ik_llama", "vllm", {})
+    assert [step.request.prompt for step in own.steps] == [step.request.prompt for step in other.steps]
