@@ -15,6 +15,7 @@ from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions
 
 MODEL = "GGGA"
 SCHEMA = 3                   # version of the JSON form of `import`
@@ -34,38 +35,59 @@ def run_bodies(args: Namespace) -> int:
     """Import the files of ``args`` as the requests of a single client, in order."""
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
-    from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.advise.saved_tokens import saved_tokens
-    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+    from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
+    from cachesim.tools.request_bodies.import_bodies import import_bodies
     from cachesim.tools.request_bodies.report import bodies_report, headline
-    from cachesim.tools.run.arguments import case_arguments_of, known_profiles
+    from cachesim.tools.run.arguments import case_arguments_of
+    from cachesim.tools.run.engines_table import reuse_table
 
     if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
-    profile = args.profiles[0] if args.profiles else DEFAULT_PROFILE
-    engine = profile.partition("@")[0]
-    check_profile(profile, engine, known_profiles())
-    server = parse_settings(args.settings, engine) if args.settings else {}
-    name = Path(args.out).stem if args.out else ""
-    options = ImportOptions(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
+    rule_sets = list(dict.fromkeys(args.profiles)) or [DEFAULT_PROFILE]
+    options = _import_options(args, rule_sets)
     data, text = import_bodies([Path(name) for name in args.files], options)
     if not text and (args.out or wanted(args)):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     case = None if args.quiet or not text else repair_case(data, text)
     data["saved"] = case and saved_tokens(case)
+    runs = compared_runs(text, rule_sets, args.settings) if text and len(rule_sets) > 1 else []
+    data["compared"] = compared_data(runs)
     data["arguments"] = [*case_arguments_of(args), *_body_arguments(args)]
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:
         say_json({"schema": SCHEMA, "logs": [], "bodies": {**data, "toml": text}})
     else:
-        show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
+        table = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
+        show(*table, bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
     command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), headline(data).plain
     shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
     draw_text(args, text, shown)
     return exits.HOLDS
+
+
+def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
+    """Return the options of an import, which simulates the first rule set. Raise BadInput."""
+    from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
+    from cachesim.scenarios.option_checks import check_profile, parse_settings
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions
+    from cachesim.tools.run.arguments import known_profiles
+
+    for each in rule_sets:
+        check_profile(each, each.partition("@")[0], known_profiles())
+    engines = list(profiles_by_engine(rule_sets))
+    return ImportOptions(
+        tokenizer=args.tokenizer,
+        template=args.template,
+        profile=rule_sets[0],
+        model=args.model or MODEL,
+        server=parse_settings(settings_of(engines[0], args.settings, engines), engines[0]),
+        with_text=args.with_text,
+        name=Path(args.out).stem if args.out else "",
+    )
 
 
 def _body_arguments(args: Namespace) -> list[str]:

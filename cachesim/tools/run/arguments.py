@@ -233,13 +233,18 @@ def case_arguments_of(args: Namespace) -> list[str]:
     """Return the words of ``-p``, ``--model``, ``--set`` and ``--limit`` on a command line that repeats a run."""
     from cachesim.engines.rule_files import profile_argument
     from cachesim.judging.reproduce_command import set_words
-    from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
+    from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    engine = args.profiles[0].partition("@")[0] if args.profiles else DEFAULT_ENGINE
+    engines = list(profiles_by_engine(args.profiles or [DEFAULT_PROFILE]))
+    server = {}
+    for engine in engines:
+        server.update(parse_settings(settings_of(engine, args.settings, engines), engine))
     profiles = [word for profile in args.profiles for word in ("-p", profile_argument(profile))]
     model = ["--model", args.model] if args.model else []
     limits = [word for name, amount in dict(args.limits).items() for word in ("--limit", f"{name}={amount}")]
-    return [*profiles, *model, *set_words(parse_settings(args.settings, engine)), *limits]
+    return [*profiles, *model, *set_words(server), *limits]
 
 
 def case_of(args: Namespace) -> Scenario:

@@ -21,18 +21,21 @@ NOT_RUN = "not run"
 def engines_report(cases: Sequence[Sequence[Data]]) -> RenderableType | None:
     """Return a table for each conversation that ran under several engines, None without one. ``cases``: the runs of
     each conversation."""
-    tables = [_report(runs) for runs in cases if len({_engine(run) for run in runs}) > 1]
+    tables = [reuse_table(runs) for runs in cases if len({_engine(run) for run in runs}) > 1]
     return Group(*tables) if tables else None
 
 
-def _report(runs: Sequence[Data]) -> RenderableType:
-    """Return the table of a conversation. The rule set that reuses most tokens without a wrong answer comes first, a
-    run that was cut off last."""
+def reuse_table(runs: Sequence[Data], is_estimated: bool = False) -> RenderableType:
+    """Return the table of a conversation under several rule sets. The rule set that reuses most tokens without a wrong
+    answer comes first, a run that was cut off last. ``is_estimated``: the lengths of the prompts are estimates."""
     longest = max(runs, key=lambda run: len(run["requests"]))["requests"]
     best = sorted(runs, key=lambda run: (
         len(run["requests"]) < len(longest), bool(run["broken"]), -_reused_by(run), run["profile"]))  # fmt: skip
     total = sum(request["prompt"] for request in longest)
-    return Group(Text(f"reused of {counted(total, 'prompt token')}, by request"), _table(best, longest), Text(""))
+    heading = f"reused of {counted(total, 'prompt token')}, by request"
+    if is_estimated:
+        heading += " (tokens are estimated)"
+    return Group(Text(heading), _table(best, longest), Text(""))
 
 
 def _table(runs: Sequence[Data], longest: Sequence[Data]) -> WholeTable:
@@ -57,16 +60,16 @@ def _cell(request: Data | None) -> Text:
     if request is None:
         return Text(NOT_RUN, "yellow")
     if request["verdict"] == OK.name:
-        return Text(str(_reused(request)))
-    return Text(f"{_reused(request)} {short_verdict(request['verdict'])}", style_of(request["verdict"]))
+        return Text(str(reused_tokens(request)))
+    return Text(f"{reused_tokens(request)} {short_verdict(request['verdict'])}", style_of(request["verdict"]))
 
 
 def _reused_by(run: Data) -> int:
     """Return the prompt tokens that a run reused in all of its requests."""
-    return sum(map(_reused, run["requests"]))
+    return sum(map(reused_tokens, run["requests"]))
 
 
-def _reused(request: Data) -> int:
+def reused_tokens(request: Data) -> int:
     """Return the prompt tokens that a request reused; a refused request reused none."""
     kept, restored, loaded, _ = origins(request)
     return kept + restored + loaded
