@@ -88,12 +88,12 @@ def test_blocks_with_a_state_for_every_block_are_not_guessed():
     assert blocks("qwen3.5-4b", V0_31_0, mamba_cache_mode="all", attention_block_size=4224).full == 4224
 
 
-def test_a_line_names_the_blocks_of_a_hybrid_and_nothing_else():
-    said = derived_blocks(V0_33_0, options({"real_model": "qwen3.5-4b"}))
+def test_a_line_names_the_blocks_of_a_real_model_and_nothing_else():
+    said, _ = derived_blocks(V0_33_0, options({"real_model": "qwen3.5-4b"}))
     assert said == "qwen3.5-4b: blocks of 528 tokens: a common prefix below 528 is not reused"
-    assert "in window layers 16" in derived_blocks(V0_33_0, options({"real_model": "gemma-4-31b"}))
+    assert "in window layers 16" in derived_blocks(V0_33_0, options({"real_model": "gemma-4-31b"}))[0]
     for given in ({}, {"real_model": "llama-3"}, {"real_model": "qwen3.5-4b", "kv_groups": "A/16 S/16"}):
-        assert derived_blocks(V0_33_0, options(given)) == ""
+        assert derived_blocks(V0_33_0, options(given)) == []
 
 
 def test_every_model_with_known_sizes_starts():
