@@ -26,11 +26,13 @@ from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Lives, Step
 
+SCHEMA = 2                   # version of the JSON form of runs: of `run`, `why` and `diff`
+
 
 def run_data(run: Run) -> dict[str, Any]:
-    """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint or, ``loaded``
-    of them, from the prompt cache, ``computed`` = evaluated. ``holds`` is True, False or None (undecided);
-    ``unsettled``: requests whose outcome depends on uninitialised values; ``refused``: requests that got an error as in
+    """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint, ``loaded``
+    from the prompt cache or pool, ``computed`` = evaluated: in all the ``prompt``, else ``not_summed`` has the reason.
+    ``holds`` is True, False or None (undecided); ``unsettled``: requests whose outcome depends on uninitialised values; ``refused``: requests that got an error as in
     a cold run; ``told``: refused requests whose status the file expects. ``reason`` explains the reused tokens;
     ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
     charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
@@ -88,9 +90,10 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "how": _how(step),
         "prompt": len(judgement.request.prompt),
         "kept": came.kept,
-        "restored": came.restored + came.loaded,
+        "restored": came.restored,
         "loaded": came.loaded,
         "computed": answer.prompt_n,
+        "not_summed": not_summed(judgement),
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
         "tokens_cached": answer.tokens_cached,
@@ -117,6 +120,22 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
+
+
+def not_summed(judgement: Judgement) -> str:
+    """Return why the tokens of a request that were kept, restored, loaded and evaluated are not as many as its prompt
+    has, "" if they are."""
+    answer, prompt = judgement.answer, len(judgement.request.prompt)
+    done = answer.cache_n + answer.prompt_n
+    if done == prompt:
+        return ""
+    if answer.died or answer.status != 200:
+        return "died" if answer.died else "error"
+    if answer.cancelled or not answer.done:
+        return "cancelled" if answer.cancelled else "not answered"
+    if done == len(prompt_of(judgement.request, answer)):
+        return "shortened" if done < prompt else "system prompt"
+    return "begun again" if done > prompt else "unknown"
 
 
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def short_verdict(verdict: str) -> str:
 
 def origins(request: Data) -> tuple[int, int, int, int]:
     """Return the prompt tokens of each source, in the order of ``COUNTS``."""
-    return request["kept"], request["restored"] - request["loaded"], request["loaded"], request["computed"]
+    return request["kept"], request["restored"], request["loaded"], request["computed"]
 
 
 def _number(n: int) -> str:

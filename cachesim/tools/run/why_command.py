@@ -68,7 +68,9 @@ def run(args: Namespace) -> int:
         lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
     if args.json:
-        say_json({"why": found})
+        from cachesim.judging.run_data import SCHEMA
+
+        say_json({"schema": SCHEMA, "why": found})
     else:
         show(why_report(*found, verbose=getattr(args, "verbose", 0)))
     shown = PictureOptions(focus=args.number, report=failures_report(found))
