@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from cachesim.engines.base import prompt_of
 from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
-from cachesim.engines.rule import role_of
+from cachesim.engines.rule import Role, role_of
 from cachesim.engines.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost
 from cachesim.judging.decided_text import decided_data
@@ -32,13 +32,14 @@ SCHEMA = 2                   # version of the JSON form of runs: of `run`, `why`
 def run_data(run: Run) -> dict[str, Any]:
     """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint, ``loaded``
     from the prompt cache or pool, ``computed`` = evaluated: in all the ``prompt``, else ``not_summed`` has the reason.
-    ``holds`` is True, False or None (undecided); ``unsettled``: requests whose outcome depends on uninitialised values; ``refused``: requests that got an error as in
-    a cold run; ``told``: refused requests whose status the file expects. ``reason`` explains the reused tokens;
-    ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
-    charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
-    ``titles``: of words; ``not_run``: requests at the end that were not run because of the ``limit``. ``lcp``: common
-    prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot; ``slot_tokens``: tokens in the
-    slot afterwards. ``flags``: the server's."""
+    ``holds`` is True, False or None (undecided); ``unsettled``: requests whose outcome depends on uninitialised
+    values; ``refused``: requests that got an error as in a cold run; ``told``: refused requests whose status the
+    file expects. ``reason`` explains the reused tokens; ``read_instead`` names what a wrong answer read in place of
+    its own rows and states; ``predicted``: verdicts and charges that depend on an outcome not seen on a real
+    server; ``failure``: the causes of the first wrong answer. ``titles``: of words; ``not_run``: requests at the
+    end that were not run because of the ``limit``. ``lcp``: common prefix of the prompt and the ``slot_held``
+    tokens in the slot, None = without a slot; ``slot_tokens``: tokens in the slot afterwards. ``flags``: the
+    server's."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -155,13 +156,14 @@ def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 
 
 def _stored(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
-    """Return the checkpoints and prompt cache entries after request i."""
+    """Return the checkpoints and prompt cache entries after request i, and the preemptions meanwhile."""
     return {
         "checkpoints": judgement.checkpoints,
         "checkpoint_spans": [list(span) for span in judgement.spans],
         "entries": judgement.entries,
         "entry_tokens": list(judgement.stored),
         "entries_consumed": _consumed(run, i),
+        "preemptions": preemptions(run.events(i)),
     }
 
 
@@ -169,6 +171,11 @@ def _consumed(run: Run, i: int) -> int:
     """Return the number of prompt cache entries that a load removed during request i."""
     gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == CONVERSATION)
     return sum(event.cause == "consumed" for event in gone)
+
+
+def preemptions(events: Sequence[Event]) -> int:
+    """Return how often running requests gave up their memory to others."""
+    return sum(isinstance(event, Decided) and role_of(event.rule) is Role.PREEMPT for event in events)
 
 
 def _how(step: Step) -> str:

@@ -61,8 +61,8 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
 
 
 def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroups | None = None) -> str:
-    """Return the groups of a model as ``kv_groups`` states them. ``groups``: number of groups by kind; None = as many as
-    the layers of ``spec`` fill."""
+    """Return the groups of a model as ``kv_groups`` states them. ``groups``: number of groups by kind; None = as
+    many as the layers of ``spec`` fill."""
     kinds = layers_by_kind(spec)
     size = group_size([len(layers) for layers in kinds.values()])
     number = {} if groups is None else {"A": groups.full, "W": groups.window, "S": groups.state}

@@ -31,16 +31,17 @@ def group_size(counts: Sequence[int]) -> int:
 def groups_of(model: RealModel, drafted: int = 0) -> LayerGroups:
     """Return the groups of a model. ``drafted``: layers of the drafter, which store as full attention does. Layers of
     a kind whose rows or states have different sizes share no group with each other if other kinds exist."""
-    full = [*_alike(model.full), *([drafted] if drafted and not model.full else [])]
-    if drafted and model.full:
-        full[-1] += drafted
-    kinds = (full, _alike(model.windows), _alike(model.states))
+    full_layers = model.full
+    full_layers += [full_layers[-1] if full_layers else LayerSize("A")] * drafted
+    kinds = (_alike(full_layers), _alike(model.windows), _alike(model.states))
     if not any(kinds):
         return LayerGroups(0, 0, 0, 0)
     if sum(map(bool, kinds)) == 1:                          # all layers need the same number of blocks
-        return LayerGroups(*(int(bool(kind)) for kind in kinds), layers=sum(map(sum, kinds)))
+        full, window, state = (int(bool(kind)) for kind in kinds)
+        return LayerGroups(full, window, state, sum(map(sum, kinds)))
     size = group_size([count for kind in kinds for count in kind])
-    return LayerGroups(*(sum(-(-count // size) for count in kind) for kind in kinds), layers=size)
+    full, window, state = (sum(-(-count // size) for count in kind) for kind in kinds)
+    return LayerGroups(full, window, state, size)
 
 
 def _alike(layers: Sequence[LayerSize]) -> list[int]:

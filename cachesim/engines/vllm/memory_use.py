@@ -42,8 +42,8 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     _check_alike(model)
     groups = model_groups(model, opts)
     sizes = model_blocks(ask.rules, opts, model)
-    full = [row_bytes(layer, opts) for layer in model.full]
-    window = [row_bytes(layer, opts) for layer in model.windows]
+    full = [row_bytes(layer, opts, model.row_type) for layer in model.full]
+    window = [row_bytes(layer, opts, model.row_type) for layer in model.windows]
     states = [state_bytes(layer, model, opts) for layer in model.states]
     rows = max(max(full, default=0) * sizes.full, max(window, default=0) * sizes.window)
     block = max(rows, max(states, default=0)) * groups.layers

@@ -8,6 +8,7 @@ vllm/v1/core/kv_cache_planning.py unify_kv_cache_spec_page_size, vllm/model_exec
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cachesim.base.errors import BadInput, counted, quoted
@@ -31,11 +32,13 @@ class LayerBlocks(NamedTuple):
     state: int
 
 
-def row_bytes(layer: LayerSize, opts: Options) -> int:
-    """Return the bytes of a token's K row and V row on a device, which has at least one head."""
+def row_bytes(layer: LayerSize, opts: Options, own: str = "") -> int:
+    """Return the bytes of a token's K row and V row on a device, which has at least one head. ``own``: type of the rows
+    that the model's configuration names."""
+    given = own if own and opts.kv_cache_dtype == AUTO else opts.kv_cache_dtype
     heads = max(1, layer.kv_heads)
     kept = max(1, heads // opts.tensor_parallel_size)
-    return (layer.key + layer.value) // heads * kept * BYTES[opts.kv_cache_dtype]
+    return (layer.key + layer.value) // heads * kept * BYTES[given]
 
 
 def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
@@ -69,7 +72,7 @@ def attention_block(rules: Any, opts: Options, model: RealModel) -> int:
         raise BadInput("blocks of real models under mamba_cache_mode all are not known",
                        hint="attention_block_size, which the server's log states")  # fmt: skip
     return int(rules.attention_block(Pages(
-        token=row_bytes(model.full[0], opts),
+        token=row_bytes(model.full[0], opts, model.row_type),
         state=max(state_bytes(layer, model, opts) for layer in model.states),
         block=opts.block_size,
         grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
@@ -88,7 +91,7 @@ def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
 def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
     """Return the tokens of a block of a real model, by kind of layer. Raise BadInput."""
     block = attention_block(rules, opts, model)
-    rows = [row_bytes(layers[0], opts) for layers in (model.full, model.windows) if layers]
+    rows = [row_bytes(layers[0], opts, model.row_type) for layers in (model.full, model.windows) if layers]
     if len(set(rows)) < 2:
         return LayerBlocks(block, block, block)
     full, window = (rules.page_block(block, row, max(rows)) for row in rows)
@@ -124,5 +127,7 @@ def derived_blocks(rules: Any, opts: Options) -> list[str]:
     kinds = {"attention": groups.full, "windows": groups.window, "states": groups.state}
     numbers = [f"{number} of {kind}" for kind, number in kinds.items() if number]
     if len(numbers) > 1:
-        said.append(f"groups: {', '.join(numbers)}, each with its own blocks for up to {counted(groups.layers, 'layer')}")
-    return [f"{opts.real_model}: {line}" for line in said]
+        most = counted(groups.layers, "layer")
+        said.append(f"groups: {', '.join(numbers)}, each with its own blocks for up to {most}")
+    name = "/".join(Path(opts.real_model).parts[-2:])
+    return [f"{name}: {line}" for line in said]
