@@ -236,6 +236,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
 def _model_of_file(file: str, engine: str) -> AcceptedModel:
     """Return the model of a config.json or GGUF. Raise BadInput."""
     manual, real = manual_of(engine), real_model(file)
+    if manual.window_pools is not None and plain(real.arch) not in manual.window_pools:
+        real = real._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in real.layers))
     layers = short_notation(real)
     arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
     model = f"{arch}-{layers}" if arch else layers

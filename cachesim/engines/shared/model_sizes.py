@@ -86,7 +86,7 @@ _SIZES: Mapping[str, RealModel] = {
     "qwen3": _dense(36, 8, 128, "Qwen/Qwen3-8B", 40960),
     "qwen2.5": _dense(28, 4, 128, "Qwen/Qwen2.5-7B", 131072),
     "gemma-3": _real("WWWWWA" * 4 + "WW", (attention(1, 256, 256), attention(1, 256, 256, "W")), "google/gemma-3-1b-it",
-                     256, 32768, 512),
+                     256, 32768, 512, arch="gemma3_text"),
     "gemma-4-26b-a4b": _gemma4("WWWWWA" * 5, 8, 2, "gemma-4-26B-A4B-it"),
     "gemma-4-31b": _gemma4("WWWWWA" * 10, 16, 4, "gemma-4-31B-it"),
     "granite-4.0-h-350m": _real("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", (mamba(4, 1536, 128, 1), attention(4, 64, 64)),

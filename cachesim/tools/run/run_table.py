@@ -42,7 +42,7 @@ MOST = 12              # checkpoints listed individually
 
 
 def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:
-    """Yield a line for each answered request: slot, checkpoints, prompt cache, context shifts, preemptions and drafts."""
+    """Yield a line for each answered request: slot, checkpoints, prompt cache, shifts, preemptions and drafts."""
     for request in requests:
         text = "; ".join(_state_parts(request))
         if text:
