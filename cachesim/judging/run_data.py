@@ -82,19 +82,14 @@ def _is_proposal(run: Run) -> bool:
 
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     """Return the data of a request of a run."""
-    answer, step, came = judgement.answer, run.scenario.steps[i], reused(judgement.answer)
+    answer, step = judgement.answer, run.scenario.steps[i]
     slots, alone = engine_named(run.scenario.engine).manual.slots, len(group_of(run.scenario.steps, i)) == 1
     data = {
         "i": i,
         "text": step.prompt,
         "why": step.why,
         "how": _how(step),
-        "prompt": len(judgement.request.prompt),
-        "kept": came.kept,
-        "restored": came.restored,
-        "loaded": came.loaded,
-        "computed": answer.prompt_n,
-        "not_summed": not_summed(judgement),
+        **_tokens(judgement),
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
         "tokens_cached": answer.tokens_cached,
@@ -121,6 +116,19 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
+
+
+def _tokens(judgement: Judgement) -> dict[str, Any]:
+    """Return the tokens of the prompt by their origin."""
+    came = reused(judgement.answer)
+    return {
+        "prompt": len(judgement.request.prompt),
+        "kept": came.kept,
+        "restored": came.restored,
+        "loaded": came.loaded,
+        "computed": judgement.answer.prompt_n,
+        "not_summed": not_summed(judgement),
+    }
 
 
 def not_summed(judgement: Judgement) -> str:

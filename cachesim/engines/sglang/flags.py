@@ -35,7 +35,8 @@ class Options:
         help="Slots of the window pool per slot of full attention.")
     max_mamba_cache_size: int = flag(UNSET_STATES, "--max-mamba-cache-size", least=4,
         affects="SG-EVICT-INSIDE SG-STATE-PATH", help="Slots of recurrent states.")
-    max_running_requests: int = flag(UNSET_REQUESTS, "--max-running-requests", least=1, help="Requests that run at a time.")
+    max_running_requests: int = flag(UNSET_REQUESTS, "--max-running-requests", least=1,
+        help="Requests that run at a time.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,

@@ -13,7 +13,7 @@ from typing import Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import LAYERS
-from cachesim.base.untrusted_files import FILE, kind
+from cachesim.base.untrusted_files import FILE, file_stamp, kind
 from cachesim.engines.shared.known_models import MODELS, find, name_parts, plain
 from cachesim.engines.shared.model_layers import RealModel, layers_in
 from cachesim.engines.shared.size_formulas import (
@@ -154,15 +154,11 @@ def model_file(word: str) -> str:
 
 def _layers_of(file: str) -> RealModel:
     """Return the layers in a file, which is read once as long as it stays the same. Raise BadInput."""
-    try:
-        found = os.stat(file)
-    except (OSError, ValueError):
-        return layers_in(Path(file))                   # which says why it cannot be read
-    return _read_once(file, found.st_mtime_ns, found.st_size)
+    return _read_once(file, file_stamp(file))
 
 
 @lru_cache(maxsize=16)
-def _read_once(file: str, changed: int, size: int) -> RealModel:
+def _read_once(file: str, stamp: tuple[int, int]) -> RealModel:
     return layers_in(Path(file))
 
 

@@ -1,4 +1,4 @@
-"""Models from a config.json or a GGUF: their layers, their sizes, and files that are none."""
+"""Models from a config.json or a GGUF: layers, sizes, and broken files."""
 
 import json
 
