@@ -1,4 +1,5 @@
-"""Comparison of block sizes and numbers of groups with the released functions: ``python -m tests.peers.vllm_blocks [--write]``.
+"""Comparison of block sizes and numbers of groups with the released functions, as stored in the unit tests:
+``python -m tests.peers.vllm_blocks [--write]``.
 
 The function runs with stand-ins for the configuration and the attention backend; the shapes and types of states come
 from vLLM's own calculators and the numbers of the models' configurations, which stand here once more. ``--write``
