@@ -46,6 +46,16 @@ def file_size(path: Path | str) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
+def file_stamp(path: Path | str) -> tuple[int, int]:
+    """Return the time of the last change of a file [ns] and its size [bytes], zeros if it cannot be asked. Never
+    raises: whoever reads the file says why it cannot be read."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
 def path_of(name: str | Path) -> Path:
     """Return the path of an argument. Raise BadInput for "", which pathlib treats as the current folder."""
     if not str(name):

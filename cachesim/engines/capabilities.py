@@ -173,6 +173,8 @@ class Manual:
     headline: tuple[str, ...] = ()                                 # options in every report
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits
+    # architectures whose windows have storage of their own, as ``plain`` writes them; None = all
+    window_pools: frozenset[str] | None = None
     sizes: SizesOption | None = None  # option for the sizes of a real model, None = they change no decision
     context: ContextOption | None = None  # option for the context size, None = none
     open_words: Mapping[str, str] = field(default_factory=dict)    # text for the value of an option left to the server

@@ -152,8 +152,8 @@ class Engine:
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
     # arguments of its real server, imported on demand; None = those of the manual
     command: Callable[[], CommandTable | None] = lambda: None
-    # line on what the server derives from its options when it starts, "" = nothing
-    derived: Callable[[RuleSet, Mapping[str, Option]], str] = lambda rules, given: ""
+    # lines on what the server derives from its options and model when it starts
+    derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property

@@ -28,7 +28,7 @@ WORDS = {
     "consumed": "{kind} removed from the prompt cache on load",
     "evicted": "{kind} evicted",
     "erased": "{kind} erased",
-    "cleared": "slot cleared",
+    "cleared": "{place} cleared",
     "truncated": "slot truncated",
     "overwritten": "slot overwritten",
     "advanced": "state advanced past it, no {kept} taken",
@@ -73,7 +73,8 @@ def reasons(
 
 def what_happened(event: str, kind: str, kept: str = CHECKPOINT) -> str:
     """Return the event of a charge in words; ``kind`` is the restore point that was lost."""
-    return WORDS.get(event, event).format(kind=kind or "restore point", kept=kept)
+    place = "slot" if kind in ("", RUNNING, CHECKPOINT, CONVERSATION) else "cache"
+    return WORDS.get(event, event).format(kind=kind or "restore point", kept=kept, place=place)
 
 
 class ReusedTokens(NamedTuple):

@@ -37,7 +37,7 @@ def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
                     if flag.name in manual.headline and now[flag.name] == own[flag.name]],
         "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
                 if now[flag.name] != own[flag.name]],
-        "derived": [*filter(None, (engine.derived(rules_of(profile), given),))],
+        "derived": [*engine.derived(rules_of(profile), given)],
     }  # fmt: skip
 
 

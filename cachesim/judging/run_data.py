@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from cachesim.engines.base import prompt_of
 from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_named
-from cachesim.engines.rule import role_of
+from cachesim.engines.rule import Role, role_of
 from cachesim.engines.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost
 from cachesim.judging.decided_text import decided_data
@@ -26,17 +26,20 @@ from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Lives, Step
 
+SCHEMA = 2                   # version of the JSON form of runs: of `run`, `why` and `diff`
+
 
 def run_data(run: Run) -> dict[str, Any]:
-    """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint or, ``loaded``
-    of them, from the prompt cache, ``computed`` = evaluated. ``holds`` is True, False or None (undecided);
-    ``unsettled``: requests whose outcome depends on uninitialised values; ``refused``: requests that got an error as in
-    a cold run; ``told``: refused requests whose status the file expects. ``reason`` explains the reused tokens;
-    ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
-    charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
-    ``titles``: of words; ``not_run``: requests at the end that were not run because of the ``limit``. ``lcp``: common
-    prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot; ``slot_tokens``: tokens in the
-    slot afterwards. ``flags``: the server's."""
+    """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint, ``loaded``
+    from the prompt cache or pool, ``computed`` = evaluated: in all the ``prompt``, else ``not_summed`` has the reason.
+    ``holds`` is True, False or None (undecided); ``unsettled``: requests whose outcome depends on uninitialised
+    values; ``refused``: requests that got an error as in a cold run; ``told``: refused requests whose status the
+    file expects. ``reason`` explains the reused tokens; ``read_instead`` names what a wrong answer read in place of
+    its own rows and states; ``predicted``: verdicts and charges that depend on an outcome not seen on a real
+    server; ``failure``: the causes of the first wrong answer. ``titles``: of words; ``not_run``: requests at the
+    end that were not run because of the ``limit``. ``lcp``: common prefix of the prompt and the ``slot_held``
+    tokens in the slot, None = without a slot; ``slot_tokens``: tokens in the slot afterwards. ``flags``: the
+    server's."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -79,18 +82,14 @@ def _is_proposal(run: Run) -> bool:
 
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     """Return the data of a request of a run."""
-    answer, step, came = judgement.answer, run.scenario.steps[i], reused(judgement.answer)
+    answer, step = judgement.answer, run.scenario.steps[i]
     slots, alone = engine_named(run.scenario.engine).manual.slots, len(group_of(run.scenario.steps, i)) == 1
     data = {
         "i": i,
         "text": step.prompt,
         "why": step.why,
         "how": _how(step),
-        "prompt": len(judgement.request.prompt),
-        "kept": came.kept,
-        "restored": came.restored + came.loaded,
-        "loaded": came.loaded,
-        "computed": answer.prompt_n,
+        **_tokens(judgement),
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
         "tokens_cached": answer.tokens_cached,
@@ -119,6 +118,35 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     return {**data, "verdict": verdict_of(data)}
 
 
+def _tokens(judgement: Judgement) -> dict[str, Any]:
+    """Return the tokens of the prompt by their origin."""
+    came = reused(judgement.answer)
+    return {
+        "prompt": len(judgement.request.prompt),
+        "kept": came.kept,
+        "restored": came.restored,
+        "loaded": came.loaded,
+        "computed": judgement.answer.prompt_n,
+        "not_summed": not_summed(judgement),
+    }
+
+
+def not_summed(judgement: Judgement) -> str:
+    """Return why the tokens of a request that were kept, restored, loaded and evaluated are not as many as its prompt
+    has, "" if they are."""
+    answer, prompt = judgement.answer, len(judgement.request.prompt)
+    done = answer.cache_n + answer.prompt_n
+    if done == prompt:
+        return ""
+    if answer.died or answer.status != 200:
+        return "died" if answer.died else "error"
+    if answer.cancelled or not answer.done:
+        return "cancelled" if answer.cancelled else "not answered"
+    if done == len(prompt_of(judgement.request, answer)):
+        return "shortened" if done < prompt else "system prompt"
+    return "begun again" if done > prompt else "unknown"
+
+
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     judged = judgement.judged
     return {
@@ -136,13 +164,14 @@ def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 
 
 def _stored(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
-    """Return the checkpoints and prompt cache entries after request i."""
+    """Return the checkpoints and prompt cache entries after request i, and the preemptions meanwhile."""
     return {
         "checkpoints": judgement.checkpoints,
         "checkpoint_spans": [list(span) for span in judgement.spans],
         "entries": judgement.entries,
         "entry_tokens": list(judgement.stored),
         "entries_consumed": _consumed(run, i),
+        "preemptions": preemptions(run.events(i)),
     }
 
 
@@ -150,6 +179,11 @@ def _consumed(run: Run, i: int) -> int:
     """Return the number of prompt cache entries that a load removed during request i."""
     gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == CONVERSATION)
     return sum(event.cause == "consumed" for event in gone)
+
+
+def preemptions(events: Sequence[Event]) -> int:
+    """Return how often running requests gave up their memory to others."""
+    return sum(isinstance(event, Decided) and role_of(event.rule) is Role.PREEMPT for event in events)
 
 
 def _how(step: Step) -> str:

@@ -48,7 +48,7 @@ class ShownVerdict(NamedTuple):
 SERVER_DIED = ShownVerdict("SERVER DIED", VerdictWord.WRONG, "server died", "DIED")
 ERROR = ShownVerdict("ERROR", VerdictWord.WRONG, "error", "ERROR")
 WRONG_OUTPUT = ShownVerdict("WRONG OUTPUT", VerdictWord.WRONG, "wrong answer", "WRONG")
-CORRUPT_STATE = ShownVerdict("CORRUPT STATE", VerdictWord.WRONG, "corrupt state left in the slot", "CORRUPT")
+CORRUPT_STATE = ShownVerdict("CORRUPT STATE", VerdictWord.WRONG, "corrupt state left behind", "CORRUPT")
 UNDECIDED = ShownVerdict("UNDECIDED", VerdictWord.UNDECIDED, "undecided", "UNDECIDED")
 REFUSED = ShownVerdict("REFUSED", VerdictWord.UNDECIDED, "refused", "REFUSED")
 OK = ShownVerdict("OK", VerdictWord.CORRECT, "correct answer", "OK")

@@ -25,10 +25,10 @@ _NAME = re.compile(r"[\w./-]*\.[a-z]\w{1,4}|(?![A-Za-z_]+\d)[\w./-]+")     # rat
 
 def from_line(
     line: str, *, model: str = "GGGA", profiles: tuple[str, ...] = (DEFAULT_PROFILE,),
-    server: Mapping[str, Option] | None = None,
+    server: Mapping[str, Option] | None = None, files: bool = False,
 ) -> Scenario:
-    """Return the scenario of a line. ``profiles``: any versions of a single engine. Raise BadInput with the column
-    (from 1) and the request (from 0) of the error."""
+    """Return the scenario of a line. ``profiles``: any versions of a single engine; ``files``: the model may be the
+    path of a config.json or GGUF. Raise BadInput with the column (from 1) and the request (from 0) of the error."""
     engine = profiles[0].partition("@")[0]
     manual_of(engine)                    # raises for an unknown engine
     for name in profiles:
@@ -40,7 +40,7 @@ def from_line(
             raise
         raise BadInput(f"not a file, a scenario id or a line of requests: {quoted(line)}",
                        hint=neighbour(Path(line)) or f"as a line, {wrong.cause}") from None  # fmt: skip
-    named = model_named(model, engine)
+    named = model_named(model, engine, files)
     options = with_words(named.server(server or {}), words)
     return Scenario(
         id="try", title="from the one-line notation", source=("cachesim",), why="", engine=engine, model=named.model,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import AbstractSet, Mapping, NamedTuple
 
-from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
+from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, ENGINES, PROFILE_HINT, engine_named, latest, rules_of
-from cachesim.engines.shared.known_models import KnownModel, find, known_names
-from cachesim.engines.shared.model_sizes import sized_name
+from cachesim.engines.shared.known_models import KnownModel, find, known_names, plain
+from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
 from cachesim.model.spec import LETTERS, parse
@@ -208,9 +208,12 @@ class AcceptedModel(NamedTuple):
         return {**self.options, **given}
 
 
-def model_named(text: str, engine: str = DEFAULT_ENGINE) -> AcceptedModel:
+def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) -> AcceptedModel:
     """Return the model that a text names: a model name in cachesim, a notation of layers, or the name of a real model,
-    which is replaced by its layers. Raise BadInput if the engine lacks it."""
+    which is replaced by its layers; with ``files`` also the path of a config.json, of its folder, or of a GGUF. Raise
+    BadInput if the engine lacks it."""
+    if files and (file := model_file(text)):
+        return _model_of_file(file, engine)
     check_has(text, engine)
     manual, name = manual_of(engine), find(text)
     real = manual.known.get(name) if name else None
@@ -228,6 +231,21 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> AcceptedModel:
         return AcceptedModel(model, note, {manual.sizes.name: sized})
     has_states = any(layer.recurrence for layer in parse(real.layers).layers)
     return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
+
+
+def _model_of_file(file: str, engine: str) -> AcceptedModel:
+    """Return the model of a config.json or GGUF. Raise BadInput."""
+    manual, real = manual_of(engine), real_model(file)
+    if manual.window_pools is not None and plain(real.arch) not in manual.window_pools:
+        real = real._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in real.layers))
+    layers = short_notation(real)
+    arch = next((arch for arch in manual.architectures if plain(real.arch).startswith(plain(arch))), "")
+    model = f"{arch}-{layers}" if arch else layers
+    check_model(model, engine)
+    kinds = {"attention": real.full, "windows": real.windows, "states": real.states}
+    counts = ", ".join(f"{len(of)} with {name}" for name, of in kinds.items() if of)
+    note = f"{file} is {model}: {counted(len(real.layers), 'layer')}, {counts}"
+    return AcceptedModel(model, note, {manual.sizes.name: file} if manual.sizes else {})
 
 
 def check_has(text: str, engine: str) -> None:

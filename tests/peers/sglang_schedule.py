@@ -119,7 +119,7 @@ def shortage(real):
     """Play the scenario whose server ends for lack of slots on both servers."""
     case = cachesim.load(SHORTAGE)
     ours = ENGINE.start(case.profiles[0], case.model, case.server, "provenance")
-    opts = {name: getattr(ours.opts, name) for name in draw_server(random.Random(0), (0, 2))}
+    opts = {name: getattr(ours.context.server_args, name) for name in draw_server(random.Random(0), (0, 2))}
     theirs = RealServer(real, (0, 2), 0, opts, len(case.steps))
     for number, step in enumerate(case.steps):
         for _ in range(step.after if step.together else MOST):

@@ -1,4 +1,5 @@
-"""Comparison of block sizes with the released function: ``python -m tests.peers.vllm_blocks [--write]``.
+"""Comparison of block sizes and numbers of groups with the released functions, as stored in the unit tests:
+``python -m tests.peers.vllm_blocks [--write]``.
 
 The function runs with stand-ins for the configuration and the attention backend; the shapes and types of states come
 from vLLM's own calculators and the numbers of the models' configurations, which stand here once more. ``--write``
@@ -16,8 +17,11 @@ from unittest.mock import patch
 from cachesim.base import exits
 from cachesim.base.console import complain, show
 from cachesim.base.errors import BadInput
+from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import real_model
+from cachesim.engines.shared.size_formulas import attention, delta_net
 from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.layer_groups import groups_of
 from cachesim.engines.vllm.page_sizes import attention_block
 from cachesim.engines.vllm.profiles import V0_33_0
 from tests.shared import ROOT
@@ -30,6 +34,8 @@ try:
     from vllm.model_executor.models import ModelRegistry
     from vllm.platforms.interface import Platform
     from vllm.v1.attention.backend import MultipleOf
+    from vllm.v1.core import kv_cache_planning as planning
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, MambaSpec, SlidingWindowSpec
 except ModuleNotFoundError as absent:
     complain(f"not installed: {absent.name!r} (run `make peers`, which makes .venv-peers-vllm)")
     raise SystemExit(exits.NOTHING) from None
@@ -57,6 +63,7 @@ MODELS = {
         **MAMBA, "intermediate_size": 8192, "n_groups": 8, "num_heads": 128, "head_dim": 64}),
 }  # fmt: skip
 """Model -> kind of its states, K/V heads, width of a head, type of its recurrent matrices, and its configuration."""
+MOST_LAYERS = 20
 EVERY = 23                      # of the combinations, this one is stored
 FLAGS = {
     "tensor_parallel_size": (1, 2, 4, 8, 16), "kv_cache_dtype": ("auto", "fp8"),
@@ -105,6 +112,34 @@ def ours(model, given):
     return attention_block(V0_33_0, options({**given, **drafts, "real_model": model}), real_model(model))
 
 
+def released_groups(counts):
+    """The number of groups of full attention, windows and states that the released function makes."""
+    rows = {"block_size": 16, "num_kv_heads": 1, "head_size": 64, "dtype": torch.bfloat16}
+    makers = (
+        lambda: FullAttentionSpec(**rows), lambda: SlidingWindowSpec(**rows, sliding_window=128),
+        lambda: MambaSpec(block_size=16, shapes=((1,),), dtypes=(torch.float32,), page_size_padded=4096))  # fmt: skip
+    specs = {f"{kind}.{i}": make() for kind, (make, count) in enumerate(zip(makers, counts, strict=True))
+             for i in range(count)}  # fmt: skip
+    groups = planning._get_kv_cache_groups_uniform_page_size(specs)
+    kinds = [group.layer_names[0].partition(".")[0] for group in groups]
+    return tuple(kinds.count(str(kind)) for kind in range(len(makers)))
+
+
+def compare_groups():
+    """Compare the number of groups for all numbers of layers up to MOST_LAYERS of each kind; return how many differ."""
+    planning.logger.setLevel("ERROR")                       # it warns of every group that is filled up
+    differ, every = 0, [counts for counts in product(range(0, MOST_LAYERS), repeat=3) if sum(map(bool, counts)) > 1]
+    for counts in every:
+        kinds = (attention(1, 64, 64), attention(1, 64, 64, "W"), delta_net(4, 1, 1, 8, 8))
+        layers = [layer for layer, count in zip(kinds, counts, strict=True) for _ in range(count)]
+        mine, real = groups_of(RealModel(tuple(layers), "drawn"))[:3], released_groups(counts)
+        if mine != real:
+            differ += 1
+            complain(f"{counts} layers: released {real} groups, ours {mine}")
+    show(f"{len(every)} numbers of groups, {differ} differ")
+    return differ
+
+
 def main(argv):
     """Compare all models under all combinations of flags; return the exit code."""
     differ, lines = 0, []
@@ -123,6 +158,7 @@ def main(argv):
             differ += 1
             complain(f"{model} {given}: released {real}, ours {mine}")
     show(f"{len(lines)} block sizes, {differ} differ")
+    differ += compare_groups()
     if "--write" in argv:
         STORED.write_text("\n".join((f"# model {' '.join(FLAGS)} block", *lines[::EVERY])) + "\n")
     return exits.BROKEN if differ else exits.HOLDS

@@ -162,7 +162,7 @@ def test_a_case_runs_under_rule_sets_of_several_engines(capsys):
     case = cachesim.load("S40.A60/S.B20/S.A")
     runs = [cachesim.judge(case, profile) for profile in ("llama_cpp", "vllm", "sglang")]
     assert [run.profile.partition("@")[0] for run in runs] == ["llama_cpp", "vllm", "sglang"]
-    assert [run.requests[2].answer.cache_n for run in runs] == [0, 96, 0]
+    assert [run.requests[2].answer.cache_n for run in runs] == [0, 96, 64]
     assert '<g class="engines">' in cachesim.svg(*runs)
     assert cachesim.run(case, "vllm").requests[2][1].cache_n == 96
 

@@ -6,6 +6,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
+from cachesim.engines.sglang.pool_sizes import derived_sizes
 from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.engine_face import (
@@ -33,5 +34,6 @@ ENGINE = Engine(
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(__name__)),
     line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(__name__), memory=memory_of(__name__),
     command=command_of(__name__),
+    derived=lambda rules, given: derived_sizes(rules, options({**rules.defaults, **given})),
     words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
 )  # fmt: skip

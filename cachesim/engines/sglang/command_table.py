@@ -18,11 +18,13 @@ from cachesim.engines.shared.command_table import (
 
 OPTIONS = """
 1 --chunked-prefill-size
+0 --disable-overlap-schedule
 0 --disable-radix-cache
 0 --enable-hicache >=0.5.23
 0 --enable-hierarchical-cache
 1 --hicache-ratio
 1 --hicache-write-policy
+1 --mamba-full-memory-ratio
 1 --mamba-max-states-per-path >=0.5.20
 1 --mamba-radix-cache-strategy >=0.5.20
 1 --mamba-scheduler-strategy <=0.5.9
@@ -47,7 +49,6 @@ MODELS = """
 SIZES = """
 1 --cpu-offload-gb
 1 --kv-cache-dtype =auto
-1 --mamba-full-memory-ratio
 1 --mamba-ssm-dtype
 1 --mem-fraction-static
 1 --tensor-parallel-size --tp-size =1
@@ -201,7 +202,6 @@ j --default-chat-template-kwargs >=0.5.20
 0 --disable-flashinfer-cutlass-moe-fp4-allgather
 0 --disable-hicache-numa-detect <=0.5.9
 0 --disable-outlines-disk-cache
-0 --disable-overlap-schedule
 0 --disable-prefill-cuda-graph >=0.5.20
 0 --disable-priority-preemption >=0.5.20
 0 --disable-shared-experts-fusion

@@ -14,24 +14,29 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 
+AUTO, UNBUFFERED, BUFFERED = "auto", "no_buffer", "extra_buffer"
+UNSET_TOKENS, UNSET_STATES, UNSET_REQUESTS = 4096, 64, 8
+"""Sizes without ``pool_gib``; with it, these numbers mean as many as fit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options by the long names of their flags. ``max_total_tokens`` is derived from free memory in the real server,
-    ``state_grid`` from the model."""
+    """Options by the long names of their flags. Sizes of pools are derived from free memory in the real server, here
+    from ``pool_gib``."""
 
     page_size: int = flag(1, "--page-size", least=1, tokens=True, governs="SG-INSERT-PAGES",
         help="Tokens of a page: prefixes end at its multiples.")
-    max_total_tokens: int = flag(4096, "--max-total-tokens", least=4, tokens=True,
+    max_total_tokens: int = flag(UNSET_TOKENS, "--max-total-tokens", least=4, tokens=True,
         affects="SG-EVICT-LEAF SG-SCHED-ADMIT",
         help="Slots of full attention.")
     swa_tokens: int = flag(0, least=0, open=0, tokens=True, affects="SG-EVICT-INSIDE SG-SCHED-ADMIT",
         help="Simulator setting: slots of the window pool; 0 = --swa-full-tokens-ratio times --max-total-tokens.")
     swa_full_tokens_ratio: float = flag(0.8, "--swa-full-tokens-ratio", tries=(1.0,),
         help="Slots of the window pool per slot of full attention.")
-    max_mamba_cache_size: int = flag(64, "--max-mamba-cache-size", least=4, affects="SG-EVICT-INSIDE SG-STATE-PATH",
-        help="Slots of recurrent states.")
-    max_running_requests: int = flag(8, "--max-running-requests", least=1, help="Requests that run at a time.")
+    max_mamba_cache_size: int = flag(UNSET_STATES, "--max-mamba-cache-size", least=4,
+        affects="SG-EVICT-INSIDE SG-STATE-PATH", help="Slots of recurrent states.")
+    max_running_requests: int = flag(UNSET_REQUESTS, "--max-running-requests", least=1,
+        help="Requests that run at a time.")
     chunked_prefill_size: int = flag(2048, "--chunked-prefill-size", least=-1, tokens=True, governs="SG-SCHED-CHUNK",
         tries=(512, 2048, 8192), help="Most tokens of a prompt that one step evaluates; below 1 = whole prompts.")
     max_prefill_tokens: int = flag(16384, "--max-prefill-tokens", least=1, tokens=True,
@@ -43,16 +48,19 @@ class Options:
     new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
     mamba_scheduler_strategy: str = flag(
-        "no_buffer", "--mamba-scheduler-strategy", "--mamba-radix-cache-strategy",
-        choices=("no_buffer", "extra_buffer"), governs="SG-STATE-GIVE SG-STATE-TRACK",
-        tries=("no_buffer", "extra_buffer"),
-        help="no_buffer gives the tree the running state, extra_buffer a tracked one.")
+        AUTO, "--mamba-scheduler-strategy", "--mamba-radix-cache-strategy",
+        choices=(AUTO, UNBUFFERED, BUFFERED), governs="SG-STATE-GIVE SG-STATE-TRACK SG-STATE-SOURCE",
+        tries=(UNBUFFERED, BUFFERED),
+        help="no_buffer gives the tree the running state, extra_buffer a tracked one; auto = as the release chooses "
+             "for the model.")
+    disable_overlap_schedule: bool = flag(False, "--disable-overlap-schedule", affects="SG-STATE-SOURCE",
+        help="Steps do not overlap; here only for the choice that auto means, because overlap is not modelled.")
     mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="SG-STATE-TRACK",
         tries=(64, 256), help="Distance of the states that a generating request tracks, with extra_buffer.")
     mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="SG-STATE-PATH",
         help="Most states on a path of the tree; -1 = any number.")
-    state_grid: int = flag(64, least=1, tokens=True, affects="SG-MATCH-BRANCH",
-        help="Simulator setting: chunk of the model's recurrent kernel, the grid of tracked states.")
+    state_grid: int = flag(0, open=0, tokens=True, affects="SG-MATCH-BRANCH",
+        help="Simulator setting: grid of tracked states; 0 = chunk of the model's recurrent kernel, or the page.")
     swa_eviction_interval: int = flag(128, least=1, tokens=True, governs="SG-WINDOW-FRONTIER",
         help="Tokens that leave the window before a generating request gives their slots back "
              "(SGLANG_SWA_EVICTION_INTERVAL).")
@@ -80,6 +88,12 @@ class Options:
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
         governs="SG-HOST-BACK-UP SG-HOST-COUNT-USE SG-HOST-DROP-DUPLICATES", affects="SG-HOST-DEMOTE", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
+    pool_gib: float = flag(0.0, most=1 << 20,
+        help="Simulator setting: memory for all pools [GiB], from which their sizes follow; 0 = as the options state.")
+    mamba_full_memory_ratio: float = flag(0.9, "--mamba-full-memory-ratio", most=1000,
+        help="Memory of states per memory of rows, with pool_gib.")
+    real_model: str = flag("", affects="SG-STATE-SOURCE",
+        help="Real model whose sizes determine the pools; none = as the other options say.")
     disable_radix_cache: bool = flag(False, "--disable-radix-cache", help="Reuse nothing, and keep nothing.")
 
 
@@ -87,7 +101,7 @@ FLAGS = flags_of(Options)
 
 IGNORED: Mapping[str, int] = {
     "--model-path": 1, "--host": 1, "--port": 1, "--mem-fraction-static": 1, "--attention-backend": 1, "--log-level": 1,
-    "--disable-overlap-schedule": 0, "--trust-remote-code": 0,
+    "--trust-remote-code": 0,
 }  # fmt: skip
 """Flags without influence on the modelled decisions, and the number of values that follow each."""
 
@@ -95,7 +109,7 @@ IGNORED: Mapping[str, int] = {
 def options(flags: Mapping[str, Any]) -> Options:
     """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
-    if made.mamba_scheduler_strategy == "extra_buffer" and made.state_grid % made.page_size:
+    if made.mamba_scheduler_strategy == BUFFERED and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")
     if made.enable_hierarchical_cache and made.disable_radix_cache:
         raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")

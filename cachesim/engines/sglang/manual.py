@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
 from cachesim.engines.sglang.flags import FLAGS, IGNORED
+from cachesim.engines.sglang.pool_sizes import WINDOW_POOLS
 from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.shared import advice
+from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
 
 TOKENS = 8192, 32768, 131072
@@ -19,6 +21,13 @@ TRIES = advice.tries_of(
     lambda now, load: advice.larger_values("swa_tokens", now, *((8192, 32768) if now["swa_tokens"] else ())),
     lambda now, load: advice.larger_values("max_mamba_cache_size", now, *STATES),
 )  # fmt: skip
+
+
+_FULL = KnownModel("AAAA", "its windows lie in the pool of full attention (no hybrid SWA memory in SGLang)",
+                   "SGLang 0.5.23 python/sglang/srt/configs/model_config.py is_hybrid_swa_model")  # fmt: skip
+KNOWN = {**MODELS, **{name: _FULL._replace(also=MODELS[name].also)
+                      for name in ("gemma-2", "gemma-3", "command-a", "olmo-3")}}  # fmt: skip
+"""Real models with the layers that represent them in this server's pools."""
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
@@ -66,5 +75,6 @@ MANUAL = Manual(
         Field("priority", 0, "a higher priority keeps nodes longer, under the eviction policy `priority`", (0, 2)),
     ),
     silent=IGNORED, plenty={"max_total_tokens": 65536, "max_mamba_cache_size": 256},
-    headline=("page_size", "max_total_tokens"), tries=TRIES,
+    headline=("page_size", "max_total_tokens"), tries=TRIES, known=KNOWN, window_pools=WINDOW_POOLS,
+    sizes=SizesOption("real_model", "the sizes of its layers are not known: pools as the options state"),
 )  # fmt: skip

@@ -9,17 +9,14 @@ from __future__ import annotations
 from typing import Iterator
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.capabilities import Option
+from cachesim.engines.sglang.pool_sizes import pooled
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
 BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
 """Type of the rows -> bytes of a number."""
-FLAGS = (
-    row_type(BYTES),
-    Flag("mamba_full_memory_ratio", 0.9, spellings=("--mamba-full-memory-ratio",),
-         help="Memory of states per memory of rows."),
-)  # fmt: skip
+FLAGS = (row_type(BYTES),)
 
 ROWS, WINDOWS, STATES = "slots of rows", "slots of windows", "slots of states"
 RATIOS, STRATEGIES = (0.9, 0.3, 3.0), ("no_buffer", "extra_buffer")
@@ -38,7 +35,7 @@ def slots_in(ask: MemoryQuestion, full: int, window: int, state: int) -> tuple[i
         if ratio <= 0:
             raise BadInput("--mamba-full-memory-ratio must be above 0")
         states = int((room * ratio / (1 + ratio) - state) // state)
-        room -= max(0, states) * state
+        room -= (max(0, states) + 1) * state
     share = options["swa_full_tokens_ratio"] if window and full else 0
     cell = full + share * window if full else window
     page = options["page_size"]
@@ -49,7 +46,7 @@ def slots_in(ask: MemoryQuestion, full: int, window: int, state: int) -> tuple[i
 def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pools: as many slots as the room holds, else those of the options, with the copies in
     host memory, for which the room is not meant. Raise BadInput."""
-    model = ask.model
+    model = pooled(ask.model)
     options = ask.options
     width = BYTES[options["kv_cache_dtype"]]
     full, window = (sum(one.key + one.value for one in of) * width for of in (model.full, model.windows))

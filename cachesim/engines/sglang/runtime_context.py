@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from cachesim.engines.rule import Decision, rule_id
-from cachesim.engines.sglang.flags import Options
+from cachesim.engines.sglang.flags import BUFFERED, Options
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.pool_sizes import resolved
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.server_loop import log_decision
 from cachesim.events import Declined, Log
@@ -41,7 +42,7 @@ class RuntimeContext:
     @property
     def enable_mamba_extra_buffer(self) -> bool:
         """True if requests keep states of their own while they run."""
-        return self.server_args.mamba_scheduler_strategy == "extra_buffer"
+        return self.server_args.mamba_scheduler_strategy == BUFFERED
 
     @property
     def supports_mamba(self) -> bool:
@@ -59,7 +60,8 @@ class RuntimeContext:
 
 
 def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log) -> RuntimeContext:
-    """Return the facts of a server."""
+    """Return the facts of a server. Raise BadInput."""
+    server_args = resolved(rules, server_args, spec)
     window = max((layer.window for layer in spec.layers), default=0)
     components = [FULL]
     if window:

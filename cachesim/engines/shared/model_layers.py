@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from cachesim.base.errors import BadInput, cut
+from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.gguf_header import read_gguf
 from cachesim.base.untrusted_files import read_json
 from cachesim.engines.shared.size_formulas import HEAD, LayerSize, attention, delta_net, mamba, short_conv
@@ -30,6 +30,9 @@ class RealModel(NamedTuple):
     heads: tuple[LayerSize, ...] = ()       # layers of its MTP head
     head: int = HEAD                        # width of an attention head [numbers]
     state_type: str = ""                    # type of the recurrent matrices that its configuration names, "" = none
+    row_type: str = ""                      # type of the rows that its configuration names, "" = none
+    kernel: int = 0                         # tokens of a chunk of its recurrent kernel, 0 = not named
+    arch: str = ""                          # architecture, as the file names it
 
     def of(self, letters: str) -> list[LayerSize]:
         """Return the layers of these kinds."""
@@ -57,11 +60,14 @@ def layers_in(path: Path) -> RealModel:
     if path.suffix == ".gguf":
         return _of_gguf(read_gguf(path, later=True), str(path))
     config = read_json(path, "configuration")
-    if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
-        config = config["text_config"]
     if not isinstance(config, dict):
         raise BadInput("not a model configuration: expected an object", file=str(path))
-    return _of_config(_Numbers(config, str(path)))
+    if isinstance(text := config.get("text_config"), dict):
+        config = {"quantization_config": config.get("quantization_config"), **text}
+    model = _of_config(_Numbers(config, str(path)))
+    if not any(layer.kind for layer in model.layers):
+        raise BadInput("no layer has K/V rows or a state", file=str(path))
+    return model
 
 
 class _Numbers:
@@ -80,6 +86,13 @@ class _Numbers:
             what = "is missing" if value is None else f"is not an integer from 0 to {LARGEST}"
             raise BadInput(f"key {cut(self.prefix + name)} {what}", file=self.file)
         return value
+
+    def positive(self, name: str, default: int | None = None) -> int:
+        """Return the number of this name. Raise BadInput if it is missing without a default, or 0."""
+        found = self.get(name, default or None)
+        if not found:
+            raise BadInput(f"key {cut(self.prefix + name)} is 0", file=self.file)
+        return found
 
     def at(self, name: str, layer: int, default: int | None = None) -> int:
         """Return the number of a layer: an entry of a list of this name, or the number for all layers."""
@@ -105,17 +118,31 @@ class _Numbers:
 # --- config.json ---------------------------------------------------------------------------------------------
 
 LAYER_TYPES = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G",
-               "conv": "C", "mamba": "S", "hybrid": "H", "mlp": "", "moe": ""}  # fmt: skip
+               "conv": "C", "mamba": "S", "mamba2": "S", "hybrid": "H", "mlp": "", "moe": ""}  # fmt: skip
 """``layer_types`` of a configuration -> letters of the notation, "" = a layer without memory."""
+LISTS = ("layer_types", "layers_block_type")
+"""Keys with such a list."""
 PATTERNS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4}
 """Model type -> distance of its layers with full attention, if the configuration does not state it."""
 BLOCKS = {"M": "S", "*": "A", "-": "", "E": ""}
 """Letters of ``hybrid_override_pattern`` -> letters of the notation."""
 ALIKE = {"falcon_h1": "H", "mamba2": "S"}
+OTHER_LAYERS = ("attention_chunk_size", "attn_layer_indices", "attn_layer_period", "attn_type_list", "block_types",
+                "conv_L_cache", "full_attn_idxs", "linear_num_key_heads", "lru_width", "mamba_d_state", "mamba_n_heads",
+                "mamba_num_heads", "ssm_state_size", "state_size", "time_mix_extra_dim")  # fmt: skip
+"""Keys of layers that are no attention over all tokens: without a list of layers their order is not known."""
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "gemma3_text": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256},
+    "qwen3_next": {"full_attention_interval": 4},
+}
+"""Model type -> numbers that its configuration may leave out."""
 
 
 def _of_config(keys: _Numbers) -> RealModel:
-    refuse_unsimulated(str(keys.keys.get("model_type", "")), keys.keys, keys.file)
+    arch = str(keys.keys.get("model_type", ""))
+    refuse_unsimulated(arch, keys.keys, keys.file)
+    given = {name: value for name, value in keys.keys.items() if value is not None}
+    keys = _Numbers({**DEFAULTS.get(arch, {}), **given}, keys.file)
     letters = _config_letters(keys)
     heads = keys.get("num_attention_heads", 0)
     head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
@@ -127,8 +154,24 @@ def _of_config(keys: _Numbers) -> RealModel:
     return RealModel(
         tuple(layers), keys.file, keys.get("sliding_window", 0) if "W" in letters else 0,
         keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
-        (_config_layer(keys, "A", heads, head),) * min(mtp, MOST_LAYERS), head or HEAD, _state_type(keys),
+        tuple(_config_layer(keys, "A", heads, head) for _ in range(min(mtp, MOST_LAYERS))), head or HEAD,
+        _state_type(keys), _row_type(keys.keys.get("quantization_config")), keys.get("mamba_chunk_size", 0), arch,
     )  # fmt: skip
+
+
+def _row_type(quantisation: Any) -> str:
+    """Return the type of the rows that a checkpoint asks for, "" if it asks for none. Source: vLLM
+    vllm/utils/torch_utils.py get_kv_cache_quant_algo_string (0.33.0)."""
+    outer = quantisation if isinstance(quantisation, dict) else {}
+    inner = outer.get("quantization")
+    inner = inner if isinstance(inner, dict) else outer
+    if not str(outer.get("quant_method", "")).startswith("modelopt"):
+        return ""
+    names = ("kv_cache_scheme", "kv_cache_quant_algo")
+    found = next((of[name] for name in names for of in (inner, outer) if of.get(name)), "")
+    if isinstance(found, dict):
+        return "fp8" if (found.get("num_bits"), found.get("type"), found.get("dynamic")) == (8, "float", False) else ""
+    return "fp8" if str(found).lower() == "fp8" else ""
 
 
 def _state_type(keys: _Numbers) -> str:
@@ -147,7 +190,9 @@ def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize
     state = _config_mamba(keys) if kind in ("S", "H") else LayerSize(kind)
     if kind not in ("A", "W", "H"):
         return state
-    kv_heads = keys.get("num_key_value_heads", heads)
+    if not (heads and head) and not keys.get("kv_lora_rank", 0):
+        head = keys.positive("head_dim" if heads else "num_attention_heads")
+    kv_heads = keys.positive("num_key_value_heads", heads)
     if kind == "A" and keys.get("global_head_dim", 0):
         head, kv_heads = keys.get("global_head_dim"), keys.get("num_global_key_value_heads", kv_heads)
     if latent := keys.get("kv_lora_rank", 0):
@@ -174,11 +219,12 @@ def _config_mamba(keys: _Numbers) -> LayerSize:
 def _config_letters(keys: _Numbers) -> list[str]:
     """Return a letter for each layer."""
     kind = str(keys.keys.get("model_type", ""))
-    if types := keys.words("layer_types"):
-        found = [LAYER_TYPES.get(str(one)) for one in types]
-        if None in found:
-            raise BadInput("unknown kind in layer_types", file=keys.file, hint=", ".join(LAYER_TYPES))
-        return [letter for letter in found if letter is not None]
+    name = next((name for name in LISTS if keys.words(name)), "")
+    if name:
+        types = [str(one) for one in keys.words(name)]
+        if unknown := next((one for one in types if one not in LAYER_TYPES), ""):
+            raise BadInput(f"unknown kind in {name}: {quoted(unknown)}", file=keys.file, hint=", ".join(LAYER_TYPES))
+        return [LAYER_TYPES[one] for one in types]
     if isinstance(blocks := keys.keys.get("hybrid_override_pattern"), str):
         if not blocks or set(blocks) - set(BLOCKS):
             raise BadInput("unknown kind in hybrid_override_pattern", file=keys.file, hint=" ".join(BLOCKS))
@@ -189,6 +235,10 @@ def _config_letters(keys: _Numbers) -> list[str]:
     every = keys.get("sliding_window_pattern", PATTERNS.get(kind, 0))
     if every and keys.get("sliding_window", 0):
         return ["A" if (i + 1) % every == 0 else "W" for i in range(n)]
+    other = next((key for key in OTHER_LAYERS if keys.keys.get(key)), "")
+    if other and kind not in ALIKE:
+        raise BadInput(f"unknown order of layers: model type {quoted(kind)} with key {other}", file=keys.file,
+                       hint="layer_types lists them")  # fmt: skip
     return [ALIKE.get(kind, "A")] * n
 
 
@@ -219,7 +269,7 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> RealModel:
     return RealModel(
         tuple(layers), file, keys.get("attention.sliding_window", 0) if "W" in letters else 0,
         keys.get("context_length", 0), arch in MROPE, tuple(_gguf_layer(keys, "A", n - mtp + i) for i in range(mtp)),
-        _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD,
+        _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD, arch=arch,
     )  # fmt: skip
 
 

@@ -5,12 +5,15 @@ Source: the configurations named below.
 
 from __future__ import annotations
 
+import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import LAYERS
+from cachesim.base.untrusted_files import FILE, file_stamp, kind
 from cachesim.engines.shared.known_models import MODELS, find, name_parts, plain
 from cachesim.engines.shared.model_layers import RealModel, layers_in
 from cachesim.engines.shared.size_formulas import (
@@ -83,7 +86,7 @@ _SIZES: Mapping[str, RealModel] = {
     "qwen3": _dense(36, 8, 128, "Qwen/Qwen3-8B", 40960),
     "qwen2.5": _dense(28, 4, 128, "Qwen/Qwen2.5-7B", 131072),
     "gemma-3": _real("WWWWWA" * 4 + "WW", (attention(1, 256, 256), attention(1, 256, 256, "W")), "google/gemma-3-1b-it",
-                     256, 32768, 512),
+                     256, 32768, 512, arch="gemma3_text"),
     "gemma-4-26b-a4b": _gemma4("WWWWWA" * 5, 8, 2, "gemma-4-26B-A4B-it"),
     "gemma-4-31b": _gemma4("WWWWWA" * 10, 16, 4, "gemma-4-31B-it"),
     "granite-4.0-h-350m": _real("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", (mamba(4, 1536, 128, 1), attention(4, 64, 64)),
@@ -133,13 +136,30 @@ def real_model(word: str) -> RealModel:
     """Return the layers of a model given by name or by the path of a config.json or GGUF. Raise BadInput."""
     if name := sized_name(word):
         return _SIZES[name]
-    path = Path(word)
-    if path.suffix in (".json", ".gguf"):
-        return layers_in(path)
+    if file := model_file(word):
+        return _layers_of(file)
     if why := unsimulated(word):
         raise not_simulated(word, why)
     hint = f"known: {', '.join(_SIZES)}; or give the path of its config.json or GGUF"
     raise BadInput(f"unknown sizes of K/V rows and states: model {quoted(word)}", hint=hint)
+
+
+def model_file(word: str) -> str:
+    """Return the path of the config.json or GGUF that a text names, also by its folder; "" for any other text."""
+    if word.endswith((".json", ".gguf")):
+        return word
+    config = Path(word) / "config.json"
+    return str(config) if os.sep in word and kind(config) == FILE else ""
+
+
+def _layers_of(file: str) -> RealModel:
+    """Return the layers in a file, which is read once as long as it stays the same. Raise BadInput."""
+    return _read_once(file, file_stamp(file))
+
+
+@lru_cache(maxsize=16)
+def _read_once(file: str, stamp: tuple[int, int]) -> RealModel:
+    return layers_in(Path(file))
 
 
 def sizes_of(word: str) -> ModelSizes:
@@ -167,4 +187,5 @@ def short_notation(model: RealModel) -> str:
     return notation
 
 
-__all__ = ["ModelSizes", "known_sizes", "real_model", "short_notation", "sized_name", "sizes_in", "sizes_of"]
+__all__ = ["ModelSizes", "known_sizes", "model_file", "real_model", "short_notation", "sized_name", "sizes_in",
+           "sizes_of"]

@@ -7,12 +7,14 @@ vllm/v1/core/kv_cache_planning.py, kv_cache_utils.py resolve_kv_cache_block_size
 from __future__ import annotations
 
 import re
-from typing import Any
+from bisect import bisect_right
+from typing import Any, Sequence
 
 from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
-from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks
+from cachesim.engines.vllm.layer_groups import LayerGroups, group_size
+from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks, real_groups
 from cachesim.engines.vllm.rules.blocks import Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
@@ -22,8 +24,9 @@ KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
 _WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
 
 
-def stated_groups(text: str, spec: Spec) -> list[KVCacheGroupSpec]:
-    """Read the option ``kv_groups``. Raise BadInput for a bad word, and for layers without a group."""
+def stated_groups(text: str, spec: Spec, empty: bool = False) -> list[KVCacheGroupSpec]:
+    """Read the option ``kv_groups``. ``empty``: groups may have no layer, because a real model has more groups than the
+    few layers that stand for it. Raise BadInput for a bad word, and for layers without a group."""
     left = layers_by_kind(spec)
     words = text.split()
     groups = list[KVCacheGroupSpec]()
@@ -40,7 +43,7 @@ def stated_groups(text: str, spec: Spec) -> list[KVCacheGroupSpec]:
         groups.append(KVCacheGroupSpec(
             i, KINDS[letter], block_size=int(block), window=int(size or 0), is_eagle_group=bool(eagle), layers=layers,
         ))  # fmt: skip
-    if not groups or any(left.values()) or not all(group.layers for group in groups):
+    if not groups or any(left.values()) or not (empty or all(group.layers for group in groups)):
         raise BadInput(f"kv_groups {quoted(text)} does not fit the layers of {quoted(spec.notation)}")
     return groups
 
@@ -57,16 +60,16 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
     return found
 
 
-def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, endless: int = 0) -> str:
-    """Return the groups of a model as ``kv_groups`` states them: of each kind as many as its layers fill, with as many
-    layers in each as the rarest kind has. ``endless``: tokens of a block of states that holds a whole request, 0 =
-    states have the blocks of their kind."""
+def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroups | None = None) -> str:
+    """Return the groups of a model as ``kv_groups`` states them. ``groups``: number of groups by kind; None = as
+    many as the layers of ``spec`` fill."""
     kinds = layers_by_kind(spec)
+    size = group_size([len(layers) for layers in kinds.values()])
+    number = {} if groups is None else {"A": groups.full, "W": groups.window, "S": groups.state}
     words = list[str]()
-    per = min(map(len, kinds.values()))
-    for (letter, size), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
-        block = {"S": endless or blocks.state, "W": blocks.window}.get(letter, blocks.full)
-        words += [f"{letter}{size or ''}/{block}"] * -(-len(layers) // per)
+    for (letter, window), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
+        block = {"S": blocks.state, "W": blocks.window}.get(letter, blocks.full)
+        words += [f"{letter}{window or ''}/{block}"] * number.get(letter, -(-len(layers) // size))
     return " ".join([words[0] + "e" * eagle, *words[1:]])
 
 
@@ -74,13 +77,13 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
     speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
-    blocks = layer_blocks(rules, opts)
-    max_model_len = opts.max_model_len or longest(opts, spec, min(blocks.full, blocks.window))
     ranks = opts.decode_context_parallel_size
-    made = made_groups(blocks, spec, ahead > 0, 0 if opts.enable_prefix_caching else max_model_len)
-    stated = stated_groups(opts.kv_groups or made, spec)
+    stated = _groups(rules, opts, spec, ahead > 0)
     groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
               for group in stated]  # fmt: skip
+    max_model_len = opts.max_model_len or longest(opts, groups)
+    if not (opts.kv_groups or opts.enable_prefix_caching):
+        groups, stated = (_endless(of, max_model_len) for of in (groups, stated))
     step = rules.scheduler_block([group.block_size for group in groups])
     at_ends = _states_at_ends(rules, opts)
     aligned = opts.enable_prefix_caching and at_ends
@@ -109,6 +112,20 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
             opts.enable_mamba_shared_prefix_checkpoint and bool(eagle | drops) and partial and ahead <= 1),
         need_mamba_block_aligned_split=bool(states),
     )  # fmt: skip
+
+
+def _groups(rules: Any, opts: Options, spec: Spec, eagle: bool) -> list[KVCacheGroupSpec]:
+    """Return the groups that the options state, or those of the model."""
+    if opts.kv_groups:
+        return stated_groups(opts.kv_groups, spec)
+    groups = real_groups(opts)
+    made = made_groups(layer_blocks(rules, opts), spec, eagle, groups)
+    return stated_groups(made, spec, empty=groups is not None)
+
+
+def _endless(groups: Sequence[KVCacheGroupSpec], tokens: int) -> list[KVCacheGroupSpec]:
+    """Return groups in which a block of states holds a whole request of so many tokens."""
+    return [group._replace(block_size=tokens) if group.kind == "mamba" else group for group in groups]
 
 
 def _speculation(rules: Any, opts: Options) -> Speculation:
@@ -153,17 +170,19 @@ def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) ->
             f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
 
 
-def longest(opts: Options, spec: Spec, block: int) -> int:
-    """Return the most tokens that fit beside the null block and the states, in blocks of ``block`` tokens. Raise
-    BadInput if no request fits."""
-    kinds = layers_by_kind(spec)
-    per = min(map(len, kinds.values()))
-    groups = {key: -(-len(layers) // per) for key, layers in kinds.items()}
-    states = groups.pop(("S", 0), 0) * (3 + opts.num_speculative_tokens)
-    blocks = (opts.num_gpu_blocks - 1 - states) // max(1, sum(groups.values()))
-    if blocks < 1:
+def longest(opts: Options, groups: Sequence[KVCacheGroupSpec]) -> int:
+    """Return the most tokens that fit into all groups beside the null block and the states. Raise BadInput if no
+    request fits."""
+    sizes = [group.block_size for group in groups if group.kind != "mamba"]
+    states = (len(groups) - len(sizes)) * (3 + opts.num_speculative_tokens)
+    room = opts.num_gpu_blocks - 1 - states
+    if room < max(1, len(sizes)):
         raise BadInput(f"{opts.num_gpu_blocks} blocks do not hold one request", hint="num_gpu_blocks, max_model_len")
-    return blocks * block if groups else 1 << 20
+    if not sizes:
+        return 1 << 20
+    unit = min(sizes)
+    fits = bisect_right(range(room + 1), room, key=lambda n: sum(-(-n * unit // size) for size in sizes))
+    return (fits - 1) * unit
 
 
 def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[SpecGroup, ...]:

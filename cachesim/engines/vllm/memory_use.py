@@ -6,7 +6,7 @@ get_kv_cache_config_from_groups; kv_cache_utils.py get_kv_cache_capacity (0.33.0
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
@@ -21,42 +21,29 @@ from cachesim.engines.shared.memory_use import (
 )
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.vllm.flags import Options, options
-from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, row_bytes, state_bytes
+from cachesim.engines.vllm.layer_groups import LayerGroups
+from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, model_groups, row_bytes, state_bytes
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
 BLOCK_SIZES = (16, 32, 64)  # for agents
-FEW_MORE = 1.5              # groups are filled up if the largest kind has fewer layers than this times the smallest
 
 
-class Groups(NamedTuple):
-    """Number of groups with full attention, with windows and with states, and the layers of a group."""
-
-    full: int
-    window: int
-    state: int
-    layers: int
-
-
-def groups_of(model: RealModel) -> Groups:
-    """Return the groups of a model. Raise BadInput for a model whose layers of a kind keep different amounts."""
+def _check_alike(model: RealModel) -> None:
+    """Raise BadInput for a model whose layers of a kind keep different amounts."""
     kinds = (model.full, model.windows, model.states)
     if any(len({layer._replace(kind="") for layer in layers}) > 1 for layers in kinds):
         raise BadInput("blocks of models whose layers of a kind have different sizes are not modelled")
-    counts = [len(layers) for layers in kinds]
-    present = [count for count in counts if count]
-    size = max(present) if max(present) < min(present) * FEW_MORE else min(present)
-    full, window, state = (-(-count // size) for count in counts)
-    return Groups(full, window, state, size)
 
 
 def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of the pool: as many blocks as the room holds, else those of the options. Raise BadInput."""
     model = ask.model
     opts = options(ask.options)
-    groups = groups_of(model)
+    _check_alike(model)
+    groups = model_groups(model, opts)
     sizes = model_blocks(ask.rules, opts, model)
-    full = [row_bytes(layer, opts) for layer in model.full]
-    window = [row_bytes(layer, opts) for layer in model.windows]
+    full = [row_bytes(layer, opts, model.row_type) for layer in model.full]
+    window = [row_bytes(layer, opts, model.row_type) for layer in model.windows]
     states = [state_bytes(layer, model, opts) for layer in model.states]
     rows = max(max(full, default=0) * sizes.full, max(window, default=0) * sizes.window)
     block = max(rows, max(states, default=0)) * groups.layers
@@ -70,7 +57,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     return MemoryUse(sum(full), sum(window), state=sum(states), checkpoint=0, parts=parts, pool=pool, takes_all=True)
 
 
-def _request_blocks(ask: MemoryQuestion, opts: Options, groups: Groups, sizes: LayerBlocks, most: int) -> int:
+def _request_blocks(ask: MemoryQuestion, opts: Options, groups: LayerGroups, sizes: LayerBlocks, most: int) -> int:
     """Return the blocks that a request of ``most`` tokens holds."""
     windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
     cap = ask.rules.admission_cap(windows) if groups.window else 0

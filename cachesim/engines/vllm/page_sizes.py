@@ -8,15 +8,17 @@ vllm/v1/core/kv_cache_planning.py unify_kv_cache_spec_page_size, vllm/model_exec
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.engines.vllm.flags import AUTO, BYTES, Options
+from cachesim.engines.vllm.layer_groups import LayerGroups, groups_of
 from cachesim.engines.vllm.rules.blocks import Pages
-from cachesim.engines.vllm.rules.schedule import EVERY
+from cachesim.engines.vllm.rules.schedule import EAGLE, EVERY
 
 STATE_BYTES = {"bfloat16": F16, "float16": F16, "float32": F32}
 """Type of a state -> bytes of a number."""
@@ -30,11 +32,13 @@ class LayerBlocks(NamedTuple):
     state: int
 
 
-def row_bytes(layer: LayerSize, opts: Options) -> int:
-    """Return the bytes of a token's K row and V row on a device, which has at least one head."""
+def row_bytes(layer: LayerSize, opts: Options, own: str = "") -> int:
+    """Return the bytes of a token's K row and V row on a device, which has at least one head. ``own``: type of the rows
+    that the model's configuration names."""
+    given = own if own and opts.kv_cache_dtype == AUTO else opts.kv_cache_dtype
     heads = max(1, layer.kv_heads)
     kept = max(1, heads // opts.tensor_parallel_size)
-    return (layer.key + layer.value) // heads * kept * BYTES[opts.kv_cache_dtype]
+    return (layer.key + layer.value) // heads * kept * BYTES[given]
 
 
 def state_bytes(layer: LayerSize, model: RealModel, opts: Options) -> int:
@@ -68,7 +72,7 @@ def attention_block(rules: Any, opts: Options, model: RealModel) -> int:
         raise BadInput("blocks of real models under mamba_cache_mode all are not known",
                        hint="attention_block_size, which the server's log states")  # fmt: skip
     return int(rules.attention_block(Pages(
-        token=row_bytes(model.full[0], opts),
+        token=row_bytes(model.full[0], opts, model.row_type),
         state=max(state_bytes(layer, model, opts) for layer in model.states),
         block=opts.block_size,
         grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
@@ -87,22 +91,43 @@ def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
 def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
     """Return the tokens of a block of a real model, by kind of layer. Raise BadInput."""
     block = attention_block(rules, opts, model)
-    if not (model.full and model.windows):
+    rows = [row_bytes(layers[0], opts, model.row_type) for layers in (model.full, model.windows) if layers]
+    if len(set(rows)) < 2:
         return LayerBlocks(block, block, block)
-    rows = [row_bytes(layers[0], opts) for layers in (model.full, model.windows)]
     full, window = (rules.page_block(block, row, max(rows)) for row in rows)
     return LayerBlocks(full, window, block)
 
 
-def derived_blocks(rules: Any, opts: Options) -> str:
-    """Return a line about the blocks of the real model that the options name, "" without one. Raise BadInput."""
+def real_groups(opts: Options) -> LayerGroups | None:
+    """Return the groups of the real model that the options name, with the layers of its drafter; None without a name.
+    Raise BadInput."""
+    if not opts.real_model:
+        return None
+    return model_groups(real_model(opts.real_model), opts)
+
+
+def model_groups(model: RealModel, opts: Options) -> LayerGroups:
+    """Return the groups of a model, with the layers of its drafter: those of the MTP head, or a single one."""
+    return groups_of(model, max(1, len(model.heads)) if opts.speculative_method in EAGLE else 0)
+
+
+def derived_blocks(rules: Any, opts: Options) -> list[str]:
+    """Return lines about the blocks and groups of the real model that the options name, [] without one. Raise
+    BadInput."""
     if not opts.real_model or opts.kv_groups:
-        return ""
+        return []
     model = real_model(opts.real_model)
     blocks = layer_blocks(rules, opts)
+    said = []
     if model.states and model.full:
-        return (f"{opts.real_model}: blocks of {blocks.full} tokens: "
-                f"a common prefix below {blocks.full} is not reused")  # fmt: skip
-    if model.full and model.windows and blocks.full != blocks.window:
-        return f"{opts.real_model}: blocks of {blocks.full} tokens, in window layers {blocks.window}"
-    return ""
+        said.append(f"blocks of {blocks.full} tokens: a common prefix below {blocks.full} is not reused")
+    elif model.full and model.windows and blocks.full != blocks.window:
+        said.append(f"blocks of {blocks.full} tokens, in window layers {blocks.window}")
+    groups = model_groups(model, opts)
+    kinds = {"attention": groups.full, "windows": groups.window, "states": groups.state}
+    numbers = [f"{number} of {kind}" for kind, number in kinds.items() if number]
+    if len(numbers) > 1:
+        most = counted(groups.layers, "layer")
+        said.append(f"groups: {', '.join(numbers)}, each with its own blocks for up to {most}")
+    name = "/".join(Path(opts.real_model).parts[-2:])
+    return [f"{name}: {line}" for line in said]

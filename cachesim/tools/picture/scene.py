@@ -248,7 +248,7 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
 
 
 def _reused_stretches(done: Data) -> Iterator[TokenStretch]:
-    at = done["kept"] + done["restored"]
+    at = done["kept"] + done["restored"] + done["loaded"]
     stay = max(0, at - done["moved"])
     if done["kept"]:
         parts = (TokenStretch(0, stay, "kept"), TokenStretch(stay, at, "moved"))

@@ -14,13 +14,15 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.base.errors import BadInput, OverLimit, quoted
 from cachesim.base.escaping import markup, shell_word
 from cachesim.base.json_shapes import check, each, record, text
+from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import present_name, profiles
 from cachesim.engines.rule_files import is_rule_file
+from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.judging.reproduce_command import case_command
 from cachesim.judging.verdict_text import verdict_line
 from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.option_checks import check_profile, parse_settings
+from cachesim.scenarios.option_checks import check_profile, manual_of, parse_settings
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.picture.engine_bars import bars_html
@@ -69,8 +71,17 @@ def read_case(fields: object) -> PlaygroundCase:
     scenarios = {}
     for engine, names in named.items():
         server = parse_settings(settings_of(engine, flags.settings, list(named)), engine)
+        _refuse_files(server, engine)
         scenarios[engine] = from_line(line, model=model, profiles=tuple(names), server=server)
     return PlaygroundCase(scenarios, given, tuple(flags.silent))
+
+
+def _refuse_files(server: Mapping[str, Option], engine: str) -> None:
+    """Raise BadInput for a real model that is not known by name: a page cannot name a file."""
+    sizes = manual_of(engine).sizes
+    named = str(server.get(sizes.name, "")) if sizes else ""
+    if named and not sized_name(named):
+        raise BadInput(f"unknown model {quoted(named)}", hint="a page names no file")
 
 
 class Flags(NamedTuple):

@@ -213,7 +213,7 @@ def _simulate(
     fitting, over = _fitting_count(records)
     steps = [words.add(_token_request(record, adapters)) for record in records[:fitting]]
     engine = profile.partition("@")[0]
-    named = model_named(model, engine)
+    named = model_named(model, engine, files=True)
     options = {**_context(engine, records[: len(steps)]), **named.server(server)}
     made = make_steps(steps, words.words, options)
     scenario = Scenario(

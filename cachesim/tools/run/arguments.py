@@ -191,7 +191,8 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
     _refuse_several_engines([name.partition("@")[0] for name in profiles])
     for name in profiles:
         check_profile(name, engine, known_profiles())
-    return _noted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine)))
+    return _noted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine),
+                            files=True))
 
 
 def _files_called(line: str) -> list[str]:
@@ -329,7 +330,7 @@ def with_model(scenario: Scenario, model: str) -> Scenario:
 
     from cachesim.scenarios.option_checks import manual_of, model_named
 
-    named = model_named(model, scenario.engine)
+    named = model_named(model, scenario.engine, files=True)
     if named.note:
         note(named.note)
     sizes = manual_of(scenario.engine).sizes

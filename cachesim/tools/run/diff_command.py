@@ -62,7 +62,9 @@ def run(args: Namespace) -> int:
     second = run_judged(b.scenario, b.profile, b.mode, watcher=recorders[1])
     data = diff_data(first, second, args.log)
     if args.json:
-        say_json(data)
+        from cachesim.judging.run_data import SCHEMA
+
+        say_json({"schema": SCHEMA, **data})
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
     if wanted(args):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
@@ -19,7 +19,7 @@ from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, present_name
 from cachesim.engines.shared.known_models import find, plain
-from cachesim.engines.shared.model_sizes import known_sizes, real_model, short_notation
+from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.scenarios.option_checks import check_option, model_named
 from cachesim.tools.run.arguments import profile_name
 from cachesim.tools.run.server_command import (
@@ -155,14 +155,13 @@ class NamedModel(NamedTuple):
 
 
 def model_of(written: str, engine: str, real: bool) -> NamedModel:
-    """Return the model that a command line names: the layers of its file, or those of its name. ``real``: the command
+    """Return the model that a command line names: its file, or its name. ``real``: the command
     takes files and names of real models, not layers. Raise BadInput for an unknown model."""
     path = path_of(written)
     files = [path / "config.json", path] if path.suffix != ".gguf" else [path]
     file = next((str(one) for one in files if one.suffix in (".json", ".gguf") and kind(one) == FILE), "")
     if file:
-        model = file if real else short_notation(real_model(file))
-        return NamedModel(model, f"model {written}: layers read from {file}")
+        return NamedModel(file, f"model {written}: layers read from {file}")
     name = written.rstrip("/").removesuffix(".gguf")
     base = re.split(r"[/\\]", name)[-1] or name
     try:
@@ -193,13 +192,13 @@ def apply_pasted(args: Namespace) -> None:
     pasted = read_pasted(args.pasted, given, sizes=hasattr(args, "draft"))
     if not given:
         _set_profile(args, pasted.profile)
-    if not _has_model(args):
-        _set_model(args, pasted)
+    sizes = {} if _has_model(args) else _set_model(args, pasted)
     own = {pair.partition("=")[0].lstrip("-").replace("-", "_") for pair in args.settings}
     for option, why in pasted.command.needs.items():
         if option not in own:
             raise BadInput(f"--server: {why}", hint=f"--set {option}=VALUE")
-    args.settings = [*_settings(args, pasted), *args.settings]
+    named = [f"{name}={value}" for name, value in sizes.items()]
+    args.settings = [*named, *_settings(args, pasted), *args.settings]
     for line in (*pasted.notes, *_notes(pasted)):
         note(line)
 
@@ -224,26 +223,29 @@ def _has_model(args: Namespace) -> bool:
         hasattr(args, "model") or hasattr(args, "models"))  # fmt: skip
 
 
-def _set_model(args: Namespace, pasted: PastedCommand) -> None:
-    """Set the model of the command line, if it names one. Raise BadInput."""
+def _set_model(args: Namespace, pasted: PastedCommand) -> Mapping[str, Option]:
+    """Set the model of the command line, if it names one, and return the options that its name sets. Raise
+    BadInput."""
     if not pasted.command.model:
         note("--server: the command line names no model; --model names one")
-        return
+        return {}
     real = hasattr(args, "draft")
     found = model_of(pasted.command.model, pasted.engine.name, real)
     note(found.note)
     if real or hasattr(args, "sizes"):                # commands that look up sizes by the name
         args.model = found.model
-        return
-    named = model_named(found.model, pasted.engine.name)
+        return {}
+    named = model_named(found.model, pasted.engine.name, files=True)
     if named.note:
         note(named.note)
     if not hasattr(args, "models"):
         args.model = named.model
-    elif named.model in pasted.engine.manual.drawn:
+        return named.options
+    if named.model in pasted.engine.manual.drawn:
         args.models = [named.model]
     else:
         note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
+    return {}
 
 
 def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:
@@ -256,7 +258,8 @@ def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:
             args.draft = args.draft or model_of(str(value), pasted.engine.name, real=True).model
             continue
         if flag is not None and flag.model:
-            value = model_of(str(value), pasted.engine.name, real=False).model
+            found = model_of(str(value), pasted.engine.name, real=False).model
+            value = model_named(found, pasted.engine.name, files=True).model
         if flag is not None:
             value = check_option(name, value, pasted.engine.name)
         out.append(f"{name}={_text(value)}")

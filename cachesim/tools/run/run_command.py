@@ -159,7 +159,9 @@ def report(
     """Print runs as JSON, or as tables and a closing line. ``failed``: number of files and runs without a result;
     ``legend``: explain the columns below the first table."""
     if as_json:
-        say_json({"runs": runs, "failed": failed})
+        from cachesim.judging.run_data import SCHEMA
+
+        say_json({"schema": SCHEMA, "runs": runs, "failed": failed})
         return
     from itertools import groupby
 

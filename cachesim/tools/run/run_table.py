@@ -42,7 +42,7 @@ MOST = 12              # checkpoints listed individually
 
 
 def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:
-    """Yield a line for each answered request: slot, checkpoints, prompt cache, context shifts and drafts after it."""
+    """Yield a line for each answered request: slot, checkpoints, prompt cache, shifts, preemptions and drafts."""
     for request in requests:
         text = "; ".join(_state_parts(request))
         if text:
@@ -65,6 +65,8 @@ def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
         yield f"prompt cache: {counted(request['entries'], 'entry', 'entries')}{size}"
     for held, keep, discard in request["shifts"]:
         yield f"context shift at {held}: kept {keep}, dropped {discard}"
+    if request["preemptions"]:
+        yield f"{counted(request['preemptions'], 'preemption')} of running requests"
     if request["draft_n"]:
         yield f"drafts: {request['draft_n_accepted']} of {counted(request['draft_n'], 'token')} accepted"
     if request["completions"] > 1:
@@ -211,7 +213,7 @@ def short_verdict(verdict: str) -> str:
 
 def origins(request: Data) -> tuple[int, int, int, int]:
     """Return the prompt tokens of each source, in the order of ``COUNTS``."""
-    return request["kept"], request["restored"] - request["loaded"], request["loaded"], request["computed"]
+    return request["kept"], request["restored"], request["loaded"], request["computed"]
 
 
 def _number(n: int) -> str:

@@ -88,7 +88,9 @@ def run(args: Namespace) -> int:
     )  # fmt: skip
     codes += failed
     if args.json:
-        say_json({"why": found})
+        from cachesim.judging.run_data import SCHEMA
+
+        say_json({"schema": SCHEMA, "why": found})
     elif found:
         show(reasons_report(found, answers, verbose=getattr(args, "verbose", 0)))
     _write_pictures(args, answered, found)

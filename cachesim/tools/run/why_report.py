@@ -99,7 +99,7 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
     """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens; of a request that ended early
     the part that was reused or evaluated. A server that empties a slot in the middle of a prompt begins it again, and
     counts what it had evaluated until then."""
-    parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
+    parts = (data["kept"], "kept"), (data["restored"], "restored"), (data["loaded"], "loaded")
     whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))
     reason = f" ({data['reason']})" if data["reason"] else ""
     done = data["cache_n"] + data["prompt_n"]

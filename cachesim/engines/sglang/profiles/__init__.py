@@ -34,7 +34,7 @@ V0_5_9 = replace(
     recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
-    owned_tokens=reported.owned_all, stays_full=s.stays_always,
+    state_source=r.state_source_running, owned_tokens=reported.owned_all, stays_full=s.stays_always,
     inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 

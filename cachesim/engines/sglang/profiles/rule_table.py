@@ -20,6 +20,7 @@ Rule = Callable[..., Decision]
 class Rules(RuleSet):
     """A version. Fields in the order in which they apply to a request."""
 
+    state_source: Callable[..., str] = r.state_source
     waits_for_twin: Callable[..., bool] = s.waits_for_twin
     queue_order: Rule = s.queue_order
     keys_are_pairs: Callable[..., bool] = t.keys_are_pairs

@@ -31,6 +31,21 @@ def _frontier(ask: RequestWindow, kept: int) -> tuple[int, int]:
     return start, max(start, stop) // ask.page * ask.page
 
 
+@rule("SG-STATE-SOURCE", Role.SETUP,
+      source("arg_groups/overrides.py", "_mamba_radix_cache_resolution", spec="not named"))
+def state_source(supported: bool, overlap: bool, page: int) -> str:
+    """Return where the tree gets its states if the server chooses: tracked ones for a model that supports them, if
+    steps overlap or pages have several tokens, else the running one."""
+    return "extra_buffer" if supported and (overlap or page > 1) else "no_buffer"
+
+
+@rule("SG-STATE-SOURCE.RUNNING", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"))
+def state_source_running(supported: bool, overlap: bool, page: int) -> str:
+    """Return where the tree gets its states if the server chooses: always the running one."""
+    return "no_buffer"
+
+
 @rule("SG-WINDOW-FRONTIER.WINDOW", Role.MEMORY,
       source("mem_cache/common.py", "free_swa_out_of_window_slots", spec="S-SWA-6"))
 def window_frontier(ask: RequestWindow) -> tuple[int, int]:

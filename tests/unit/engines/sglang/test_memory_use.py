@@ -25,11 +25,11 @@ def test_windows_have_their_share_of_the_slots():
     assert found == {"slots of rows": int(20 * GIB / (36864 * 1.8)), "slots of windows": int(323634 * 0.8)}
 
 
-def test_states_get_their_share_without_the_slot_that_pads_the_pool():
+def test_states_get_their_share_with_the_slot_that_pads_the_pool():
     state = 36 * (24576 * 2 + 524288 * 4)
     found = slots("qwen3-next", 40 * GIB, mamba_full_memory_ratio=1.0)
     assert found["slots of states"] == (20 * GIB - state) // state
-    assert found["slots of rows"] == (40 * GIB - found["slots of states"] * state) // 24576
+    assert found["slots of rows"] == (40 * GIB - (found["slots of states"] + 1) * state) // 24576
 
 
 def test_without_a_room_the_options_count():

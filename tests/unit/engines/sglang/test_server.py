@@ -88,7 +88,8 @@ def test_other_name_spaces_share_nothing(engine):
 
 
 def test_a_copy_continues_alone(engine):
-    server = start(engine, "W4 A G", max_total_tokens=200, swa_eviction_interval=1)
+    server = start(engine, "W4 A G", max_total_tokens=200, swa_eviction_interval=1,
+                   mamba_scheduler_strategy="no_buffer")  # fmt: skip
     server.complete(Request(A, 8))
     twin = server.fork()
     assert twin.complete(Request((*A, 1), 1)).cache_n == server.complete(Request((*A, 1), 1)).cache_n
@@ -133,7 +134,7 @@ def test_drafts_reserve_two_steps(engine):
 
 @pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])
 def test_eagle_compares_pairs_of_tokens(engine, model, hits):
-    server = start(engine, model, "provenance", speculative_algorithm="EAGLE")
+    server = start(engine, model, "provenance", speculative_algorithm="EAGLE", mamba_scheduler_strategy="no_buffer")
     prompts = A, A, (*A[:19], 1) if model != "GA" else (*A, 1)
     answers = [server.complete(Request(prompt, 1)) for prompt in prompts]
     assert [answer.cache_n for answer in answers] == hits

@@ -6,7 +6,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
-from cachesim.engines.vllm.memory_use import FORMS, groups_of, use
+from cachesim.engines.vllm.layer_groups import groups_of
+from cachesim.engines.vllm.memory_use import FORMS, use
 
 GIB = 1 << 30
 
@@ -21,12 +22,6 @@ def test_a_block_has_the_rows_of_all_layers_of_a_group():
     assert dict(use(ask("llama-3", 20 * GIB)).pool) == {"blocks": 10240, "tokens": 163840}
     assert groups_of(real_model("gpt-oss-20b")) == (1, 1, 0, 12)
     assert use(ask("gpt-oss-20b", 20 * GIB)).parts[0].each == 12 * 2048 * 16
-
-
-def test_groups_have_the_layers_of_the_rarest_kind_unless_the_kinds_are_nearly_as_large():
-    assert groups_of(real_model("gemma-3")) == (1, 6, 0, 4)
-    nearly = real_model("gpt-oss-20b")
-    assert groups_of(nearly._replace(layers=(*nearly.layers, nearly.layers[1]))) == (1, 1, 0, 13)
 
 
 def test_windows_hold_at_most_a_window_and_a_step():
@@ -67,10 +62,10 @@ def test_rows_of_full_attention_and_of_windows_may_differ():
 
 
 def test_layers_of_a_kind_with_different_sizes_are_refused():
-    model = real_model("llama-3")
-    other = model.layers[0]._replace(key=1)
+    asked = ask("gemma-3", GIB)
+    other = asked.model.layers[0]._replace(key=1)
     with pytest.raises(BadInput, match="layers of a kind have different sizes"):
-        groups_of(model._replace(layers=(*model.layers, other)))
+        use(asked._replace(model=asked.model._replace(layers=(*asked.model.layers, other))))
 
 
 def test_settings_for_agents_are_not_compared_where_blocks_have_other_sizes():

@@ -9,7 +9,14 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.model_sizes import known_sizes, real_model, sized_name
 from cachesim.engines.vllm.flags import options
-from cachesim.engines.vllm.page_sizes import LayerBlocks, attention_block, derived_blocks, layer_blocks
+from cachesim.engines.vllm.page_sizes import (
+    LayerBlocks,
+    attention_block,
+    derived_blocks,
+    layer_blocks,
+    row_bytes,
+    state_bytes,
+)
 from cachesim.engines.vllm.profiles import V0_31_0, V0_33_0
 
 HERE = Path(__file__).parent
@@ -21,14 +28,30 @@ def blocks(model, rules=V0_33_0, **given):
     return layer_blocks(rules, options({"real_model": sized_name(model), **given}))
 
 
+def logged_options(log):
+    """The options of a server with this log."""
+    flags = log.get("flags", {})
+    drafts = {"speculative_method": "mtp"} if flags.get("num_speculative_tokens") else {}
+    return options({"real_model": log.get("sizes") or sized_name(log["model"]), **flags, **drafts})
+
+
 @pytest.mark.parametrize("log", LOGGED, ids=lambda log: f"{log['model']}-{log['block']}")
 def test_a_block_has_the_tokens_that_the_server_logs(log):
     assert log["source"].startswith("https://")
-    assert blocks(log["model"], **log.get("flags", {})).full == log["block"]
+    assert layer_blocks(V0_33_0, logged_options(log)).full == log["block"]
 
 
-def test_at_least_five_models_were_logged():
-    assert len({sized_name(log["model"]) for log in LOGGED}) >= 5
+@pytest.mark.parametrize("log", [log for log in LOGGED if "padding" in log], ids=lambda log: str(log["block"]))
+def test_a_page_is_padded_as_the_server_logs(log):
+    opts = logged_options(log)
+    model = real_model(opts.real_model)
+    state = state_bytes(model.states[0], model, opts)
+    page = row_bytes(model.full[0], opts) * log["block"]
+    assert f"{100 * (page - state) / state:.2f}" == log["padding"]
+
+
+def test_at_least_seven_models_were_logged():
+    assert len({log.get("sizes") or sized_name(log["model"]) for log in LOGGED}) >= 7
 
 
 def test_a_block_has_the_tokens_that_the_released_function_returns():
@@ -88,12 +111,12 @@ def test_blocks_with_a_state_for_every_block_are_not_guessed():
     assert blocks("qwen3.5-4b", V0_31_0, mamba_cache_mode="all", attention_block_size=4224).full == 4224
 
 
-def test_a_line_names_the_blocks_of_a_hybrid_and_nothing_else():
-    said = derived_blocks(V0_33_0, options({"real_model": "qwen3.5-4b"}))
+def test_a_line_names_the_blocks_of_a_real_model_and_nothing_else():
+    said, _ = derived_blocks(V0_33_0, options({"real_model": "qwen3.5-4b"}))
     assert said == "qwen3.5-4b: blocks of 528 tokens: a common prefix below 528 is not reused"
-    assert "in window layers 16" in derived_blocks(V0_33_0, options({"real_model": "gemma-4-31b"}))
+    assert "in window layers 16" in derived_blocks(V0_33_0, options({"real_model": "gemma-4-31b"}))[0]
     for given in ({}, {"real_model": "llama-3"}, {"real_model": "qwen3.5-4b", "kv_groups": "A/16 S/16"}):
-        assert derived_blocks(V0_33_0, options(given)) == ""
+        assert derived_blocks(V0_33_0, options(given)) == []
 
 
 def test_every_model_with_known_sizes_starts():

@@ -51,7 +51,7 @@ def test_the_order_is_that_of_the_table_of_the_terminal(scenes, capsys):
 def test_a_text_has_the_reused_tokens_and_the_most_expensive_cause(scenes):
     says = {bar.engine: bar.says for bar in request_bars(scenes)[1].bars}
     assert says["vllm"] == "96 of 150 tokens reused; 33 again: no restore point was taken there"
-    assert says["sglang"] == "129 of 150 tokens reused"
+    assert says["ik_llama"] == "129 of 150 tokens reused"
 
 
 def test_a_wrong_answer_is_said_first_and_comes_last():

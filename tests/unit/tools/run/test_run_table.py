@@ -49,7 +49,7 @@ def test_the_verdict_comes_first_and_stands_in_the_row(verdict, fields, word, an
 
 
 def test_a_right_answer_that_leaves_something_wrong_behind():
-    assert rows(judgement(state=BROKEN))[1] == "corrupt state left in the slot at request 0, 0 tokens re-evaluated"
+    assert rows(judgement(state=BROKEN))[1] == "corrupt state left behind at request 0, 0 tokens re-evaluated"
 
 
 def test_an_answer_that_is_right_needs_no_column_for_it():

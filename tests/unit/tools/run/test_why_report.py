@@ -18,7 +18,7 @@ def told(*requests, number=0, others=(), **more):
 
 
 @pytest.mark.parametrize(("answer", "state", "wrong", "what"), [
-    (BROKEN, CORRECT, True, "wrong answer"), (CORRECT, BROKEN, False, "corrupt state left in the slot"),
+    (BROKEN, CORRECT, True, "wrong answer"), (CORRECT, BROKEN, False, "corrupt state left behind"),
     (BROKEN, BROKEN, True, "wrong answer"), (CORRECT, CORRECT, False, "correct answer"),
     (UNDECIDED, CORRECT, False, "undecided"),
 ])  # fmt: skip

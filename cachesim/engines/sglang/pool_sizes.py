@@ -1,0 +1,170 @@
+"""Values that the server derives at its start from the model and its flags: where states come from, their grid, and,
+from the memory for the pools, their sizes and the number of requests.
+
+Source: SGLang python/sglang/srt/arg_groups/overrides.py _mamba_radix_cache_resolution, mamba_cache_chunk_size;
+mem_cache/kv_cache_configurator.py _handle_max_mamba_cache, resolve_max_num_reqs; model_executor/pool_configurator.py
+(0.5.23).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.sglang.flags import AUTO, BUFFERED, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
+from cachesim.engines.shared.known_models import plain
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import real_model, short_notation
+from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
+from cachesim.model import Spec, parse
+
+KERNEL_CHUNK = 64           # tokens of a chunk of the kernels, if the model does not name another number
+UNBUFFERED = "C"            # kinds of layers whose models do not support tracked states
+PER_REQUEST = 3             # states of a request beside the tracked ones
+TRACKED = 1                 # tracked states of a request without the overlap schedule
+OVERLAPPED = 2              # with it
+DRAFTING = 48               # requests that run at a time with drafts, if the flags do not state their number
+FEWEST, MOST = 2048, 4096   # and without drafts
+GIB = 1 << 30
+
+WINDOW_POOLS = frozenset(map(plain, (
+    "gpt_oss", "gemma4", "gemma4_text", "laguna", "mellum", "step3p5", "granite_swa", "mimo_v2_flash")))  # fmt: skip
+"""Model types whose windows have a pool of their own. Source: SGLang python/sglang/srt/configs/model_config.py
+is_hybrid_swa_model, arg_groups/model_overrides/gemma2_gemma3.py (0.5.23)."""
+
+
+class PoolSizes(NamedTuple):
+    """Slots of full attention, of windows and of states, and the requests that run at a time."""
+
+    rows: int
+    windows: int
+    states: int
+    requests: int
+
+
+def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
+    """Return the options with the values that the server derives in place of those left to it. Raise BadInput for a
+    page that does not fit the grid, and for too little memory."""
+    has_states = any(layer.recurrence for layer in spec.layers)
+    strategy = opts.mamba_scheduler_strategy
+    if strategy == AUTO:
+        supported = has_states and not any(layer.kind in UNBUFFERED for layer in spec.layers)
+        strategy = rules.state_source(supported, not opts.disable_overlap_schedule, opts.page_size)
+    model = pooled(real_model(opts.real_model)) if opts.real_model else None
+    opts = replace(opts, mamba_scheduler_strategy=strategy,
+                   state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
+    if not opts.pool_gib:
+        return opts
+    if model is None:
+        raise BadInput("pool_gib needs a model whose sizes are known", hint="max_total_tokens N")
+    sizes = pool_sizes(model, opts, int(opts.pool_gib * GIB))
+    if sizes.requests < 1:
+        raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
+    return replace(opts, max_total_tokens=sizes.rows, swa_tokens=sizes.windows,
+                   max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
+
+
+def grid_of(model: RealModel | None, page: int) -> int:
+    """Return the grid of tracked states: the chunk of the kernel or the page, whichever is longer. Raise BadInput if
+    neither divides the other."""
+    chunk = model.kernel if model and model.kernel else KERNEL_CHUNK
+    if max(chunk, page) % min(chunk, page):
+        raise BadInput(f"page_size {page}: neither it nor the chunk of {chunk} tokens divides the other")
+    return max(chunk, page)
+
+
+def states_per_request(opts: Options) -> int:
+    """Return the slots of states that the server counts for a request."""
+    if opts.disable_radix_cache:
+        return 1
+    tracked = TRACKED if opts.disable_overlap_schedule else OVERLAPPED
+    return PER_REQUEST + (tracked if opts.mamba_scheduler_strategy == BUFFERED else 0)
+
+
+def pool_sizes(model: RealModel, opts: Options, room: int) -> PoolSizes:
+    """Return the sizes of the pools that so much memory [bytes] holds; a smaller number of the options is kept."""
+    drafts = opts.speculative_num_steps + 1 if opts.speculative_algorithm else 0
+    given = opts.max_mamba_cache_size if opts.max_mamba_cache_size != UNSET_STATES else 0
+    states = 0
+    if model.states:
+        each = state_slot(model)
+        states, room = state_slots(each, room, opts.mamba_full_memory_ratio, drafts, given, opts)
+    full, window = (sum(row_slot(one) for one in of) for of in (model.full, model.windows))
+    ratio = opts.swa_full_tokens_ratio if window and full else 0
+    cell = full + ratio * window if full else window
+    tokens = max(0, int(room / cell)) if cell else opts.max_total_tokens
+    if opts.max_total_tokens != UNSET_TOKENS:
+        tokens = min(tokens, opts.max_total_tokens)
+    tokens = tokens // opts.page_size * opts.page_size
+    requests = min(most_requests(model, opts, tokens), tokens // 2)
+    if model.states:
+        requests = min(requests, states // states_per_request(opts))
+    return PoolSizes(tokens, int(tokens * ratio) // opts.page_size * opts.page_size, states, requests)
+
+
+def most_requests(model: RealModel, opts: Options, tokens: int) -> int:
+    """Return the requests that run at a time, as far as states do not limit them: as given, else by the tokens of the
+    pool and the context of the model."""
+    if opts.max_running_requests != UNSET_REQUESTS:
+        return opts.max_running_requests
+    if opts.speculative_algorithm:
+        return DRAFTING
+    estimated = int(tokens / model.context * 512) if model.context else 0
+    return max(FEWEST, min(estimated, MOST))
+
+
+def row_slot(layer: LayerSize) -> int:
+    """Return the bytes of a token in a layer."""
+    return (layer.key + layer.value) * F16
+
+
+def state_slot(model: RealModel) -> int:
+    """Return the bytes of the states of a request in all layers; matrices are F32 unless the model names F16."""
+    width = F16 if model.state_type in ("bfloat16", "float16") else F32
+    return sum(one.conv * F16 + one.matrix * width for one in model.states)
+
+
+def state_slots(each: int, room: int, ratio: float, drafts: int, given: int, opts: Options) -> tuple[int, int]:
+    """Return the slots of states of ``each`` bytes, and the memory that is left [bytes]. ``drafts``: tokens of a draft,
+    for each of which a running request keeps a state; ``given``: number of slots, 0 = by the ratio."""
+    per = states_per_request(opts)
+    if ratio <= 0:
+        raise BadInput("--mamba-full-memory-ratio must be above 0")
+    budget = room * ratio / (1 + ratio)
+    states = given or max(0, int((budget - each * (1 + drafts)) // (each * (1 + drafts / per))))
+    running = min(DRAFTING if opts.max_running_requests == UNSET_REQUESTS else opts.max_running_requests, states // per)
+    scratch = each * (running + 1) * drafts if drafts else 0
+    return states, room - (states + 1) * each - scratch
+
+
+def derived_sizes(rules: Any, opts: Options) -> list[str]:
+    """Return lines about what the server derives for the real model that the options name, [] without one. Raise
+    BadInput."""
+    if not opts.real_model:
+        return []
+    model = pooled(real_model(opts.real_model))
+    found = resolved(rules, opts, stand_in(model))
+    name, said = "/".join(Path(opts.real_model).parts[-2:]), []
+    if model.states and not opts.disable_radix_cache:
+        every = f", on a grid of {found.state_grid} tokens" if found.mamba_scheduler_strategy == BUFFERED else ""
+        said.append(f"{name}: pages of {found.page_size}, states by {found.mamba_scheduler_strategy}{every}")
+    if opts.pool_gib:
+        counts = ((found.max_total_tokens, "of rows"), (found.swa_tokens if model.windows else 0, "of windows"),
+                  (found.max_mamba_cache_size if model.states else 0, "of states"))  # fmt: skip
+        slots = ", ".join(f"{number:,} {what}" for number, what in counts if number)
+        said.append(f"{name}: slots: {slots}; {found.max_running_requests} requests at a time")
+    return said
+
+
+def pooled(model: RealModel) -> RealModel:
+    """Return a model with windows only if they have a pool of their own, else with full attention in their place."""
+    if not model.arch or plain(model.arch) in WINDOW_POOLS:
+        return model
+    return model._replace(layers=tuple(one._replace(kind="A") if one.kind == "W" else one for one in model.layers))
+
+
+def stand_in(model: RealModel) -> Spec:
+    """Return layers with the kinds of a model."""
+    return parse(short_notation(model))

@@ -1,0 +1,133 @@
+"""What the server derives from the model and its flags: origin and grid of states, and sizes of pools."""
+
+import json
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.base import Request
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.sglang.flags import Options, options
+from cachesim.engines.sglang.pool_sizes import (
+    GIB,
+    PoolSizes,
+    derived_sizes,
+    pool_sizes,
+    pooled,
+    resolved,
+    state_slot,
+    states_per_request,
+)
+from cachesim.engines.sglang.profiles import V0_5_9, V0_5_20, V0_5_23
+from cachesim.engines.shared.model_sizes import real_model
+from cachesim.model import parse
+from cachesim.scenarios.option_checks import model_named
+
+STATE, ROW = 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4), 12 * 2 * 2 * 256 * 2     # Qwen3-Next: 36 and 12 layers
+
+
+def strategy(rules, model, **given):
+    return resolved(rules, options(given), parse(model)).mamba_scheduler_strategy
+
+
+@pytest.mark.parametrize(("rules", "model", "given", "found"), [
+    (V0_5_23, "GGGA", {}, "extra_buffer"), (V0_5_20, "GGGA", {}, "extra_buffer"), (V0_5_9, "GGGA", {}, "no_buffer"),
+    (V0_5_23, "H", {}, "extra_buffer"), (V0_5_23, "SSA", {}, "extra_buffer"), (V0_5_23, "CCA", {}, "no_buffer"),
+    (V0_5_23, "A", {}, "no_buffer"),
+    (V0_5_23, "GGGA", {"disable_overlap_schedule": True}, "no_buffer"),
+    (V0_5_23, "GGGA", {"disable_overlap_schedule": True, "page_size": 64}, "extra_buffer"),
+    (V0_5_23, "GGGA", {"mamba_scheduler_strategy": "no_buffer"}, "no_buffer"),
+    (V0_5_9, "GGGA", {"mamba_scheduler_strategy": "extra_buffer"}, "extra_buffer"),
+])  # fmt: skip
+def test_the_release_chooses_the_origin_of_states_unless_a_flag_does(rules, model, given, found):
+    assert strategy(rules, model, **given) == found
+
+
+@pytest.mark.parametrize(("given", "grid"), [
+    ({}, 64), ({"page_size": 16}, 64), ({"page_size": 128}, 128), ({"state_grid": 256, "page_size": 128}, 256),
+])  # fmt: skip
+def test_the_grid_is_the_chunk_of_the_kernel_or_the_page(given, grid):
+    assert resolved(V0_5_23, options(given), parse("GA")).state_grid == grid
+
+
+def test_a_page_that_fits_no_chunk_is_refused():
+    with pytest.raises(BadInput, match="page_size 48: neither it nor the chunk of 64 tokens divides the other"):
+        resolved(V0_5_23, options({"page_size": 48}), parse("GA"))
+
+
+def test_a_configuration_may_name_the_chunk_of_its_kernel(tmp_path):
+    keys = {"hybrid_override_pattern": "M*", "mamba_num_heads": 2, "mamba_head_dim": 8, "ssm_state_size": 4,
+            "num_attention_heads": 2, "head_dim": 8, "mamba_chunk_size": 256}  # fmt: skip
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(keys))
+    assert resolved(V0_5_23, options({"real_model": str(file)}), parse("SA")).state_grid == 256
+
+
+@pytest.mark.parametrize(("given", "number"), [
+    ({"mamba_scheduler_strategy": "no_buffer"}, 3), ({"mamba_scheduler_strategy": "extra_buffer"}, 5),
+    ({"mamba_scheduler_strategy": "extra_buffer", "disable_overlap_schedule": True}, 4),
+    ({"disable_radix_cache": True}, 1),
+])  # fmt: skip
+def test_a_request_counts_for_several_states(given, number):
+    assert states_per_request(options(given)) == number
+
+
+def sizes(room, **given):
+    return pool_sizes(real_model("qwen3-next"), options({"mamba_scheduler_strategy": "extra_buffer", **given}), room)
+
+
+def test_states_and_rows_share_the_memory_by_the_ratio():
+    """A slot of states and one of rows pad the pool; the states limit the requests."""
+    assert state_slot(real_model("qwen3-next")) == STATE
+    states = (40 * GIB * 0.9 / 1.9 - STATE) // STATE
+    rows = (40 * GIB - (states + 1) * STATE) // ROW
+    assert sizes(40 * GIB) == PoolSizes(int(rows), 0, int(states), int(states) // 5)
+    assert sizes(40 * GIB, mamba_full_memory_ratio=0.3).rows > sizes(40 * GIB).rows
+
+
+def test_numbers_of_the_flags_replace_derived_ones():
+    found = sizes(40 * GIB, max_mamba_cache_size=100, max_total_tokens=10_001, page_size=64, max_running_requests=7)
+    assert found == PoolSizes(10_001 // 64 * 64, 0, 100, 7)
+
+
+def test_drafts_take_a_state_for_each_of_their_tokens():
+    """48 requests run at a time by default; each of their drafts has 4 tokens."""
+    drafts = {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3}
+    states = int((40 * GIB * 0.9 / 1.9 - STATE * 5) // (STATE * (1 + 4 / 5)))
+    running = min(48, states // 5)
+    rows = (40 * GIB - (states + 1) * STATE - (running + 1) * 4 * STATE) // ROW
+    assert sizes(40 * GIB, **drafts) == PoolSizes(int(rows), 0, states, running)
+
+
+def test_windows_have_a_pool_of_their_own_only_in_some_models():
+    gpt = pool_sizes(real_model("gpt-oss-20b"), options({}), 8 * GIB)
+    assert gpt.windows == int(gpt.rows * 0.8)
+    assert not pooled(real_model("gemma-3")).windows and pooled(real_model("gpt-oss-20b")).windows
+    assert model_named("gemma-3", "sglang").model == "AAAA"
+    assert model_named("gpt-oss", "sglang").model == "W128 A"
+
+
+def test_lines_name_what_was_derived():
+    said = derived_sizes(V0_5_23, options({"real_model": "qwen3.5-4b", "pool_gib": 8.0}))
+    assert said == ["qwen3.5-4b: pages of 1, states by extra_buffer, on a grid of 64 tokens",
+                    "qwen3.5-4b: slots: 139,528 of rows, 77 of states; 15 requests at a time"]  # fmt: skip
+    assert derived_sizes(V0_5_9, options({"real_model": "qwen3.5-4b"})) == [
+        "qwen3.5-4b: pages of 1, states by no_buffer"]  # fmt: skip
+    assert derived_sizes(V0_5_23, options({"real_model": "llama-3"})) == derived_sizes(V0_5_23, Options()) == []
+
+
+@pytest.mark.parametrize(("given", "cause"), [
+    ({"pool_gib": 8.0}, "needs a model whose sizes are known"),
+    ({"pool_gib": 0.1, "real_model": "qwen3.5-4b"}, "0.1 GiB hold no request"),
+    ({"pool_gib": 8.0, "real_model": "qwen3.5-4b", "mamba_full_memory_ratio": 0.0}, "must be above 0"),
+])  # fmt: skip
+def test_memory_that_cannot_be_shared_is_refused(given, cause):
+    with pytest.raises(BadInput, match=cause):
+        ENGINES["sglang"].start("sglang@0.5.23", "GGGA", given, "none")
+
+
+def test_a_resend_reuses_the_states_that_the_release_tracks():
+    """The server of 0.5.23 reuses 384 of 400 tokens, that of 0.5.9 none."""
+    for profile, hit in (("sglang@0.5.23", 384), ("sglang@0.5.9", 0)):
+        server = ENGINES["sglang"].start(profile, "GGGA", {"real_model": "qwen3-next"}, "none")
+        assert [server.complete(Request(tuple(range(400)), 1)).cache_n for _ in range(2)] == [0, hit]
