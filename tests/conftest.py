@@ -19,7 +19,7 @@ from cachesim.cli.main import ONE_THREAD
 
 # Most objects here are tests, which stay until the end: to look through them takes a tenth of the time
 gc.disable()
-gc.set_threshold(50_000, 20, 100)
+gc.set_threshold(500_000, 20, 100)
 
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
@@ -88,3 +88,14 @@ def pytest_runtest_teardown():
     """Restore the output options and limits, which the command line sets for its whole process."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """After the last test of a file, exempt what its caches keep, such as syntax trees and runs, from garbage collection,
+    which would otherwise look through all of it again and again."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
