@@ -99,3 +99,13 @@ def pytest_runtest_protocol(item, nextitem):
         gc.collect()
         gc.freeze()
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report):
+    """Leave the keywords, which no summary prints, out of the reports of passed tests: three for each of many thousand
+    tests are sent to the main process."""
+    data = yield
+    if data is not None and report.passed and "keywords" in data:
+        data["keywords"] = {}
+    return data
