@@ -30,7 +30,7 @@ from hypothesis import settings  # noqa: E402
 TOGETHER = {f"tests/{file}.py": f"tests/{first}.py" for first, files in {
     "scenarios/test_corpus": ("scenarios/test_mlx_lm_entries", "scenarios/test_sentences",
                               "scenarios/test_sentences_mlx", "scenarios/test_shown_in"),
-    "house/test_checks_bite": ("house/test_house", "house/test_words", "unit/test_versions"),
+    "house/test_checks_bite": ("house/test_house", "house/test_prose", "house/test_words", "unit/test_versions"),
 }.items() for file in files}  # fmt: skip
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
@@ -92,8 +92,8 @@ def pytest_runtest_teardown():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """After the last test of a file, exempt what its caches keep, such as syntax trees and runs, from garbage collection,
-    which would otherwise look through all of it again and again."""
+    """After the last test of a file, exempt what its caches keep, such as syntax trees and runs, from garbage
+    collection, which would otherwise look through all of it again and again."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         gc.collect()

@@ -1,8 +1,8 @@
 """Commands in forked processes of their own, without the start of an interpreter and the imports for each.
 
 A process that has imported cachesim forks a child for each command line that it reads. A child tells which modules it
-has imported; the process imports them, too, before it forks the next one. So a command runs in a fresh copy of a process
-that has run no command, and its peak memory includes that of all modules.
+has imported; the process imports them, too, before it forks the next one. So a command runs in a fresh copy of a
+process that has run no command, and its peak memory includes that of all modules.
 """
 
 from __future__ import annotations
