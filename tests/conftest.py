@@ -19,7 +19,7 @@ from cachesim.cli.main import ONE_THREAD
 
 # Most objects here are tests, which stay until the end: to look through them takes a tenth of the time
 gc.disable()
-gc.set_threshold(50_000, 20, 100)
+gc.set_threshold(500_000, 20, 100)
 
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
@@ -30,7 +30,7 @@ from hypothesis import settings  # noqa: E402
 TOGETHER = {f"tests/{file}.py": f"tests/{first}.py" for first, files in {
     "scenarios/test_corpus": ("scenarios/test_mlx_lm_entries", "scenarios/test_sentences",
                               "scenarios/test_sentences_mlx", "scenarios/test_shown_in"),
-    "house/test_checks_bite": ("house/test_house", "house/test_words", "unit/test_versions"),
+    "house/test_checks_bite": ("house/test_house", "house/test_prose", "house/test_words", "unit/test_versions"),
 }.items() for file in files}  # fmt: skip
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
@@ -88,3 +88,24 @@ def pytest_runtest_teardown():
     """Restore the output options and limits, which the command line sets for its whole process."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """After the last test of a file, exempt what its caches keep, such as syntax trees and runs, from garbage
+    collection, which would otherwise look through all of it again and again."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report):
+    """Leave the keywords, which no summary prints, out of the reports of passed tests: three for each of many thousand
+    tests are sent to the main process."""
+    data = yield
+    if data is not None and report.passed and "keywords" in data:
+        data["keywords"] = {}
+    return data

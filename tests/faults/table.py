@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Callable, NamedTuple
 
 from cachesim.base import exits
@@ -293,27 +296,37 @@ prompt = "A"
 """
 
 
-def several_runs(ground: Ground) -> tuple[object, ...]:
+@cache
+def invalid_file(name: str, text: str) -> Path:
+    """Return a file of a folder that stays until the end of this process, so that equal commands have equal results."""
+    folder = mkdtemp(prefix="faults-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    file = Path(folder) / name
+    file.write_text(text)
+    return file
+
+
+def several_runs() -> tuple[object, ...]:
     """Return a command about many scenarios, with an invalid scenario in the middle that is reported when it is
     reached."""
-    (late := ground.folder / "too-new.toml").write_text(TOO_NEW)
+    late = invalid_file("too-new.toml", TOO_NEW)
     return "run", *CASES[:20], late, *CASES[20:], "--provenance", "--json"
 
 
-def several_replays(ground: Ground) -> tuple[object, ...]:
+def several_replays() -> tuple[object, ...]:
     """Return a command about many recordings, with an invalid file in the middle."""
-    (late := ground.folder / "late.json").write_text("{}")
+    late = invalid_file("late.json", "{}")
     return "replay", *TRACES[:40], late, *TRACES[40:], "--json"
 
 
-def several(name: str, line: Callable[[Ground], tuple[object, ...]], key: str, reached: str, code: int) -> None:
+def several(name: str, line: Callable[[], tuple[object, ...]], key: str, reached: str, code: int) -> None:
     """Add the faults of a command that works on several files. ``reached``: part of the message about the file in the
     middle."""
-    def begun(ground: Ground) -> Victim:
-        return Victim(*line(ground), "-j", 2).until(reached)
+    def begun() -> Victim:
+        return Victim(*line(), "-j", 2).until(reached)
 
     def printed(ground: Ground, end: End) -> str:
-        whole = json.loads(Victim(*line(ground)).end().out)[key]
+        whole = undisturbed(*line())[key]
         found = json.loads(end.out)[key]
         ground.expect("results", found, [one for one in whole if one in found])
         ground.expect("some of them", 0 < len(found) < len(whole), True)
@@ -321,22 +334,22 @@ def several(name: str, line: Callable[[Ground], tuple[object, ...]], key: str, r
 
     @fault(f"Ctrl-C in {name}")
     def interrupted(ground: Ground) -> Any:
-        end = begun(ground).signal_all(signal.SIGINT).end()
+        end = begun().signal_all(signal.SIGINT).end()
         return [end], [exits.INTERRUPTED], printed(ground, end)
 
     @fault(f"SIGTERM to {name}")
     def terminated(ground: Ground) -> Any:
-        end = begun(ground).signal(signal.SIGTERM).end()
+        end = begun().signal(signal.SIGTERM).end()
         return [end], [143], printed(ground, end)
 
     @fault(f"SIGKILL of {name}")
     def killed(ground: Ground) -> Any:
-        return [begun(ground).signal(signal.SIGKILL).end()], [-9], "no output expected"
+        return [begun().signal(signal.SIGKILL).end()], [-9], "no output expected"
 
     @fault(f"SIGKILL of a worker of {name}")
     def bereft(ground: Ground) -> Any:
-        end = begun(ground).kill_worker().end()
-        ground.expect("result", json.loads(end.out), json.loads(Victim(*line(ground)).end().out))
+        end = begun().kill_worker().end()
+        ground.expect("result", json.loads(end.out), undisturbed(*line()))
         return [end], [code], "all: another worker did its work"
 
 

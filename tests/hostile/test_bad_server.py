@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from itertools import product
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from cachesim.cli.main import main
 from tests.hostile.bad_server import FIELDS, HARMLESS, MISBEHAVIOURS, STAGES, VALUES, WRONG_FIELDS, running
+from tests.hostile.forked_commands import forking
 
 WITHIN = 0.3                 # time limit of a reply [seconds]
 SECONDS = 2.0                # time limit of a check
@@ -112,30 +110,23 @@ def test_every_field_of_every_type(name, command, tmp_path, capsys):
     run_here(command, name, "first", tmp_path, capsys)
 
 
-# VmHWM is the peak of the process itself; ru_maxrss begins with that of the process that started it.
-LIMITED = """
-import re, sys
-from pathlib import Path
-from cachesim.cli.main import main
-code = main(sys.argv[1:])
-peak = re.search(r"VmHWM:\\s*([0-9]+) kB", Path("/proc/self/status").read_text())[1]
-print("MiB", int(peak) // 1024, file=sys.stderr)
-sys.exit(code)
-"""
+@pytest.fixture(scope="module")
+def forks():
+    """Return a process that runs each command in a child."""
+    with forking() as process:
+        yield process
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, which is not here")
 @pytest.mark.parametrize(("name", "command"), MEASURED)
-def test_memory_and_time_of_every_misbehaviour(name, command, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+def test_memory_and_time_of_every_misbehaviour(name, command, tmp_path, tmp_path_factory, forks):
+    output = tmp_path_factory.mktemp("output")
     for stage in ("first", "completion"):
         with running(name, stage) as server:
             start = time.monotonic()
-            line = [sys.executable, "-c", LIMITED, *words(command, server.url, tmp_path)]
-            done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment)
+            ended = forks.run(words(command, server.url, tmp_path), output)
             seconds = time.monotonic() - start
-        err, _, mib = done.stderr.rpartition("MiB ")
-        judge(command, name, done.returncode, done.stdout, err, tmp_path, server)
-        assert seconds < 2 * LATEST and int(mib) < MEMORY
+        judge(command, name, ended.code, ended.out, ended.err, tmp_path, server)
+        assert seconds < 2 * LATEST and 0 < ended.mib < MEMORY
         (tmp_path / "out.json").unlink(missing_ok=True)

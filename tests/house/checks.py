@@ -160,7 +160,13 @@ def parse(text: str, name: str) -> Module:
 @cache
 def modules() -> list[Module]:
     """All modules of the package."""
-    return [parse(path.read_text("utf-8"), _name(path)) for path in sorted(PACKAGE.rglob("*.py"))]
+    return [module_of(path) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+@cache
+def module_of(path: Path) -> Module:
+    """Return the module of a file of the package."""
+    return parse(path.read_text("utf-8"), _name(path))
 
 
 def _name(path: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.checks import ROOT
+from tests.house.checks import PACKAGE, ROOT, module_of
 
 FOLDERS = ("cachesim", "tests", ".ci", "scenarios")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -79,7 +79,7 @@ def passages(path):
     found = [(name, number, line.strip()) for number, line in _prose(path)
              for name, pattern in WORDS.items() if pattern.search(line)]  # fmt: skip
     if path.suffix == ".py":
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = module_of(path).tree if PACKAGE in path.parents else ast.parse(path.read_text("utf-8"))
         nodes = [node for node in _statements(tree) if isinstance(node, (ast.Module, ast.ClassDef, *DEFINITIONS))]
         texts = [(node, text) for node in nodes if (text := ast.get_docstring(node))]
         found += [(name, node.body[0].lineno, text.splitlines()[0]) for node, text in texts

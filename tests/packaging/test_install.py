@@ -61,7 +61,8 @@ class Environment:
         (self.bin / "pip").chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
         uv = {f"UV_{name}": str(folder / name) for name in ("TOOL_DIR", "TOOL_BIN_DIR")}
-        self.variables = {**kept, **uv, "PATH": f"{self.bin}:{folder / 'TOOL_BIN_DIR'}:{os.environ['PATH']}",
+        quick = {"PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}      # most byte code would never run
+        self.variables = {**kept, **uv, **quick, "PATH": f"{self.bin}:{folder / 'TOOL_BIN_DIR'}:{os.environ['PATH']}",
                           "GITHUB_ACTION_PATH": ".github/actions/check"}  # fmt: skip
 
     def __call__(self, command, cwd):

@@ -13,8 +13,19 @@ from tests.meta.floors.plant import ROOT, Field
 
 @cache
 def statements(text):
-    """Return a program without its comments and line breaks."""
-    return ast.unparse(ast.parse(text))
+    """Return (lines, syntax tree) of each statement at the top level of a program."""
+    lines = text.splitlines()
+    begins = ((min(part.lineno for part in (node, *getattr(node, "decorator_list", ()))), node)
+              for node in ast.parse(text).body)  # fmt: skip
+    return [(lines[begin - 1 : node.end_lineno], node) for begin, node in begins]
+
+
+def is_same_program(first, second):
+    """True if two programs differ in comments and line breaks only. Trees are compared where the lines differ."""
+    pairs = zip(statements(first), statements(second), strict=False)
+    return len(statements(first)) == len(statements(second)) and all(
+        lines == others or ast.dump(node) == ast.dump(other) for (lines, node), (others, other) in pairs
+    )
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +39,15 @@ def test_the_text_to_replace_occurs_once_and_changes_the_program(faults):
         spoilt = fault.planted(ROOT)
         assert fault.floor in FLOORS, fault.name
         text = (ROOT / "cachesim" / fault.file).read_text()
-        assert ast.unparse(ast.parse(spoilt)) != statements(text), fault.name
+        assert not is_same_program(text, spoilt), fault.name
+
+
+@pytest.mark.parametrize("second, same", [
+    ("@one(2)\ndef f():\n    return 1\n", False), ("@one(1)\ndef f():\n    return 2\n", False),
+    ("@one(1)\ndef f():\n    return 1\nx = 1\n", False), ("@one(1)\ndef f():  # why\n    return (1)\n", True),
+])
+def test_comments_and_line_breaks_are_no_change(second, same):
+    assert is_same_program("@one(1)\ndef f():\n    return 1\n", second) == same
 
 
 def test_fault_names_are_unique(faults):

@@ -98,7 +98,7 @@ def simulated(model, profile="llama_cpp@b11549", options=None, **more):
     handler = type("Handler", (Simulated,), {"profile": profile, "model": model, "options": options, **more})
     handler.begin()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)     # seconds until it sees its end
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

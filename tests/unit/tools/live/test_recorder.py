@@ -221,14 +221,14 @@ def test_nothing_is_left_when_the_body_fails(start):
 
 
 def test_a_server_that_never_loads_its_model(start, monkeypatch, tmp_path):
-    monkeypatch.setattr(llama_server, "START_WITHIN", 1.0)
-    with pytest.raises(BadInput, match="loading the model took longer than 1 s"):
+    monkeypatch.setattr(llama_server, "START_WITHIN", 0.5)
+    with pytest.raises(BadInput, match=r"loading the model took longer than 0\.5 s"):
         Recorder(start("unhealthy"))
 
 
 def test_a_server_that_never_rests(start, monkeypatch):
-    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 1.0)
-    with pytest.raises(BadInput, match="took longer than 1 s"):
+    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.1)
+    with pytest.raises(BadInput, match=r"took longer than 0\.1 s"):
         Recorder(start("busy"))
 
 
@@ -243,7 +243,7 @@ def test_a_port_that_somebody_else_took_meanwhile(start):
 
 
 def test_another_server_on_our_port_is_not_taken_for_ours(start, monkeypatch):
-    monkeypatch.setattr(llama_server, "START_WITHIN", 1.0)
+    monkeypatch.setattr(llama_server, "START_WITHIN", 0.5)
     with pytest.raises(BadInput, match="loading the model took longer"):
         Recorder(start("other"))
 

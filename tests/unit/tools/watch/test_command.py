@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{found.server_address[1]}"
         found.shutdown()
 
