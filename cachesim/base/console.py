@@ -71,6 +71,14 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
             console.print(part, crop=False)
 
 
+def show_now(*parts: RenderableType) -> None:
+    """Print like ``show``, and flush stdout: the reader has these lines while the command works on. Raise BadInput if
+    stdout cannot be written."""
+    show(*parts)
+    with stdout_errors():
+        sys.stdout.flush()
+
+
 def stdout_console(width: int | None = None) -> Console:
     """Return a console on stdout, as ``show`` uses it, for tables that change while they are shown."""
     return _console_class()(
