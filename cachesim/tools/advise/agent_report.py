@@ -20,18 +20,23 @@ GIB = 1 << 30
 
 def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int, weights: int | None) -> Data:
     """Return the advice as data. ``word``: the model; ``memory``, ``weights`` [bytes]: as given, None = unknown."""
-    load, shown = search.load, [_setting(one, search, word) for one in advice.best]
+    shown = [_setting(one, search, word) for one in advice.best]
     return {
         "model": word, "source": search.model.source, "profile": search.profile, "clients": search.clients,
         "memory": memory, "weights": weights, "room": search.room,
-        "workload": {"source": load.source, "sessions": load.sessions, "left_out": load.left_out,
-                     "servers": len(load.servers), "longest": load.longest},
+        "workload": _load(search),
         "scale": search.scale, "tried": len(advice.first), "excluded": len(advice.excluded),
         "smallest_excluded": min((one.total for one in advice.excluded), default=None),
         "best": shown[0] if shown else None, "next": shown[1:],
         "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
         "reasons": list(reasons_data(search, advice)) if shown else [],
     }  # fmt: skip
+
+
+def _load(search: AgentSearch) -> Data:
+    load = search.load
+    return {"source": load.source, "sessions": load.sessions, "left_out": load.left_out,
+            "servers": len(load.servers), "longest": load.longest}  # fmt: skip
 
 
 def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
@@ -69,6 +74,16 @@ def _gib(n: int) -> str:
 
 
 # Text
+
+def so_far(costly: CostlySetting, search: AgentSearch, word: str, basis: str) -> str:
+    """Return the best setting so far in a line. ``basis``: what its cost rests on."""
+    found = _setting(costly, search, word)
+    return f"so far: {found['command']}: {_shown(found)} of the prompt tokens evaluated ({basis})"
+
+
+def workload_line(search: AgentSearch, word: str) -> str:
+    """Return the workload of a search in a line."""
+    return _workload({"model": word, "profile": search.profile, "clients": search.clients, "workload": _load(search)})
 
 
 def agents_report(data: Data) -> Iterator[RenderableType]:
@@ -120,11 +135,7 @@ def _room(data: Data) -> str:
 
 
 def _method(data: Data) -> Iterator[str]:
-    load, s = data["workload"], "s" * (data["clients"] != 1)
-    sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
-    yield (f"{data['model']} under {data['profile']}, {data['clients']} client{s}: {sessions}{load['source']}, up to "
-           f"{data['clients']} on a server, requests of up to {load['longest']:,} tokens"
-           + (f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""))  # fmt: skip
+    yield _workload(data)
     scaled = f" {data['scale']} tokens run as one, the best setting again unscaled." if data["scale"] > 1 else ""
     excluded = f"; {data['excluded']} more do not fit into {_gib(data['room'])}" if data["excluded"] else ""
     yield f"{data['tried']} settings tried{excluded}.{scaled}"
@@ -136,3 +147,9 @@ def _method(data: Data) -> Iterator[str]:
         yield f"Less precise rows save {100 // WORTH} % of the prompt tokens or more; their errors are not simulated."
 
 
+def _workload(data: Data) -> str:
+    load, s = data["workload"], "s" * (data["clients"] != 1)
+    sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
+    left_out = f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""
+    return (f"{data['model']} under {data['profile']}, {data['clients']} client{s}: {sessions}{load['source']}, up to "
+            f"{data['clients']} on a server, requests of up to {load['longest']:,} tokens{left_out}")  # fmt: skip

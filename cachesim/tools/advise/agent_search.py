@@ -8,9 +8,9 @@ unscaled, too. Less precise rows are tried if the best setting without them leav
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.base.console import progress
+from cachesim.base.console import ProgressBar, progress
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
@@ -86,7 +86,9 @@ class AgentAdvice(NamedTuple):
 
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches, to which new ones are added."""
+    searches, to which new ones are added. ``tell``, if set, gets the best setting so far, with what it rests on."""
+
+    tell: Callable[[str, CostlySetting], None] | None = None
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
@@ -104,7 +106,9 @@ class AgentSearch:
 
     def advice(self) -> AgentAdvice:
         """Run the search. Raise BadInput if no setting fits."""
-        best, wrong = self.judged(self.compared(self.fitted({})), KEPT)
+        compared = self.compared(self.fitted({}))
+        self._tell("on the longest sessions, answers not judged", sorted(compared, key=lambda one: one.rank))
+        best, wrong = self.judged(compared, KEPT)
         smaller: Sequence[FittedSetting] = ()
         if self.agents.smaller and (not best or self._leaves_much(best[0].cost)):
             with suppress(BadInput):                 # rows of some widths cannot be smaller
@@ -117,8 +121,13 @@ class AgentSearch:
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
+        self._tell(f"{self.scale} tokens run as one" if self.scale > 1 else "on all sessions", best)
         ran = self.confirmed(best)
         return AgentAdvice(self._shown(ran), wrong, self.first, self.excluded, ran)
+
+    def _tell(self, basis: str, ordered: Sequence[CostlySetting]) -> None:
+        if self.tell is not None and ordered:
+            self.tell(basis, ordered[0])
 
     def flag_named(self, name: str) -> Flag:
         """Return an option of the server, or an option that changes only sizes."""
@@ -130,7 +139,9 @@ class AgentSearch:
         while found and str(found[0].setting.options) not in run:
             setting, cost = found[0]
             run.add(str(setting.options))
-            whole = self.cost(setting, range(len(self.load.servers)), 1)
+            with ProgressBar() as bar:
+                bar.show("running the best setting unscaled")
+                whole = self.cost(setting, range(len(self.load.servers)), 1)
             found[0] = CostlySetting(setting, whole._replace(wrong=cost.wrong))
             found.sort(key=lambda one: one.rank)
         return found
