@@ -120,14 +120,16 @@ class RecordingFormat:
 
     name: str                                               # engine name in the recordings
     commits: Mapping[str, str] = field(default_factory=dict)  # commit or build of recordings without profile -> profile
-    events: Sequence[type[Event]] = ()                      # events that it logs, besides those of ``cachesim.events``
+    # events that it logs, besides those of ``cachesim.events``, imported on demand
+    events: Callable[[], Sequence[type[Event]]] = tuple
     read: Callable[[list[str]], CommandLine] | None = None  # command line -> options, None = recordings not replayed
     write: Callable[[Mapping[str, Option]], list[str]] | None = None  # options -> command line
     base: bool = False                                      # the constant flags of the recordings set options, too
     constant: Sequence[str] = ()                            # flags that start a real server, () = those of llama-server
     uncached: Sequence[str] = ()                            # flags of its cold twin, () = those of llama-server
     options: Callable[[Mapping[str, Any]], Mapping[str, Option]] = lambda header: {}  # that only the header names
-    classes: ClassRecording | None = None                   # recordings of the server's classes, None = there are none
+    # recordings of the server's classes, imported on demand; None = there are none
+    classes: Callable[[], ClassRecording | None] = lambda: None
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def replay_classes(
     steps = data["steps"]
     out = ReplayResult(trace, steps=len(steps), events=sum(len(step.get(EVENTS, ())) for step in steps))
     engine = engine_of(trace.profile) if not trace.out else None
-    form = engine.recorded.classes if engine else None
+    form = engine.recorded.classes() if engine else None
     if engine is None or form is None:
         out.steps_undecided, out.why = len(steps), trace.out
         return out

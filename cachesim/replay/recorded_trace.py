@@ -124,7 +124,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
 def _classes(path: Path, data: dict[str, Any]) -> Trace:
     """Return a recording of a server's classes."""
     engine = recorded_as(data["engine"])
-    if (form := engine.recorded.classes) is None:
+    if (form := engine.recorded.classes()) is None:
         raise BadInput(f"recordings of the classes of {engine.name} are not replayed")
     name = engine.recorded.commits.get(data["version"], f"{engine.name}@{data['version']}")
     why = "" if name in engine.profiles else f"rule set {name} is not in this build"

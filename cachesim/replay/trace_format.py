@@ -126,7 +126,7 @@ def _kinds() -> dict[str, tuple[type, ...]]:
     """Return the types that fields of events may have, by name, as in our own events."""
     types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
     found: dict[str, set[type]] = {}
-    logged = [*vars(events).values(), *(one for engine in ENGINES.values() for one in engine.recorded.events)]
+    logged = [*vars(events).values(), *(one for engine in ENGINES.values() for one in engine.recorded.events())]
     for one in (one for one in logged if is_dataclass(one) and isinstance(one, type)):
         for field in fields(one):
             found.setdefault(field.name, set()).update(types.get(str(field.type).partition(" ")[0], ()))

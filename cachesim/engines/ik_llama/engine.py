@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.ik_llama.server import Server
-from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
 
@@ -23,9 +21,11 @@ def layout(model: str, rules: Rules) -> Layout:
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "ik_llama", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(PACKAGE),
-    RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
+    "ik_llama", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
+    RecordingFormat("ik_llama.cpp", COMMITS, events_of(PACKAGE), read_flags, write_flags, True, CONSTANT, UNCACHED),
     LINE, BESIDE, when=TIMELINE, log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE))
 
 start = ENGINE.start
+
+__all__ = ["ENGINE", "PROFILES", "Rules", "start"]

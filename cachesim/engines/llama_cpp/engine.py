@@ -6,14 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.llama_cpp.events import LOGGED
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
-from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
 
@@ -25,10 +23,12 @@ def layout(model: str, rules: Rules) -> Layout:
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(PACKAGE),
-    RecordingFormat("llama.cpp", COMMITS, LOGGED, read_flags, write_flags, options=recorded_options),
+    "llama_cpp", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
+    RecordingFormat("llama.cpp", COMMITS, events_of(PACKAGE), read_flags, write_flags, options=recorded_options),
     LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
 )
 
 start = ENGINE.start
+
+__all__ = ["ENGINE", "MANUAL", "PROFILES", "Rules", "start"]

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from cachesim.engines.mlx_lm.engine import ENGINE as ENGINE
     from cachesim.engines.mlx_lm.engine import PROFILES as PROFILES
     from cachesim.engines.mlx_lm.engine import Rules as Rules
-    from cachesim.engines.mlx_lm.engine import Server as Server
     from cachesim.engines.mlx_lm.engine import start as start
 
-__all__ = ["ENGINE", "PROFILES", "Rules", "Server", "start"]
+__all__ = ["ENGINE", "PROFILES", "Rules", "start"]
 __getattr__ = names_on_demand(f"{__name__}.engine", __all__)

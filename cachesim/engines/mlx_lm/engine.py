@@ -9,7 +9,6 @@ from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.mlx_lm.server import Server
 from cachesim.engines.shared.engine_face import Layout, command_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
 
@@ -22,10 +21,12 @@ def layout(model: str, rules: Rules) -> Layout:
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "mlx_lm", PROFILES, MANUAL, serve_of(Rules, partial(options_of, Options), Server, layout), say_of(PACKAGE),
+    "mlx_lm", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
     RecordingFormat("mlx-lm"), LINE, BESIDE, when=TIMELINE,
     log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
 )  # fmt: skip
 
 start = ENGINE.start
+
+__all__ = ["ENGINE", "PROFILES", "Rules", "start"]

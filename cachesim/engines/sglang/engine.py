@@ -8,9 +8,16 @@ from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.manual import MANUAL
 from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.sglang.profiles.rule_table import Rules
-from cachesim.engines.sglang.recordings import CLASSES
-from cachesim.engines.sglang.server import Server
-from cachesim.engines.shared.engine_face import Layout, command_of, layers_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import (
+    Layout,
+    classes_of,
+    command_of,
+    layers_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
 
 
 def layout(model: str, rules: Rules) -> Layout:
@@ -23,9 +30,11 @@ def layout(model: str, rules: Rules) -> Layout:
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve=serve_of(Rules, options, Server, layout), say=say_of(PACKAGE),
-    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=CLASSES), line=LINE, beside=BESIDE,
-    newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options, layout), say=say_of(PACKAGE),
+    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
+    line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
     words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
 )  # fmt: skip
+
+__all__ = ["ENGINE", "PROFILES"]

@@ -1,25 +1,25 @@
 """Functions with which an engine presents itself: start of a server, sentences, log lines, sizes.
 
-Sentences, log lines and sizes are imported on first use, because only reports or log readers need them.
+Server, sentences, log lines, sizes and recordings are imported on first use: lists of rule sets and options need none
+of them.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
+from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_table import CommandTable
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.sentences import Sentences
 from cachesim.engines.shared.size_formulas import split_sizes
-from cachesim.events import Log
+from cachesim.events import Event, Log
 from cachesim.model import Spec, make_model, parse
-
-T = TypeVar("T")
 
 
 class Layout(NamedTuple):
@@ -35,17 +35,18 @@ def layers_of(model: str, rules: RuleSet) -> Layout:
     return Layout(spec, spec)
 
 
-def serve_of(kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any], server: Callable[..., T],
-             layout: Callable[[str, Any], Layout] = layers_of) -> Callable[..., T]:
-    """Return a function that starts a server with these rules and options. ``layout`` reads a model and raises BadInput
-    for one that is not simulated."""
+def serve_of(package: str, kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any],
+             layout: Callable[[str, Any], Layout] = layers_of) -> Callable[..., Any]:
+    """Return a function that starts the ``Server`` of an engine with these rules and options. ``layout`` reads a model
+    and raises BadInput for one that is not simulated."""
 
-    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> T:
+    def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Any:
         """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raise BadInput."""
         if not isinstance(rules, kind):
             raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
         found = layout(model, rules)
         tiny = None if mode == "none" else make_model(found.spec, exact=mode == "exact")
+        server = import_module(f"{package}.server").Server
         return server(rules, found.kind, options({**rules.defaults, **flags}), tiny, log)
 
     return serve
@@ -93,3 +94,25 @@ def command_of(package: str) -> Callable[[], CommandTable | None]:
         return table
 
     return command
+
+
+def classes_of(package: str) -> Callable[[], ClassRecording | None]:
+    """Return a function that returns the ``CLASSES`` of an engine, which plays recordings of its server's classes."""
+
+    def classes() -> ClassRecording | None:
+        """Return the player of recordings of the server's classes."""
+        played: ClassRecording = import_module(f"{package}.recordings").CLASSES
+        return played
+
+    return classes
+
+
+def events_of(package: str) -> Callable[[], Sequence[type[Event]]]:
+    """Return a function that returns the events that an engine's server logs besides those of all engines."""
+
+    def events() -> Sequence[type[Event]]:
+        """Return the events that the server logs."""
+        logged: Sequence[type[Event]] = import_module(f"{package}.events").LOGGED
+        return logged
+
+    return events

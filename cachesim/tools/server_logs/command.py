@@ -136,9 +136,9 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
 def log_case(
     path: Path, profiles: Sequence[str], model: str, settings: Sequence[str], is_silent: bool = False
 ) -> RepairCase:
-    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Before the log
-    is simulated, print on stderr what it shows by itself, unless ``is_silent``. Raise BadInput without a request to
-    simulate."""
+    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Before the
+    log is simulated, print on stderr what it shows by itself, unless ``is_silent``. Raise BadInput without a request
+    to simulate."""
     from cachesim.base.console import ProgressBar, note
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase

@@ -50,7 +50,7 @@ class Contradiction(NamedTuple):
 @cache
 def compared_kinds(engine: str) -> frozenset[str]:
     """Return the kinds of lines of an engine's log whose numbers a simulation can contradict."""
-    logged: Sequence[type[Event]] = (Release, *ENGINES[engine].recorded.events)
+    logged: Sequence[type[Event]] = (Release, *ENGINES[engine].recorded.events())
     return (frozenset(kind.ev for kind in logged if kind.logged) - _UNCOMPARED) | _TIMED
 
 

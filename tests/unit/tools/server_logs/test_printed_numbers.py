@@ -151,5 +151,6 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     session = LogSession("llama_cpp", [request.logged for request in log.found.requests])
     space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
     found = solve(session, space, 10**7)
-    release = next(line.number for line in printed_lines(session.requests[0], "llama_cpp", True) if line.kind == "release")
+    lines = printed_lines(session.requests[0], "llama_cpp", True)
+    release = next(line.number for line in lines if line.kind == "release")
     assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
