@@ -7,11 +7,21 @@ from typing import Any, Iterator, Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
+from cachesim.base.console import note
+from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_command
 from cachesim.base.layout import indented
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.advise.agent_reasons import reasons_data
-from cachesim.tools.advise.agent_search import WORTH, AgentAdvice, AgentCost, AgentSearch, CostlySetting, Setting
+from cachesim.tools.advise.agent_search import (
+    WORTH,
+    AgentAdvice,
+    AgentCost,
+    AgentSearch,
+    CostlySetting,
+    SearchListener,
+    Setting,
+)
 from cachesim.tools.run.run_table import as_typed
 
 Data = dict[str, Any]
@@ -75,15 +85,23 @@ def _gib(n: int) -> str:
 
 # Text
 
-def so_far(costly: CostlySetting, search: AgentSearch, word: str, basis: str) -> str:
-    """Return the best setting so far in a line. ``basis``: what its cost rests on."""
-    found = _setting(costly, search, word)
-    return f"so far: {found['command']}: {_shown(found)} of the prompt tokens evaluated ({basis})"
 
+class NotedSearch(SearchListener):
+    """Listener that notes on stderr what a search compares, and the best setting so far. ``word``: the model."""
 
-def workload_line(search: AgentSearch, word: str) -> str:
-    """Return the workload of a search in a line."""
-    return _workload({"model": word, "profile": search.profile, "clients": search.clients, "workload": _load(search)})
+    def __init__(self, search: AgentSearch, word: str) -> None:
+        self.search, self.word = search, word
+
+    def begins(self, settings: int) -> None:
+        """Note the workload and the number of settings."""
+        search = self.search
+        about = {"model": self.word, "profile": search.profile, "clients": search.clients, "workload": _load(search)}
+        note(f"{_workload(about)}: comparing {counted(settings, 'setting')}")
+
+    def leads(self, basis: str, best: CostlySetting) -> None:
+        """Note the best setting so far."""
+        found = _setting(best, self.search, self.word)
+        note(f"so far: {found['command']}: {_shown(found)} of the prompt tokens evaluated ({basis})")
 
 
 def agents_report(data: Data) -> Iterator[RenderableType]:

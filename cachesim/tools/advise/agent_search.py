@@ -8,7 +8,7 @@ unscaled, too. Less precise rows are tried if the best setting without them leav
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import ProgressBar, progress
 from cachesim.base.errors import BadInput
@@ -84,11 +84,21 @@ class AgentAdvice(NamedTuple):
     ran: Sequence[CostlySetting]
 
 
+class SearchListener:
+    """What hears of a search before it ends; this one ignores it."""
+
+    def begins(self, settings: int) -> None:
+        """Hear that the search begins to compare settings."""
+
+    def leads(self, basis: str, best: CostlySetting) -> None:
+        """Hear the best setting so far. ``basis``: what its cost rests on."""
+
+
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches, to which new ones are added. ``tell``, if set, gets the best setting so far, with what it rests on."""
+    searches, to which new ones are added. ``listener`` hears of the search before it ends."""
 
-    tell: Callable[[str, CostlySetting], None] | None = None
+    listener = SearchListener()
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
@@ -106,7 +116,9 @@ class AgentSearch:
 
     def advice(self) -> AgentAdvice:
         """Run the search. Raise BadInput if no setting fits."""
-        compared = self.compared(self.fitted({}))
+        if fitted := self.fitted({}):
+            self.listener.begins(len(fitted))
+        compared = self.compared(fitted)
         self._tell("on the longest sessions, answers not judged", sorted(compared, key=lambda one: one.rank))
         best, wrong = self.judged(compared, KEPT)
         smaller: Sequence[FittedSetting] = ()
@@ -126,8 +138,8 @@ class AgentSearch:
         return AgentAdvice(self._shown(ran), wrong, self.first, self.excluded, ran)
 
     def _tell(self, basis: str, ordered: Sequence[CostlySetting]) -> None:
-        if self.tell is not None and ordered:
-            self.tell(basis, ordered[0])
+        if ordered:
+            self.listener.leads(basis, ordered[0])
 
     def flag_named(self, name: str) -> Flag:
         """Return an option of the server, or an option that changes only sizes."""
