@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
-from cachesim.base.console import complain, note, progress, say_json, show, show_now
+from cachesim.base.console import complain, note, progress, say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
@@ -120,7 +120,7 @@ def _advised(
     known = {**case_data(search, case.has_texts), **about}
     is_early = not args.json and known["bound"]["holds"] is not None
     if is_early:
-        show_now(*case_report(known))
+        show(*case_report(known))
     elif not args.json:
         note(case_note(known))
     with unfinished("the search for advice was not finished"):

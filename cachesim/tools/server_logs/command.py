@@ -66,13 +66,13 @@ def run(args: Namespace) -> int:
 def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the report on a log as data, and its scenario file, which is also written if the user asked for it. Print
     the report unless JSON was requested: what rests on the log alone before the log is simulated."""
-    from cachesim.base.console import ProgressBar, show, show_now
+    from cachesim.base.console import ProgressBar, show
     from cachesim.tools.server_logs.import_log import read_log
     from cachesim.tools.server_logs.report import report_head, report_rest
 
     read = read_log(argument_path(name), args.profiles, _reading)
     if not args.json:
-        show_now(*report_head(read.as_data()))
+        show(*report_head(read.as_data()))
     with unfinished(f"the simulation of {name} was not finished"), ProgressBar() as bar:
         data, text = _simulated(args, read, server, bar)
     if not args.json:
@@ -152,7 +152,7 @@ def log_case(
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(list(settings), engine) if settings else {}
     read = read_log(path, profiles, _reading)
-    if not is_silent:
+    if read.session.requests and not is_silent:
         note(f"{path}: {headline(read.as_data()['statements']).plain}")
     with unfinished(f"the simulation of {path} was not finished"), ProgressBar() as bar:
         bar.show("simulating the log")
