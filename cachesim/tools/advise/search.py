@@ -114,9 +114,9 @@ def advice_data(
         "base": {**base, "mib": _mib(advice.base, sizes),
                  "predicted": [each._asdict() for each in advice.base.predicted]},
         "bound": bound,
-        "advice": [_piece(one, search, sizes, named) for one in advice.released],
-        "not_released": [_piece(one, search, sizes, named) for one in advice.good if not one.is_released],
-        "traps": [_piece(one, search, sizes, named) for one in advice.traps],
+        "advice": [piece_data(one, search, sizes, named) for one in advice.released],
+        "not_released": [piece_data(one, search, sizes, named) for one in advice.good if not one.is_released],
+        "traps": [piece_data(one, search, sizes, named) for one in advice.traps],
         "tried": len(search.found), "changes": len(search),
     }  # fmt: skip
 
@@ -129,7 +129,8 @@ def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
     return round(piece.bytes / MIB, 3) if sizes.source else None
 
 
-def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:
+def piece_data(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:
+    """Return a suggestion of a search as data."""
     one, before = piece.tried, search.base.outcome.evaluated
     return {
         "changes": [_change(change, search.case) for change in one.changes], **_outcome(one.outcome),
