@@ -113,14 +113,14 @@ def _advised(
     """Return the advice under a rule set, and the interruption, if any. Print it unless JSON was requested: the lines
     of the unchanged case before changes are tried. ``base``: the unchanged case under the rule set. ``about``: data of
     the case that no search changes."""
-    from cachesim.tools.advise.report import case_note, case_report, found_report
+    from cachesim.tools.advise.report import advise_report, case_note, case_report, found_report
     from cachesim.tools.advise.search import AdviceSearch, case_data
 
     search = AdviceSearch(base.case, case.excluded, base)
     known = {**case_data(search, case.has_texts), **about}
     is_early = not args.json and known["bound"]["holds"] is not None
     if is_early:
-        show(*case_report(known))
+        show(case_report(known))
     elif not args.json:
         note(case_note(known))
     with unfinished("the search for advice was not finished"):
@@ -130,7 +130,7 @@ def _advised(
         why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
         complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
     if not args.json:
-        show(*(() if is_early else case_report(data)), *found_report(data))
+        show(found_report(data) if is_early else advise_report(data))
     return data, ended
 
 

@@ -20,11 +20,15 @@ FEW = 6                # numbers of lines or requests that a sentence names, at 
 
 def advise_report(data: Data) -> RenderableType:
     """Return the report. Each command can be copied to a shell."""
-    return Group(*case_report(data), *found_report(data))
+    return Group(case_report(data), found_report(data))
 
 
-def found_report(data: Data) -> Iterator[RenderableType]:
-    """Yield the lines after those of the unchanged case: what a search for changes found."""
+def found_report(data: Data) -> RenderableType:
+    """Return the lines after those of the unchanged case: what a search for changes found."""
+    return Group(*_found(data))
+
+
+def _found(data: Data) -> Iterator[RenderableType]:
     if not _is_refuted(data):
         yield from predicted_lines(data["base"]["predicted"])
         yield indented(f"peak memory: {data['base']['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
@@ -71,9 +75,13 @@ def saved_report(saved: Data | None, command: str, about: str = "") -> Iterator[
     yield Text(f"{basis}. All suggestions: {command}", "dim")
 
 
-def case_report(data: Data) -> Iterator[RenderableType]:
-    """Yield the first lines: the unchanged case and what it evaluates. They need no search for changes (``case_data``,
+def case_report(data: Data) -> RenderableType:
+    """Return the first lines: the unchanged case and what it evaluates. They need no search for changes (``case_data``,
     with a bound of which is known whether it holds)."""
+    return Group(*_case(data))
+
+
+def _case(data: Data) -> Iterator[RenderableType]:
     base, bound, log = data["base"], data["bound"], data["log"]
     least = f"; lower bound for any server: {bound['total']:,}" if bound["holds"] else ""
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])

@@ -72,11 +72,11 @@ def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[
 
     read = read_log(argument_path(name), args.profiles, _reading)
     if not args.json:
-        show(*report_head(read.as_data()))
+        show(report_head(read.as_data()))
     with unfinished(f"the simulation of {name} was not finished"), ProgressBar() as bar:
         data, text = _simulated(args, read, server, bar)
     if not args.json:
-        show(*report_rest(data, args.out, bool(getattr(args, "verbose", 0))))
+        show(report_rest(data, args.out, bool(getattr(args, "verbose", 0))))
     return data, text
 
 

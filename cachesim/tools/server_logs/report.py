@@ -28,20 +28,23 @@ FEW = 1                      # changes of the client, and assumptions, that are 
 def import_report(data: Data, out: str, everything: bool = False) -> RenderableType:
     """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
     the next commands. Headline and causes rest on the log alone."""
-    return Group(*report_head(data), *report_rest(data, out, everything))
+    return Group(report_head(data), report_rest(data, out, everything))
 
 
-def report_head(data: Data) -> Iterator[RenderableType]:
-    """Yield the first lines of the report, which rest on the log alone: they can be printed before it is simulated."""
+def report_head(data: Data) -> RenderableType:
+    """Return the first lines of the report, which rest on the log alone: they can be printed before it is simulated."""
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
-    yield Text.assemble((data["file"], "bold"), head)
-    yield headline(data["statements"])
-    yield from (_first(line.as_data()) for line in facts_first(data["statements"]))
+    facts = (_first(line.as_data()) for line in facts_first(data["statements"]))
+    return Group(Text.assemble((data["file"], "bold"), head), headline(data["statements"]), *facts)
 
 
-def report_rest(data: Data, out: str, everything: bool = False) -> Iterator[RenderableType]:
-    """Yield the lines after the head, of which some rest on a simulation."""
+def report_rest(data: Data, out: str, everything: bool = False) -> RenderableType:
+    """Return the lines after the head, of which some rest on a simulation."""
+    return Group(*_rest(data, out, everything))
+
+
+def _rest(data: Data, out: str, everything: bool) -> Iterator[RenderableType]:
     said = data["statements"]
     known = len(facts_first(said))
     yield from map(_first, data["first_lines"][known:])
