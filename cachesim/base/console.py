@@ -63,8 +63,9 @@ def say_json(data: Mapping[str, Any]) -> None:
 
 
 def show(*parts: RenderableType, width: int | None = None) -> None:
-    """Print tables and text on stdout, as wide as the terminal. If stdout is not a terminal: ``width`` columns, else
-    $COLUMNS, else 80. Raise BadInput if stdout cannot be written."""
+    """Print tables and text on stdout, as wide as the terminal, and flush them: a reader has them while the command
+    works on. If stdout is not a terminal: ``width`` columns, else $COLUMNS, else 80. Raise BadInput if stdout cannot be
+    written."""
     console = stdout_console(width)
     with stdout_errors():
         for part in parts:

@@ -89,6 +89,23 @@ class Terminated(KeyboardInterrupt):
         super().__init__(number)
 
 
+class Unfinished(KeyboardInterrupt):
+    """An interrupt, with the work that it left unfinished as a sentence. ``number`` of the signal, None for Ctrl-C."""
+
+    def __init__(self, sentence: str, number: int | None) -> None:
+        self.number = number
+        super().__init__(sentence)
+
+
+@contextmanager
+def unfinished(sentence: str) -> Iterator[None]:
+    """Say in an interrupt of the block what it left unfinished. Raise Unfinished."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Unfinished(sentence, getattr(error, "number", None)) from None
+
+
 class Crash(Exception):
     """A bug in cachesim: a state that should be impossible."""
 

@@ -20,7 +20,17 @@ from typing import Any, Collection, Iterator, NoReturn, Sequence
 from cachesim import __all__ as python_names
 from cachesim import __version__
 from cachesim.base import exits
-from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
+from cachesim.base.errors import (
+    ENDING,
+    BadInput,
+    Terminated,
+    Unfinished,
+    Unwritable,
+    cut,
+    nearest,
+    quoted,
+    stdout_errors,
+)
 from cachesim.cli.command_list import COMMANDS, LISTS, help_text, overview
 
 _CHOICES = re.compile(r" \(choose from .{150,}\)$")      # long lists, which --help prints
@@ -77,7 +87,8 @@ def _exit_code(argv: list[str]) -> int:
         _forget_stdout()
         return exits.HOLDS if argv and argv[0] in LISTS else exits.BROKEN_PIPE
     except KeyboardInterrupt as error:
-        import_module("cachesim.base.console").complain("interrupted")
+        what = f"interrupted: {error}" if isinstance(error, Unfinished) else "interrupted"
+        import_module("cachesim.base.console").complain(what)
         return _as_json(argv, "interrupted", exits.interrupted(error), error)
     except Exception as error:
         from cachesim.base.console import complain

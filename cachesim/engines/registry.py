@@ -16,6 +16,8 @@ from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
 from cachesim.engines.rule_outcomes import graded_rules
+from cachesim.engines.shared.engine_face import log_of
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 
 
@@ -28,7 +30,7 @@ class BuiltinEngines(Mapping[str, Engine]):
     def __getitem__(self, name: str) -> Engine:
         if name not in self.names:
             raise KeyError(name)
-        engine: Engine = import_module(f"{__package__}.{name}").ENGINE
+        engine: Engine = import_module(f"{__package__}.{name}.engine").ENGINE
         return engine
 
     def __iter__(self) -> Iterator[str]:
@@ -74,6 +76,14 @@ class Engines(Mapping[str, Engine]):
         if name not in self._known:
             self._known[name] = BUILTIN[name]
         return self._known[name]
+
+    def log_grammars(self) -> dict[str, LogGrammar]:
+        """Return the grammar of the log of each engine's server. Built-in engines are not imported for it, because a
+        log is read before its engine is known."""
+        return {name: self._log_of(name)() for name in self._all()}
+
+    def _log_of(self, name: str) -> Callable[[], LogGrammar]:
+        return log_of(f"{__package__}.{name}") if name in BUILTIN.names else self[name].log
 
     def __contains__(self, name: object) -> bool:
         return name in self._all()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.build_names import builds_in_order, without_place
@@ -79,18 +79,19 @@ def neighbours(engine: Engine, log: bool = False) -> list[tuple[str, str]]:
 
 def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance",
-    log: bool = False,
+    log: bool = False, requests: Collection[int] | None = None,
 ) -> list[RequestHistory]:
     """Return the history of every request. Rule sets without a neighbour run, too, but are not compared. ``pairs``:
     neighbours, as an iterable that may show progress. ``mode``: comparison with cold runs, "provenance" or "exact".
-    ``log``: compare the lines of the log, too."""
+    ``log``: compare the lines of the log, too. ``requests``: numbers of the requests whose changes are found, None =
+    all."""
     lab = _Lab(scenario, engine, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine, log) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
         for number, course in enumerate(found):
             course.outcomes |= {old: before[number], new: after[number]}
-            if before[number] != after[number]:
+            if before[number] != after[number] and (requests is None or number in requests):
                 turn = OutcomeChange(old, new, before[number], after[number])
                 turn.causes += lab.causes(turn, number)
                 (course.beside if new in engine.beside else course.turns).append(turn)

@@ -1,33 +1,20 @@
-"""Simulator of llama.cpp's llama-server: memory, rules by version, server loop."""
+"""Simulator of llama.cpp's llama-server: memory, rules by version, server loop.
+
+The engine is imported on first use, so that a module of this package, such as the log lines, stays light.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from typing import TYPE_CHECKING
 
-from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
-from cachesim.engines.llama_cpp.manual import MANUAL
-from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
-from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
-from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.package_names import names_on_demand
 
+if TYPE_CHECKING:
+    from cachesim.engines.llama_cpp.engine import ENGINE as ENGINE
+    from cachesim.engines.llama_cpp.engine import MANUAL as MANUAL
+    from cachesim.engines.llama_cpp.engine import PROFILES as PROFILES
+    from cachesim.engines.llama_cpp.engine import Rules as Rules
+    from cachesim.engines.llama_cpp.engine import start as start
 
-def layout(model: str, rules: Rules) -> Layout:
-    """Return a model as this engine lays it out. Raise BadInput."""
-    kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
-    return Layout(kind, kind.spec)
-
-
-ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve_of(__name__, Rules, partial(options_of, Options), layout), say_of(__name__),
-    RecordingFormat("llama.cpp", COMMITS, events_of(__name__), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(__name__), memory=memory_of(__name__),
-    command=command_of(__name__),
-)
-
-start = ENGINE.start
-
-__all__ = ["ENGINE", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "MANUAL", "PROFILES", "Rules", "start"]
+__getattr__ = names_on_demand(f"{__name__}.engine", __all__)

@@ -1,39 +1,17 @@
-"""SGLang's server: a radix tree over full attention, windows and recurrent states."""
+"""SGLang's server: a radix tree over full attention, windows and recurrent states.
+
+The engine is imported on first use, so that a module of this package, such as the log lines, stays light.
+"""
 
 from __future__ import annotations
 
-from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.sglang.flags import options
-from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.pool_sizes import derived_sizes
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
-from cachesim.engines.sglang.profiles.rule_table import Rules
-from cachesim.engines.shared.engine_face import (
-    Layout,
-    classes_of,
-    command_of,
-    layers_of,
-    log_of,
-    memory_of,
-    say_of,
-    serve_of,
-)
+from typing import TYPE_CHECKING
 
+from cachesim.engines.shared.package_names import names_on_demand
 
-def layout(model: str, rules: Rules) -> Layout:
-    """Return the layers of a model. Raise BadInput for windows only."""
-    found = layers_of(model, rules)
-    if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
-        raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
-    return found
+if TYPE_CHECKING:
+    from cachesim.engines.sglang.engine import ENGINE as ENGINE
+    from cachesim.engines.sglang.engine import PROFILES as PROFILES
 
-
-ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve=serve_of(__name__, Rules, options, layout), say=say_of(__name__),
-    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(__name__)),
-    line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(__name__), memory=memory_of(__name__),
-    command=command_of(__name__),
-    derived=lambda rules, given: derived_sizes(rules, options({**rules.defaults, **given})),
-    words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
-)  # fmt: skip
+__all__ = ["ENGINE", "PROFILES"]
+__getattr__ = names_on_demand(f"{__name__}.engine", __all__)

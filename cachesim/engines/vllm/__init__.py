@@ -1,19 +1,17 @@
-"""vLLM's v1 engine: scheduler, block pool with hashed blocks, groups of layers; rules by version."""
+"""vLLM's v1 engine: scheduler, block pool with hashed blocks, groups of layers; rules by version.
+
+The engine is imported on first use, so that a module of this package, such as the log lines, stays light.
+"""
 
 from __future__ import annotations
 
-from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.engine_face import classes_of, command_of, log_of, memory_of, say_of, serve_of
-from cachesim.engines.vllm.flags import options
-from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.page_sizes import derived_blocks
-from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
+from typing import TYPE_CHECKING
 
-ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve=serve_of(__name__, Rules, options), say=say_of(__name__),
-    recorded=RecordingFormat("vllm", classes=classes_of(__name__)), line=LINE, beside=BESIDE, newest=LINE[-1],
-    when=TIMELINE, keeps="restore point", log=log_of(__name__), memory=memory_of(__name__),
-    command=command_of(__name__),
-    derived=lambda rules, given: derived_blocks(rules, options({**rules.defaults, **given})),
-    words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
-)  # fmt: skip
+from cachesim.engines.shared.package_names import names_on_demand
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.engine import ENGINE as ENGINE
+    from cachesim.engines.vllm.engine import PROFILES as PROFILES
+
+__all__ = ["ENGINE", "PROFILES"]
+__getattr__ = names_on_demand(f"{__name__}.engine", __all__)

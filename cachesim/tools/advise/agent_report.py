@@ -7,11 +7,21 @@ from typing import Any, Iterator, Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
+from cachesim.base.console import note
+from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_command
 from cachesim.base.layout import indented
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.advise.agent_reasons import reasons_data
-from cachesim.tools.advise.agent_search import WORTH, AgentAdvice, AgentCost, AgentSearch, CostlySetting, Setting
+from cachesim.tools.advise.agent_search import (
+    WORTH,
+    AgentAdvice,
+    AgentCost,
+    AgentSearch,
+    CostlySetting,
+    SearchListener,
+    Setting,
+)
 from cachesim.tools.run.run_table import as_typed
 
 Data = dict[str, Any]
@@ -20,18 +30,23 @@ GIB = 1 << 30
 
 def agents_data(search: AgentSearch, advice: AgentAdvice, word: str, memory: int, weights: int | None) -> Data:
     """Return the advice as data. ``word``: the model; ``memory``, ``weights`` [bytes]: as given, None = unknown."""
-    load, shown = search.load, [_setting(one, search, word) for one in advice.best]
+    shown = [_setting(one, search, word) for one in advice.best]
     return {
         "model": word, "source": search.model.source, "profile": search.profile, "clients": search.clients,
         "memory": memory, "weights": weights, "room": search.room,
-        "workload": {"source": load.source, "sessions": load.sessions, "left_out": load.left_out,
-                     "servers": len(load.servers), "longest": load.longest},
+        "workload": _load(search),
         "scale": search.scale, "tried": len(advice.first), "excluded": len(advice.excluded),
         "smallest_excluded": min((one.total for one in advice.excluded), default=None),
         "best": shown[0] if shown else None, "next": shown[1:],
         "wrong": [_setting(one, search, word) for one in advice.wrong[:1]], "wrong_settings": len(advice.wrong),
         "reasons": list(reasons_data(search, advice)) if shown else [],
     }  # fmt: skip
+
+
+def _load(search: AgentSearch) -> Data:
+    load = search.load
+    return {"source": load.source, "sessions": load.sessions, "left_out": load.left_out,
+            "servers": len(load.servers), "longest": load.longest}  # fmt: skip
 
 
 def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
@@ -69,6 +84,24 @@ def _gib(n: int) -> str:
 
 
 # Text
+
+
+class NotedSearch(SearchListener):
+    """Listener that notes on stderr what a search compares, and the best setting so far. ``word``: the model."""
+
+    def __init__(self, search: AgentSearch, word: str) -> None:
+        self.search, self.word = search, word
+
+    def begins(self, settings: int) -> None:
+        """Note the workload and the number of settings."""
+        search = self.search
+        about = {"model": self.word, "profile": search.profile, "clients": search.clients, "workload": _load(search)}
+        note(f"{_workload(about)}: comparing {counted(settings, 'setting')}")
+
+    def leads(self, basis: str, best: CostlySetting) -> None:
+        """Note the best setting so far."""
+        found = _setting(best, self.search, self.word)
+        note(f"so far: {found['command']}: {_shown(found)} of the prompt tokens evaluated ({basis})")
 
 
 def agents_report(data: Data) -> Iterator[RenderableType]:
@@ -120,11 +153,7 @@ def _room(data: Data) -> str:
 
 
 def _method(data: Data) -> Iterator[str]:
-    load, s = data["workload"], "s" * (data["clients"] != 1)
-    sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
-    yield (f"{data['model']} under {data['profile']}, {data['clients']} client{s}: {sessions}{load['source']}, up to "
-           f"{data['clients']} on a server, requests of up to {load['longest']:,} tokens"
-           + (f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""))  # fmt: skip
+    yield _workload(data)
     scaled = f" {data['scale']} tokens run as one, the best setting again unscaled." if data["scale"] > 1 else ""
     excluded = f"; {data['excluded']} more do not fit into {_gib(data['room'])}" if data["excluded"] else ""
     yield f"{data['tried']} settings tried{excluded}.{scaled}"
@@ -136,3 +165,9 @@ def _method(data: Data) -> Iterator[str]:
         yield f"Less precise rows save {100 // WORTH} % of the prompt tokens or more; their errors are not simulated."
 
 
+def _workload(data: Data) -> str:
+    load, s = data["workload"], "s" * (data["clients"] != 1)
+    sessions = f"{load['sessions']} " if load["source"] == "recorded sessions" else ""
+    left_out = f"; {load['left_out']} longer sessions left out" if load["left_out"] else ""
+    return (f"{data['model']} under {data['profile']}, {data['clients']} client{s}: {sessions}{load['source']}, up to "
+            f"{data['clients']} on a server, requests of up to {load['longest']:,} tokens{left_out}")  # fmt: skip

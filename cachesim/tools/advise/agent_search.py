@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.base.console import progress
+from cachesim.base.console import ProgressBar, progress
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
@@ -84,9 +84,21 @@ class AgentAdvice(NamedTuple):
     ran: Sequence[CostlySetting]
 
 
+class SearchListener:
+    """What hears of a search before it ends; this one ignores it."""
+
+    def begins(self, settings: int) -> None:
+        """Hear that the search begins to compare settings."""
+
+    def leads(self, basis: str, best: CostlySetting) -> None:
+        """Hear the best setting so far. ``basis``: what its cost rests on."""
+
+
 class AgentSearch:
     """Search for settings. ``word`` names the model; ``room``: memory for caches [bytes]; ``known``: costs of earlier
-    searches, to which new ones are added."""
+    searches, to which new ones are added. ``listener`` hears of the search before it ends."""
+
+    listener = SearchListener()
 
     def __init__(
         self, profile: str, word: str, room: int, clients: int, load: AgentWorkload,
@@ -104,7 +116,11 @@ class AgentSearch:
 
     def advice(self) -> AgentAdvice:
         """Run the search. Raise BadInput if no setting fits."""
-        best, wrong = self.judged(self.compared(self.fitted({})), KEPT)
+        if fitted := self.fitted({}):
+            self.listener.begins(len(fitted))
+        compared = self.compared(fitted)
+        self._tell("on the longest sessions, answers not judged", sorted(compared, key=lambda one: one.rank))
+        best, wrong = self.judged(compared, KEPT)
         smaller: Sequence[FittedSetting] = ()
         if self.agents.smaller and (not best or self._leaves_much(best[0].cost)):
             with suppress(BadInput):                 # rows of some widths cannot be smaller
@@ -117,8 +133,13 @@ class AgentSearch:
         if not self.first:
             least = min(one.total for one in self.excluded) / (1 << 30)
             raise BadInput(f"no setting fits: the smallest takes {least:,.1f} GiB for caches")
+        self._tell(f"{self.scale} tokens run as one" if self.scale > 1 else "on all sessions", best)
         ran = self.confirmed(best)
         return AgentAdvice(self._shown(ran), wrong, self.first, self.excluded, ran)
+
+    def _tell(self, basis: str, ordered: Sequence[CostlySetting]) -> None:
+        if ordered:
+            self.listener.leads(basis, ordered[0])
 
     def flag_named(self, name: str) -> Flag:
         """Return an option of the server, or an option that changes only sizes."""
@@ -130,7 +151,9 @@ class AgentSearch:
         while found and str(found[0].setting.options) not in run:
             setting, cost = found[0]
             run.add(str(setting.options))
-            whole = self.cost(setting, range(len(self.load.servers)), 1)
+            with ProgressBar() as bar:
+                bar.show("running the best setting unscaled")
+                whole = self.cost(setting, range(len(self.load.servers)), 1)
             found[0] = CostlySetting(setting, whole._replace(wrong=cost.wrong))
             found.sort(key=lambda one: one.rank)
         return found

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
 from cachesim.tools.run.work_arguments import count, memory_size
 
@@ -55,7 +55,7 @@ def check_unused(args: Namespace) -> None:
 def run(args: Namespace) -> int:
     """Print the advice. Return the exit code."""
     from cachesim.engines.shared.model_sizes import real_model
-    from cachesim.tools.advise.agent_report import agents_data, agents_report
+    from cachesim.tools.advise.agent_report import NotedSearch, agents_data, agents_report
     from cachesim.tools.advise.agent_search import AgentSearch
     from cachesim.tools.advise.agent_workload import agent_workload
 
@@ -65,7 +65,10 @@ def run(args: Namespace) -> int:
     if (room := args.memory - (weights or 0)) <= 0:
         raise BadInput(f"the weights take all of the memory ({(weights or 0) / GIB:,.1f} GiB)", hint="larger --memory")
     search = AgentSearch(profile, args.model, room, args.clients, agent_workload(args, args.tokens or model.context))
-    data = agents_data(search, search.advice(), args.model, args.memory, weights)
+    if not args.json:
+        search.listener = NotedSearch(search, args.model)
+    with unfinished("the search for settings was not finished"):
+        data = agents_data(search, search.advice(), args.model, args.memory, weights)
     if args.json:
         say_json({"agents": data})
     else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, say_json, show
-from cachesim.base.errors import BadInput
+from cachesim.base.console import complain, note, progress, say_json, show
+from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.advise.memory_meter import Sizes
     from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.advise.setup_changes import CaseArguments
+    from cachesim.tools.advise.search import AdviceSearch
+    from cachesim.tools.advise.setup_changes import CaseArguments, Trial
 
 SCHEMA = 2             # version of the JSON form of `advise`
 SECONDS = 60           # default time limit of a search
@@ -67,6 +69,7 @@ def seconds(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from cachesim.tools.advise.report import advise_report, run_names, try_sentence
+    from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.advise.setup_changes import case_arguments
 
     if args.purpose:
@@ -78,22 +81,19 @@ def run(args: Namespace) -> int:
     imported: RepairCase | None = args.imported(args)
     scenario, sizes = sized(args, imported)
     asked = _arguments(args, scenario, imported)
-    found, ended = [], None
+    found: list[dict[str, Any]] = []
     drawn: list[tuple[Scenario, str]] = []
-    own = chosen_profiles(scenario, args.profiles)
-    for profile in own if args.profiles else newest_with_losses(scenario, own):
-        data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn, imported)
-        about = {"assumes": imported.assumes if imported else "", "log": _log_data(args, imported, scenario)}
-        found.append({**data, "rule_sets": 1 if args.profiles else len(own), **about})
-        if data["stopped"]:
-            why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
-            complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
+    own, ended = chosen_profiles(scenario, args.profiles), None
+    about = {"rule_sets": 1 if args.profiles else len(own), "assumes": imported.assumes if imported else "",
+             "log": _log_data(args, imported, scenario)}  # fmt: skip
+    case = imported or RepairCase(scenario)
+    for base in map(partial(_unchanged, scenario), own) if args.profiles else [newest_with_losses(scenario, own)]:
+        data, ended = _advised(args, case._replace(scenario=scenario), base, sizes, asked, drawn, about)
+        found.append(data)
         if ended is not None:
             break
     if args.json:
         say_json({"schema": SCHEMA, "advise": found})
-    else:
-        show(*map(advise_report, found))
     if found:
         command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
         names = run_names(found[0])
@@ -104,6 +104,34 @@ def run(args: Namespace) -> int:
     if any(data["log"] and data["log"]["is_refuted"] for data in found):
         return exits.UNDECIDED
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+
+
+def _advised(
+    args: Namespace, case: RepairCase, base: Trial, sizes: Sizes, asked: CaseArguments,
+    drawn: list[tuple[Scenario, str]], about: dict[str, Any],
+) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
+    """Return the advice under a rule set, and the interruption, if any. Print it unless JSON was requested: the lines
+    of the unchanged case before changes are tried. ``base``: the unchanged case under the rule set. ``about``: data of
+    the case that no search changes."""
+    from cachesim.tools.advise.report import advise_report, case_note, case_report, found_report
+    from cachesim.tools.advise.search import AdviceSearch, case_data
+
+    search = AdviceSearch(base.case, case.excluded, base)
+    known = {**case_data(search, case.has_texts), **about}
+    is_early = not args.json and known["bound"]["holds"] is not None
+    if is_early:
+        show(case_report(known))
+    elif not args.json:
+        note(case_note(known))
+    with unfinished("the search for advice was not finished"):
+        data, ended = advice_for(search, case, sizes, args.seconds, asked, drawn)
+    data |= about
+    if data["stopped"]:
+        why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
+        complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
+    if not args.json:
+        show(found_report(data) if is_early else advise_report(data))
+    return data, ended
 
 
 def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) -> dict[str, Any] | None:
@@ -156,22 +184,18 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario
 
 
 def advice_for(
-    scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: CaseArguments | None = None,
-    drawn: list[tuple[Scenario, str]] | None = None, imported: RepairCase | None = None,
+    search: AdviceSearch, about: RepairCase, sizes: Sizes, most: int = SECONDS, asked: CaseArguments | None = None,
+    drawn: list[tuple[Scenario, str]] | None = None,
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
-    """Return the advice for a scenario under a rule set, and the interruption, if any. ``most``: time limit in seconds.
-    ``asked``: arguments that name the case, None = its line or its file. ``drawn`` receives the unchanged case and the
-    case with the best advice, each with its profile. ``imported``: what is known about a case that was not written as a
-    scenario. Raise BadInput if the case cannot run."""
+    """Return the advice that a search finds, and the interruption, if any. ``about``: the case and what is known about
+    it. ``most``: time limit in seconds. ``asked``: arguments that name the case, None = its line or its file. ``drawn``
+    receives the unchanged case and the case with the best advice, each with its profile."""
     from cachesim.tools.advise.ranking import choose
-    from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.advise.search import AdviceSearch, advice_data
-    from cachesim.tools.advise.setup_changes import Setup, arguments_of
+    from cachesim.tools.advise.search import advice_data
+    from cachesim.tools.advise.setup_changes import arguments_of
 
-    about = imported or RepairCase(scenario)
-    named = asked or arguments_of(scenario)
+    named = asked or arguments_of(about.scenario)
     until, stopped, ended = time.monotonic() + most, None, None
-    search = AdviceSearch(Setup(scenario, profile), about.excluded)
     is_refuted = about.facts is not None and about.facts.is_refuted
     try:
         for _ in () if is_refuted else progress(search, len(search), "trying changes"):
@@ -187,16 +211,24 @@ def advice_for(
     return {**data, "stopped": stopped}, ended
 
 
-def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the newest profile of the scenario under which tokens are re-evaluated or answers are wrong, preferably of
-    the main branch; without such a profile the newest. Raise BadInput if the scenario cannot run."""
+def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> Trial:
+    """Return the unchanged case under the newest profile of the scenario under which tokens are re-evaluated or answers
+    are wrong, preferably of the main branch; without such a profile under the newest. Raise BadInput if the scenario
+    cannot run."""
     from cachesim.engines.registry import engine_of
     from cachesim.tools.advise.setup_changes import loses
 
-    if len(own) == 1:
-        return own
     line = list(engine_of(own[0]).line)
     newest = sorted((name for name in own if name in line), key=line.index, reverse=True) or list(own)
-    chosen = next((name for name in newest if loses(scenario, name)), newest[0])
-    return (chosen,)
+    first = _unchanged(scenario, newest[0])
+    if loses(first) or len(own) == 1:
+        return first
+    others = (_unchanged(scenario, name) for name in newest[1:])
+    return next((trial for trial in others if loses(trial)), first)
 
+
+def _unchanged(scenario: Scenario, profile: str) -> Trial:
+    """Return the outcome of a scenario under a rule set. Raise BadInput if it cannot run."""
+    from cachesim.tools.advise.setup_changes import Setup, run_trial
+
+    return run_trial(Setup(scenario, profile))

@@ -167,6 +167,32 @@ def choose(
 ) -> Advice:
     """Select the advice among all trials, certain savings first, the largest of them first. ``asked``: arguments of the
     case; ``facts``: what the log of the case shows, None = the case is written as it was sent."""
+    shown = sorted(_examined(_suggestions(base, found, sizes, asked, facts)), key=_order)[:SHOWN]
+    wrong = [one for one in found if is_trap(one, base) and _saves(one, base)]
+    traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
+    as_is, *tempting = (_with_dependences(RankedAdvice(one, peak_bytes(one.case, sizes))) for one in (base, *traps))
+    return Advice(as_is, tuple(shown), tuple(tempting))
+
+
+def choose_best(
+    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None = None, facts: CaseFacts | None = None
+) -> RankedAdvice | None:
+    """Return the first suggestion of ``choose``, None without one. Suggestions are examined until none of the others
+    can come before the best: what they depend on makes a saving less certain, never more."""
+    ordered = _suggestions(base, found, sizes, asked, facts)
+    best: RankedAdvice | None = None
+    for number, piece in enumerate(_examined(ordered), 1):
+        if best is None or _order(piece) < _order(best):
+            best = piece
+        if number < len(ordered) and _order(best) <= _order(ordered[number]):
+            break
+    return best
+
+
+def _suggestions(
+    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None, facts: CaseFacts | None
+) -> list[RankedAdvice]:
+    """Return the trials that are worth a suggestion, in order, before it is examined what they depend on."""
     named = CaseArguments() if asked is None else asked
     good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one, named)
             and _is_open(one, base, facts)]  # fmt: skip
@@ -175,11 +201,7 @@ def choose(
              for certain in (True, False) for piece in _first(
                  [one for one in good if can_be_had(one, base, facts) is certain], good, found, base)]  # fmt: skip
     sized = sorted((one._replace(certain=can_be_had(one.tried, base, facts)) for one in first), key=_order)
-    shown = sorted(_examined(_without_lesser(sized)), key=_order)[:SHOWN]
-    wrong = [one for one in found if is_trap(one, base) and _saves(one, base)]
-    traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
-    as_is, *tempting = (_with_dependences(RankedAdvice(one, peak_bytes(one.case, sizes))) for one in (base, *traps))
-    return Advice(as_is, tuple(shown), tuple(tempting))
+    return _without_lesser(sized)
 
 
 def _first(alike: list[Trial], good: list[Trial], found: list[Trial], base: Trial) -> list[RankedAdvice]:

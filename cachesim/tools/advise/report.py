@@ -20,16 +20,25 @@ FEW = 6                # numbers of lines or requests that a sentence names, at 
 
 def advise_report(data: Data) -> RenderableType:
     """Return the report. Each command can be copied to a shell."""
-    parts: list[RenderableType] = [*_head(data)]
+    return Group(case_report(data), found_report(data))
+
+
+def found_report(data: Data) -> RenderableType:
+    """Return the lines after those of the unchanged case: what a search for changes found."""
+    return Group(*_found(data))
+
+
+def _found(data: Data) -> Iterator[RenderableType]:
+    if not _is_refuted(data):
+        yield from predicted_lines(data["base"]["predicted"])
+        yield indented(f"peak memory: {data['base']['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
+                       else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
     for i, item in enumerate(data["advice"], 1):
-        parts += _piece(str(i), item, data)
+        yield from _piece(str(i), item, data)
     if not data["advice"]:
-        parts.append(Text(_nothing(data), "bold"))
-    for item in data["not_released"]:
-        parts += _piece("-", item, data)
-    for item in data["traps"]:
-        parts += _piece("-", item, data)
-    return Group(*parts)
+        yield Text(_nothing(data), "bold")
+    for item in (*data["not_released"], *data["traps"]):
+        yield from _piece("-", item, data)
 
 
 def try_sentence(data: Data) -> str:
@@ -66,11 +75,17 @@ def saved_report(saved: Data | None, command: str, about: str = "") -> Iterator[
     yield Text(f"{basis}. All suggestions: {command}", "dim")
 
 
-def _head(data: Data) -> Iterator[RenderableType]:
+def case_report(data: Data) -> RenderableType:
+    """Return the first lines: the unchanged case and what it evaluates. They need no search for changes (``case_data``,
+    with a bound of which is known whether it holds)."""
+    return Group(*_case(data))
+
+
+def _case(data: Data) -> Iterator[RenderableType]:
     base, bound, log = data["base"], data["bound"], data["log"]
     least = f"; lower bound for any server: {bound['total']:,}" if bound["holds"] else ""
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])
-    if log and log["is_refuted"]:
+    if _is_refuted(data):
         return
     before = f" ({log['before']} of them before the log begins, assumed)" if log and log["before"] else ""
     yield indented(f"{counted(data['requests'], 'request')}{before}, {data['prompt_tokens']:,} prompt tokens: "
@@ -84,9 +99,18 @@ def _head(data: Data) -> Iterator[RenderableType]:
         yield indented(f"suggestions for the client hold only if {data['assumes']}", "dim")
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
-    yield from predicted_lines(base["predicted"])
-    yield indented(f"peak memory: {base['mib']:,.1f} MiB ({data['sizes']})" if data["sizes"]
-                   else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
+
+
+def case_note(data: Data) -> str:
+    """Return the unchanged case in a line, for a reader who waits for the lines that need the whole search."""
+    base = data["base"]
+    return (f"{data['scenario']} under {data['profile']}: {base['evaluated']:,} of {data['prompt_tokens']:,} prompt "
+            f"tokens evaluated; {_marks(base, data['requests'])}")  # fmt: skip
+
+
+def _is_refuted(data: Data) -> bool:
+    """True if the simulation contradicts the log of the case."""
+    return bool(data["log"] and data["log"]["is_refuted"])
 
 
 def _of_log(data: Data, log: Data) -> Iterator[RenderableType]:
@@ -100,7 +124,7 @@ def _of_log(data: Data, log: Data) -> Iterator[RenderableType]:
 
 
 def _nothing(data: Data) -> str:
-    if data["log"] and data["log"]["is_refuted"]:
+    if _is_refuted(data):
         return _refuted(data["log"])
     if data["not_released"]:
         return "No advice: only rule sets that are not released evaluate fewer tokens or correct answers."

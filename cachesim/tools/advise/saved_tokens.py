@@ -10,9 +10,9 @@ from cachesim.base.errors import BadInput
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.memory_meter import UNITS
-from cachesim.tools.advise.ranking import choose
+from cachesim.tools.advise.ranking import choose_best
 from cachesim.tools.advise.report import changes_text
-from cachesim.tools.advise.search import AdviceSearch, advice_data
+from cachesim.tools.advise.search import AdviceSearch, case_data, piece_data
 from cachesim.tools.advise.setup_changes import CaseArguments, ChangeKind, Setup, SetupChange, Trial, run_trial
 
 TOKENS, SENT = 1_000_000, 200    # limits of a search that was not requested: prompt tokens and requests to run,
@@ -55,13 +55,14 @@ def saved_tokens(case: RepairCase) -> Data | None:
             search.attempt((one,))
             if cost * (2 + len(search.found)) > ROUNDS:
                 break
-        asked = CaseArguments()
-        data = advice_data(search, choose(search.base, search.found, UNITS, asked, case.facts), UNITS, asked)
+        chosen = choose_best(search.base, search.found, UNITS, CaseArguments(), case.facts)
     except BadInput:
         return None
-    if not data["advice"] or data["advice"][0]["saved"] <= 0:
+    if chosen is None:
         return None
-    best = data["advice"][0]
+    data, best = case_data(search), piece_data(chosen, search, UNITS, CaseArguments())
+    if best["saved"] <= 0:
+        return None
     trial = next(one for one in search.found if list(one.outcome.each) == best["each"])
     every = [best["saved"], *(_saved(other, trial) for other in case.variants)]
     client = any(change["kind"] == "client" for change in best["changes"])

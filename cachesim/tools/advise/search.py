@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of
 from cachesim.tools.advise.memory_meter import Sizes
-from cachesim.tools.advise.ranking import Advice, RankedAdvice, best_of_families, helps, rank
+from cachesim.tools.advise.ranking import Advice, RankedAdvice, bad, best_of_families, helps, rank
 from cachesim.tools.advise.setup_changes import (
     CaseArguments,
     ChangeKind,
@@ -32,12 +32,12 @@ PAIRED = 4             # best changes that are also tried in pairs
 
 
 class AdviceSearch:
-    """Search for advice on a case. ``base``: the unchanged case. ``found``: the trials so far, in order. ``excluded``:
-    names of client changes that are not tried."""
+    """Search for advice on a case. ``base``: the unchanged case, None = run it. ``found``: the trials so far, in order.
+    ``excluded``: names of client changes that are not tried."""
 
-    def __init__(self, case: Setup, excluded: AbstractSet[str] = frozenset()) -> None:
+    def __init__(self, case: Setup, excluded: AbstractSet[str] = frozenset(), base: Trial | None = None) -> None:
         self.case, self.engine = case, engine_of(case.profile)
-        self.base = run_trial(case)
+        self.base = base or run_trial(case)
         self.bound = self.base.bound
         self.found: list[Trial] = []
         self.singles = [one for one in single_changes(case, self.engine)
@@ -82,26 +82,41 @@ Data = dict[str, Any]
 MIB = 1 << 20
 
 
+def case_data(search: AdviceSearch, has_texts: bool = True) -> Data:
+    """Return the unchanged case, its outcome and its lower bound as data, before any change is tried. ``holds`` of the
+    bound is None if it depends on the advice: an answer that is not correct may evaluate fewer tokens. ``has_texts``:
+    the prompts are known as sent; otherwise a bound of the simulated requests does not hold for the sent ones."""
+    case, base = search.case, search.base
+    holds: bool | None = has_texts and base.outcome.evaluated >= search.bound.total
+    if holds and bad(base):
+        holds = None
+    return {
+        "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
+        "profile": case.profile, "requests": len(case.scenario.steps),
+        "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps),
+        "base": _outcome(base.outcome),
+        "bound": {"total": search.bound.total, "each": list(search.bound.each), "holds": holds},
+    }  # fmt: skip
+
+
 def advice_data(
     search: AdviceSearch, advice: Advice, sizes: Sizes, asked: CaseArguments | None = None, has_texts: bool = True
 ) -> Data:
     """Return a search and its chosen advice as data. ``asked``: arguments that name the case and its server on a
-    command line, None = its line. ``has_texts``: the prompts are known as sent; otherwise a bound of the simulated
-    requests does not hold for the sent ones. ``mib`` is None without the sizes of a real model. Rule sets that are not
-    released are no advice: a user cannot install them."""
-    case, base, named = search.case, search.base, asked or CaseArguments()
-    shown = [base, *(one.tried for one in advice.good)]
-    holds = has_texts and all(one.outcome.evaluated >= one.bound.total for one in shown)
+    command line, None = its line. ``has_texts``: as in ``case_data``. ``mib`` is None without the sizes of a real
+    model. Rule sets that are not released are no advice: a user cannot install them."""
+    known, named = case_data(search, has_texts), asked or CaseArguments()
+    base, bound = known.pop("base"), known.pop("bound")
+    if bound["holds"] is None:
+        bound["holds"] = all(one.tried.outcome.evaluated >= one.tried.bound.total for one in advice.good)
     return {
-        "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
-        "profile": case.profile, "requests": len(case.scenario.steps),
-        "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps), "sizes": sizes.source or None,
-        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes),
+        **known, "sizes": sizes.source or None,
+        "base": {**base, "mib": _mib(advice.base, sizes),
                  "predicted": [each._asdict() for each in advice.base.predicted]},
-        "bound": {"total": search.bound.total, "each": list(search.bound.each), "holds": holds},
-        "advice": [_piece(one, search, sizes, named) for one in advice.released],
-        "not_released": [_piece(one, search, sizes, named) for one in advice.good if not one.is_released],
-        "traps": [_piece(one, search, sizes, named) for one in advice.traps],
+        "bound": bound,
+        "advice": [piece_data(one, search, sizes, named) for one in advice.released],
+        "not_released": [piece_data(one, search, sizes, named) for one in advice.good if not one.is_released],
+        "traps": [piece_data(one, search, sizes, named) for one in advice.traps],
         "tried": len(search.found), "changes": len(search),
     }  # fmt: skip
 
@@ -114,7 +129,8 @@ def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
     return round(piece.bytes / MIB, 3) if sizes.source else None
 
 
-def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:
+def piece_data(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: CaseArguments) -> Data:
+    """Return a suggestion of a search as data."""
     one, before = piece.tried, search.base.outcome.evaluated
     return {
         "changes": [_change(change, search.case) for change in one.changes], **_outcome(one.outcome),

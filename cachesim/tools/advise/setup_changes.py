@@ -183,10 +183,9 @@ def bound_of(run: Run) -> EvaluationBound:
     return lower_bound(evaluated_request(one.request, one.answer, step.together) for one, step in pairs)
 
 
-def loses(scenario: Scenario, profile: str) -> bool:
-    """True if more tokens are evaluated under this rule set than necessary, or an answer is wrong."""
-    one = run_trial(Setup(scenario, profile))
-    return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total
+def loses(trial: Trial) -> bool:
+    """True if more tokens were evaluated than necessary, or an answer is wrong."""
+    return bool(trial.outcome.wrong) or trial.outcome.evaluated > trial.bound.total
 
 
 # Command lines that reproduce a case with its changes.

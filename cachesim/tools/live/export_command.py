@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.base import exits
-from cachesim.base.console import complain, say, say_json
-from cachesim.base.errors import BadInput
+from cachesim.base.console import complain, note, say, say_json
+from cachesim.base.errors import BadInput, unfinished
 from cachesim.tools.live.llama_server.export import FORMS
 from cachesim.tools.run.arguments import add_json, add_model, add_profiles, add_settings, read_case
 from cachesim.tools.run.work_arguments import add_limits
@@ -36,8 +36,8 @@ def run(args: Namespace) -> int:
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile for the expected numbers")
     text, notes = _text(scenario, args)
-    for note in notes:
-        complain(f"{scenario.id}: {note}")
+    for deviation in notes:
+        complain(f"{scenario.id}: {deviation}")
     if args.out is not None:
         from cachesim.base.files import write_whole
 
@@ -75,10 +75,13 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
         return shell_script(script), script.notes
     if args.form != "issue":
         return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
-    from cachesim.tools.live.llama_server.export.issue import issue
+    from cachesim.tools.live.llama_server.export.issue import first_fault, issue
     from cachesim.tools.live.llama_server.export.scenario_file import observed
 
     if (args.server is None) != (args.gguf is None):
         raise BadInput("expected --server and --gguf together")
     heard = observed(script, args.server, args.gguf) if args.server else None
-    return issue(script, standalone_script(script), heard), script.notes
+    if not args.json and (fault := first_fault(script)):
+        note(f"{scenario.id}: {fault}")
+    with unfinished("the search for the first bad version was not finished"):
+        return issue(script, standalone_script(script), heard), script.notes

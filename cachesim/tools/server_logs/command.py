@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
@@ -18,7 +18,9 @@ from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
+    from cachesim.base.console import ProgressBar
     from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.server_logs.import_log import LogReading
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,10 +41,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.base.console import say_json, show
+    from cachesim.base.console import say_json
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.request_bodies.body_files import are_bodies
-    from cachesim.tools.server_logs.report import import_report
 
     if are_bodies(args.files):
         return run_bodies(args)
@@ -56,8 +57,6 @@ def run(args: Namespace) -> int:
     results = [_imported(args, name, server) for name in args.files]
     if args.json:
         say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
-    else:
-        show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
     if wanted(args):
         _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
@@ -65,29 +64,51 @@ def run(args: Namespace) -> int:
 
 
 def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the report on a log as data, and its scenario file, which is also written if the user asked for it."""
+    """Return the report on a log as data, and its scenario file, which is also written if the user asked for it. Print
+    the report unless JSON was requested: what rests on the log alone before the log is simulated."""
+    from cachesim.base.console import ProgressBar, show
+    from cachesim.tools.server_logs.import_log import read_log
+    from cachesim.tools.server_logs.report import report_head, report_rest
+
+    read = read_log(argument_path(name), args.profiles, _reading)
+    if not args.json:
+        show(report_head(read.as_data()))
+    with unfinished(f"the simulation of {name} was not finished"), ProgressBar() as bar:
+        data, text = _simulated(args, read, server, bar)
+    if not args.json:
+        show(report_rest(data, args.out, bool(getattr(args, "verbose", 0))))
+    return data, text
+
+
+def _simulated(
+    args: Namespace, read: LogReading, server: dict[str, Any], bar: ProgressBar
+) -> tuple[dict[str, Any], str]:
+    """Return the report on a log with its simulation, as data, and its scenario file. ``bar`` shows what is done."""
     from cachesim.base.files import write_whole
     from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.server_logs.assumed_history import repair_case
     from cachesim.tools.server_logs.cures import cures
     from cachesim.tools.server_logs.first_lines import first_lines
-    from cachesim.tools.server_logs.import_log import rebuild_log
+    from cachesim.tools.server_logs.import_log import simulate_log
     from cachesim.tools.server_logs.log_facts import unproved_changes
 
-    path, stem = argument_path(name), Path(args.out).stem
-    made = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, len(args.files))
-    data, text, found, refused, facts = made
+    bar.show("simulating the log")
+    data, text, found, refused, facts = simulate_log(
+        read, args.profiles, args.model, server, Path(args.out).stem, args.with_text, len(args.files)
+    )
     data["saved"] = None
     if found is not None and facts is not None and not args.quiet:
         case = repair_case(found, facts)
         excluded = unproved_changes(data["statements"])
+        bar.show("trying other clients and flags")
         data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded))
+        bar.show("trying cures of the costliest request")
         data["cures"] = cures(found, data["statements"], facts)
     data["arguments"] = case_arguments_of(args)
     data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
     if args.out:
         if not text:
-            raise BadInput(refused or "the log contains no complete request to simulate", file=name)
+            raise BadInput(refused or "the log contains no complete request to simulate", file=str(read.path))
         write_whole(Path(args.out), text.encode())
     return data, text
 
@@ -112,20 +133,30 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
         draw_text(args, text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
 
 
-def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
-    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Raise
-    BadInput without a request to simulate."""
+def log_case(
+    path: Path, profiles: Sequence[str], model: str, settings: Sequence[str], is_silent: bool = False
+) -> RepairCase:
+    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Before the
+    log is simulated, print on stderr what it shows by itself, unless ``is_silent``. Raise BadInput without a request
+    to simulate."""
+    from cachesim.base.console import ProgressBar, note
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.server_logs.assumed_history import EXCLUDED, repair_case
-    from cachesim.tools.server_logs.import_log import rebuild_log
+    from cachesim.tools.server_logs.import_log import read_log, simulate_log
     from cachesim.tools.server_logs.log_facts import unproved_changes
+    from cachesim.tools.server_logs.statement_report import headline
 
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(list(settings), engine) if settings else {}
-    data, _, found, refused, facts = rebuild_log(path, profiles, model, server, reading=_reading)
+    read = read_log(path, profiles, _reading)
+    if read.session.requests and not is_silent:
+        note(f"{path}: {headline(read.as_data()['statements']).plain}")
+    with unfinished(f"the simulation of {path} was not finished"), ProgressBar() as bar:
+        bar.show("simulating the log")
+        data, _, found, refused, facts = simulate_log(read, profiles, model, server)
     if found is None or facts is None or not found.line:
         raise BadInput(refused or "the log contains no complete request to simulate", file=str(path))
     case = repair_case(found, facts) or RepairCase(found.scenario, facts=facts)

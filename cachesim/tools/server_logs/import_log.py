@@ -31,6 +31,20 @@ from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import BATCHES, UBATCH
 
 
+class LogReading(NamedTuple):
+    """A log before it is simulated: its messages, what follows from them, and what the file contains."""
+
+    path: Path
+    engine: Engine
+    session: LogSession
+    said: Conclusions
+    contents: Mapping[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the report on the log without a simulation, as data."""
+        return _data(self, None, given=False, model=False)
+
+
 class LogImport(NamedTuple):
     """Report on a log as data, the scenario file made from it ("" if no request can be simulated), the reconstruction
     behind both, why nothing was simulated ("" = another reason), and what the log shows about its server."""
@@ -47,23 +61,40 @@ def import_log(path: Path, *args: Any, **named: Any) -> tuple[dict[str, Any], st
     return rebuild_log(path, *args, **named)[:2]
 
 
+def read_log(
+    path: Path, profiles: Sequence[str] = (), reading: Callable[[Iterator[str]], Iterable[str]] = iter
+) -> LogReading:
+    """Return a log as read, with what follows from it. ``profiles``: rule sets given by the user, which name the
+    engine. ``reading`` wraps the iterator of lines, for a progress bar. Raise BadInput for a file that is not a log of
+    a known server."""
+    engine = _engine(path, profiles)
+    grammar = grammars()[engine.name]
+    session = read_session(engine.name, grammar, reading(open_lines(path)))
+    return LogReading(path, engine, session, conclude(session), log_contents(session, grammar))
+
+
 def rebuild_log(
     path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
-    reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False, logs: int = 1,
+    reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False,
+) -> LogImport:
+    """Return the report on a log, its scenario file, and its reconstruction: ``read_log``, then ``simulate_log``."""
+    return simulate_log(read_log(path, profiles, reading), profiles, model, server, name, with_text)
+
+
+def simulate_log(
+    read: LogReading, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None,
+    name: str = "", with_text: bool = False, logs: int = 1,
 ) -> LogImport:
     """Return the report on a log, its scenario file, and its reconstruction.
 
     ``profiles``, ``model``, ``server``: rule sets, model and options given by the user, which override the log.
-    ``name``: id of the scenario, "" = derived from the file name. ``reading`` wraps the iterator of lines, for a
-    progress bar. ``with_text``: quote request texts from the log as comments in the file. ``logs``: number of logs that
-    share the work budget. Raise BadInput for a file that is not a log of a known server.
+    ``name``: id of the scenario, "" = derived from the file name. ``with_text``: quote request texts from the log as
+    comments in the file. ``logs``: number of logs that share the work budget. Raise BadInput.
     """
-    engine = _engine(path, profiles)
+    path, engine, session, said, contents = read
     grammar = grammars()[engine.name]
-    session = read_session(engine.name, grammar, reading(open_lines(path)))
     logged = logged_options(engine, grammar, session, _least(session), server or {})
     options = logged.known
-    said, contents = conclude(session), log_contents(session, grammar)
     possible, unknown = _rule_sets(engine, said)
     likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
     space = SearchSpace(
@@ -79,7 +110,7 @@ def rebuild_log(
         if server or isinstance(error, OverLimit):
             raise
         refused = f"not simulated: {error.cause}"
-    data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
+    data = _data(read, found, bool(profiles), bool(model))
     facts = None if found is None else case_facts(found, logged, data["statements"], said.main, bool(profiles))
     data["assumed_options"] = _assumed_options(found, facts)
     data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
@@ -228,8 +259,8 @@ def _lost(request: LoggedRequest) -> bool:
     return shared is not None and request.cache_n is not None and request.cache_n + 1 < shared
 
 
-def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, contents: Mapping[str, Any],
-          played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
+def _data(read: LogReading, played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
+    path, engine, session, said, contents = read
     found = played or Reconstruction("", "", {})
     happened = [] if found.is_rejected else classify_requests(found.requests)
     return {

@@ -7,6 +7,7 @@ completions are not compared, because a reconstruction has none; nor are lines a
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
@@ -20,10 +21,6 @@ _UNCOMPARED = frozenset({
     "reuse_unsupported", "slot_clear", "slot_purge", "idle_save", "slot_skip_busy", "slot_skip_empty", "copy_shared",
     "copy_to_child", "pc_info", "cache_lcp", "prompt_truncated",
 })  # fmt: skip
-_LOGGED: tuple[type[Event], ...] = (
-    Release, *(kind for engine in ENGINES.values() for kind in engine.recorded.events()),
-)  # fmt: skip
-_KINDS = frozenset(kind.ev for kind in _LOGGED if kind.logged) - _UNCOMPARED
 _TIMED = frozenset({"prompt_time", "in_cache"})
 _NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
 """Fields without a number that a simulation can contradict: ids, times, sizes, and options."""
@@ -50,10 +47,18 @@ class Contradiction(NamedTuple):
     simulated: Fields | None
 
 
-def printed_lines(request: LoggedRequest, started: bool) -> list[ReadLine]:
+@cache
+def compared_kinds(engine: str) -> frozenset[str]:
+    """Return the kinds of lines of an engine's log whose numbers a simulation can contradict."""
+    logged: Sequence[type[Event]] = (Release, *ENGINES[engine].recorded.events())
+    return (frozenset(kind.ev for kind in logged if kind.logged) - _UNCOMPARED) | _TIMED
+
+
+def printed_lines(request: LoggedRequest, engine: str, started: bool) -> list[ReadLine]:
     """Return the lines of a request whose numbers a simulation can contradict. ``started``: the start of the server is
     in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
-    kinds, one = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER, request.tied
+    kinds, one = compared_kinds(engine), request.tied
+    kinds -= frozenset() if started else _EARLIER
     kinds -= _OF_WHOLE_PROMPT if request.is_cancelled else frozenset()
     if one is None or one.is_doubtful or one.slot is None:
         return []

@@ -46,8 +46,7 @@ class RecognisedLine(NamedTuple):
 
 def grammars() -> Mapping[str, LogGrammar]:
     """Return the log grammars of all engines that have a grammar."""
-    found = {name: engine.log() for name, engine in ENGINES.items()}
-    return {name: grammar for name, grammar in found.items() if grammar.lines}
+    return {name: grammar for name, grammar in ENGINES.log_grammars().items() if grammar.lines}
 
 
 def read_message(grammar: LogGrammar, logged: LogMessage) -> ParsedLine | None:

@@ -100,14 +100,14 @@ class ScenarioBuilder(CandidateServer):
     def _check_answers(self) -> None:
         """Compare the lines of the requests sent last with the events of the simulated server."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
-            lines = printed_lines(request.logged, self.started)
+            lines = printed_lines(request.logged, self.session.engine, self.started)
             request.contradicted = contradictions(lines, found, sent.printed)
         self.running = []
 
     def _check_prompts(self) -> None:
         """Like ``_check_answers``, for requests whose answers are not generated."""
         for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
-            lines = early_lines(printed_lines(request.logged, self.started), request.n_tokens or 0)
+            lines = early_lines(printed_lines(request.logged, self.session.engine, self.started), request.n_tokens or 0)
             request.contradicted = contradictions(lines, found, sent.printed)
 
     def _add_all(self, members: Sequence[LoggedRequest]) -> None:
@@ -174,7 +174,7 @@ class ScenarioBuilder(CandidateServer):
         """Return how many lines of running requests, up to the last batch of another, contradict the simulation."""
         total, end = 0, last_batch(logged)
         for (one, sent), found in zip(running, events_by_task(self.events), strict=False):
-            lines = [line for line in printed_lines(one, self.started) if line.number <= end]
+            lines = [line for line in printed_lines(one, self.session.engine, self.started) if line.number <= end]
             total += len(contradictions(lines, found, sent.sent.printed))
         return total
 
@@ -396,7 +396,7 @@ class ScenarioBuilder(CandidateServer):
             return None
         held = prompt.append_word(word.lower(), size).prefix(n_tokens + size - 1)
         own = events_by_task(self.events)[-1:]
-        early = early_lines(printed_lines(logged, self.started), n_tokens)
+        early = early_lines(printed_lines(logged, self.session.engine, self.started), n_tokens)
         lines = contradictions(early, own[0], sent.printed) if own else []
         return SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
                        SlotText(held.parts, n_tokens), lines)

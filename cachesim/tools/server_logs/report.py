@@ -13,7 +13,7 @@ from cachesim.base.errors import counted
 from cachesim.base.layout import WholeTable
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
-from cachesim.tools.server_logs.first_lines import following, only_if
+from cachesim.tools.server_logs.first_lines import facts_first, following, only_if
 from cachesim.tools.server_logs.log_contents import contents_report
 from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, read_rows
 
@@ -28,20 +28,36 @@ FEW = 1                      # changes of the client, and assumptions, that are 
 def import_report(data: Data, out: str, everything: bool = False) -> RenderableType:
     """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
     the next commands. Headline and causes rest on the log alone."""
-    said = data["statements"]
+    return Group(report_head(data), report_rest(data, out, everything))
+
+
+def report_head(data: Data) -> RenderableType:
+    """Return the first lines of the report, which rest on the log alone: they can be printed before it is simulated."""
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
-    parts: list[RenderableType] = [
-        Text.assemble((data["file"], "bold"), head), headline(said), *map(_first, data["first_lines"]),
-        *saved_report(data.get("saved"), following(data, "advise", out)), *causes(said, everything),
-    ]  # fmt: skip
+    facts = (_first(line.as_data()) for line in facts_first(data["statements"]))
+    return Group(Text.assemble((data["file"], "bold"), head), headline(data["statements"]), *facts)
+
+
+def report_rest(data: Data, out: str, everything: bool = False) -> RenderableType:
+    """Return the lines after the head, of which some rest on a simulation."""
+    return Group(*_rest(data, out, everything))
+
+
+def _rest(data: Data, out: str, everything: bool) -> Iterator[RenderableType]:
+    said = data["statements"]
+    known = len(facts_first(said))
+    yield from map(_first, data["first_lines"][known:])
+    yield from saved_report(data.get("saved"), following(data, "advise", out))
+    yield from causes(said, everything)
     for heading, rows in (
         ("Read from the log", _read(data, everything)), ("Follows from the log", follows_rows(said, everything)),
         (_assumed(data), _simulated(data, everything)), ("Not shown by this log", map(Text, data["missing"])),
     ):  # fmt: skip
         if shown := [Padding(row, (0, 0, 0, 2), expand=False) for row in rows]:
-            parts += ["", Text(f"{heading}:", "bold"), *shown]
-    return Group(*parts)
+            yield ""
+            yield Text(f"{heading}:", "bold")
+            yield from shown
 
 
 def _first(line: Mapping[str, Any]) -> Text:

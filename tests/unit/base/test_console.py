@@ -114,3 +114,26 @@ def test_a_crash_that_says_where_it_was_needs_no_traceback(capsys, error, traced
     out, err = capsys.readouterr()
     assert out == "" and ("Traceback" in err) is traced
     assert err.splitlines()[-1].startswith("cachesim: broken (a fault of cachesim")
+
+
+def test_what_is_shown_does_not_wait_in_a_buffer(monkeypatch):
+    """A pipe has the first lines of a report while the command works on the rest."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(_Raw(written)), encoding="utf-8"))
+    print("in the buffer")
+    assert written.getvalue() == b""
+    show("now")
+    assert written.getvalue() == b"in the buffer\nnow\n"
+
+
+class _Raw(io.RawIOBase):
+    """Raw stream that writes to another."""
+
+    def __init__(self, written: io.BytesIO) -> None:
+        self.written = written
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        return self.written.write(data)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import BadInput, cut, error_data, first_of, nearest, quoted
+from cachesim.base.errors import (
+    BadInput,
+    Terminated,
+    Unfinished,
+    cut,
+    error_data,
+    first_of,
+    nearest,
+    quoted,
+    unfinished,
+)
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -55,3 +65,15 @@ def test_an_error_as_data_has_its_place_and_cause():
     }  # fmt: skip
     assert error_data("crash", 3, ZeroDivisionError())["error"]["message"] == "ZeroDivisionError"
     assert error_data("crash", 3, ZeroDivisionError("by 0"))["error"]["message"] == "by 0"
+
+
+@pytest.mark.parametrize(("raised", "number"), [(KeyboardInterrupt(), None), (Terminated(15), 15)])
+def test_an_interrupt_says_what_it_left_unfinished(raised, number):
+    with pytest.raises(Unfinished) as error, unfinished("the search was not finished"):
+        raise raised
+    assert (str(error.value), error.value.number) == ("the search was not finished", number)
+
+
+def test_errors_pass_a_block_that_may_be_unfinished():
+    with pytest.raises(BadInput, match="not a log"), unfinished("the search was not finished"):
+        raise BadInput("not a log")

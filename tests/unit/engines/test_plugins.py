@@ -131,6 +131,23 @@ def test_without_plugins_nothing_is_imported(tmp_path):
     assert "importlib.metadata" not in done.stdout.split()
 
 
+def test_log_grammars_are_those_of_the_engines_and_import_none():
+    code = ("import sys\nfrom cachesim.engines.registry import ENGINES\nfound = ENGINES.log_grammars()\n"
+            "print(*sys.modules, file=sys.stderr)\n"
+            "print(all(ENGINES[name].log() is grammar for name, grammar in found.items()), *found)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["True", *registry.BUILTIN]
+    imported = {name for name in registry.BUILTIN if f"cachesim.engines.{name}.engine" in done.stderr.split()}
+    assert imported == {registry.DEFAULT.name}
+
+
+def test_a_package_of_an_engine_has_its_names_and_no_others():
+    import cachesim.engines.vllm as package
+
+    assert package.ENGINE is registry.BUILTIN["vllm"]
+    assert not hasattr(package, "Nothing")
+
+
 def test_an_archive_on_the_path_is_looked_into(tmp_path, monkeypatch):
     from zipfile import ZipFile
 

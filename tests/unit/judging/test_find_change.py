@@ -67,6 +67,15 @@ def test_the_same_prompt_again_through_the_years():
     assert all(turn.causes[0].is_alone for turn in again.turns)
 
 
+def test_changes_are_found_for_the_requests_that_were_asked_for():
+    scenario = from_line("S40.A60/B80/S.C50/S.A.D5", model="GGGA", profiles=(DEFAULT_PROFILE,))
+    every = bisect(scenario, ENGINES["llama_cpp"])
+    some = bisect(scenario, ENGINES["llama_cpp"], requests=(2,))
+    assert [len(one.turns) for one in every].count(0) < 4 and every[2].turns
+    assert some[2] == every[2] and [one.outcomes for one in some] == [one.outcomes for one in every]
+    assert not any(one.turns or one.beside for number, one in enumerate(some) if number != 2)
+
+
 def test_a_server_error_is_an_outcome():
     course = courses("S100.A30/S.B40")[1]
     broken = next(turn for turn in course.turns if turn.new.endswith("b8152"))

@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import read_flags
+from cachesim.tools.advise.agent_search import AgentSearch
 from tests.unit.engines.test_model_sizes import QWEN_KEYS, gguf
 
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
@@ -43,6 +44,21 @@ def test_the_best_command_line_comes_first_and_sets_the_best_options(capsys, fil
 
 def test_the_same_command_prints_the_same(capsys):
     assert told(capsys, *AGENTS, SESSION) == told(capsys, *AGENTS, SESSION)
+
+
+@pytest.mark.parametrize(("stage", "lines"), [("compared", 1), ("judged", 2), ("confirmed", 3)])
+def test_the_best_setting_so_far_is_noted_before_the_next_stage(capsys, monkeypatch, stage, lines):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AgentSearch, stage, interrupt)
+    code, out, err = told(capsys, *AGENTS, SESSION)
+    first, *so_far, last = err.splitlines()
+    assert (code, out, last) == (130, "", "cachesim: interrupted: the search for settings was not finished")
+    assert first.startswith("cachesim: qwen3 under llama_cpp@") and "requests of up to" in first
+    assert len(so_far) == lines - 1
+    assert all(line.startswith("cachesim: so far: llama-server -m MODEL -np ") for line in so_far)
+    assert told(capsys, *AGENTS, SESSION, "--json")[2] == f"{last}\n"
 
 
 def test_weights_are_subtracted(capsys):

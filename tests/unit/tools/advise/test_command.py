@@ -10,12 +10,16 @@ import pytest
 
 from cachesim.base import untrusted_files
 from cachesim.cli.main import main
+from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.advise import command as advise
+from cachesim.tools.advise import ranking, setup_changes
 from cachesim.tools.advise.report import try_sentence
 from cachesim.tools.advise.search import AdviceSearch
+from cachesim.tools.server_logs import import_log
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
 LINE = "S40.A60/B80/S.C50/S.A.D5"
+WRONG = "llama-window-checkpoint-erosion"
 
 
 def told(capsys, *words):
@@ -85,6 +89,67 @@ def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
     (data,) = json.loads(out)["advise"]
     assert (code, data["stopped"]) == (130, "interrupted") and data["advice"] and data["tried"] == 16
     assert err.startswith("cachesim: interrupted: 16 of about")
+
+
+def test_the_case_is_printed_before_changes_are_tried(capsys, monkeypatch):
+    printed = []
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda *_: printed.append(capsys.readouterr().out))
+    code, rest, _ = told(capsys, LINE)
+    assert (code, printed[1:]) == (0, [""] * (len(printed) - 1)) and len(printed) > 1
+    assert printed[0].splitlines() == [
+        f"try  {DEFAULT_PROFILE}  GGGA",
+        "  4 requests, 375 prompt tokens: 375 evaluated; lower bound for any server: 235",
+    ]
+    assert rest.startswith("  MiB: n/a")
+
+
+def test_with_wrong_answers_a_line_on_stderr_comes_first(capsys, monkeypatch):
+    """A wrong answer may evaluate fewer tokens than the lower bound, so that the advice decides if the bound holds."""
+    printed = []
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda *_: printed.append(capsys.readouterr()))
+    _, out, _ = told(capsys, WRONG)
+    assert printed[0].out == "" and out.startswith(WRONG) and "lower bound for any server" in out
+    assert printed[0].err.startswith(f"cachesim: {WRONG} under llama_cpp@")
+    assert printed[0].err.endswith("; WRONG: 2 of 4 answers\n")
+    printed.clear()
+    told(capsys, WRONG, "--json")
+    assert (printed[0].out, printed[0].err) == ("", "")
+
+
+def test_a_log_is_described_before_it_is_simulated(capsys, monkeypatch):
+    printed = []
+
+    def solve(*args):
+        printed.append(capsys.readouterr())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_log, "solve", solve)
+    code, out, err = told(capsys, str(EXCERPT))
+    assert (code, out, printed[0].out) == (130, "", "")
+    assert printed[0].err.startswith(f"cachesim: {EXCERPT}: ") and "common prefix" in printed[0].err
+    assert err == f"cachesim: interrupted: the simulation of {EXCERPT} was not finished\n"
+    told(capsys, str(EXCERPT), "--json")
+    assert printed[1].err == ""
+
+
+def test_an_interrupt_after_the_trials_says_what_is_missing(capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranking, "choose", interrupt)
+    code, out, err = told(capsys, LINE)
+    assert (code, err) == (130, "cachesim: interrupted: the search for advice was not finished\n")
+    assert "375 evaluated" in out and "cachesim run" not in out
+
+
+@pytest.mark.parametrize("words", [(LINE,), (WRONG,), (WRONG, "-p", "latest")])
+def test_the_unchanged_case_runs_once(capsys, monkeypatch, words):
+    ran = []
+    run = setup_changes.run_judged
+    monkeypatch.setattr(setup_changes, "run_judged", lambda *args, **named: ran.append(args) or run(*args, **named))
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda *_: None)
+    told(capsys, *words, "--json")
+    assert len(ran) == 1
 
 
 def test_a_search_ends_when_its_time_is_over(capsys, monkeypatch):

@@ -9,7 +9,7 @@ from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.memory_meter import UNITS
-from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, helps, is_trap, matters
+from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, choose_best, helps, is_trap, matters
 from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
 
 PROFILE = "llama_cpp@b11549"
@@ -114,6 +114,30 @@ def test_a_pair_that_mends_what_each_change_leaves_wrong_is_worth_a_line(chosen)
     assert any(len(one.tried.changes) == 2 for one in chosen(*halves, trial(950, a, b), base=base).good)
     mended = trial(900, a), trial(900, b, wrong=(2,))
     assert all(len(one.tried.changes) == 1 for one in chosen(*mended, trial(880, a, b), base=base).good)
+
+
+@pytest.mark.parametrize(("unsure", "best", "examined"), [
+    ((), 500, [500]), ((500,), 600, [500, 600]), ((500, 600), 700, [500, 600, 700]),
+    ((500, 600, 700), 500, [500, 600, 700]),
+])  # fmt: skip
+def test_the_best_suggestion_is_the_first_of_all(monkeypatch, unsure, best, examined):
+    """What a saving depends on puts it after the certain ones; the others need not be examined."""
+    found = [trial(evaluated, flag(f"a{evaluated}")) for evaluated in (700, 500, 600)]
+    asked = []
+
+    def examine(piece):
+        asked.append(piece.tried.outcome.evaluated)
+        return piece._replace(certain=asked[-1] not in unsure)
+
+    monkeypatch.setattr(ranking, "peak_bytes", lambda *_: 1)
+    monkeypatch.setattr(ranking, "_with_dependences", examine)
+    one = choose_best(BASE, found, UNITS)
+    assert (one.tried.outcome.evaluated, asked) == (best, examined)
+    assert choose(BASE, found, UNITS).good[0] == one
+
+
+def test_without_a_suggestion_none_is_the_best():
+    assert choose_best(BASE, [trial(999, flag("a"))], UNITS) is None
 
 
 def test_of_builds_the_first_of_those_that_stay_as_good_is_named():

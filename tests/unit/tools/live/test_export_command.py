@@ -7,9 +7,10 @@ import json
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.tools.live.llama_server.export import FORMS
+from cachesim.tools.live.llama_server.export import FORMS, issue
 
 LINE = "A5/B10/B[:3].C3"
+WRONG = "llama-window-checkpoint-erosion"
 
 
 @pytest.mark.part(3)
@@ -51,3 +52,24 @@ def test_json(capsys):
 def test_what_cannot_be_exported(words, said, capsys):
     assert main(["export", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(issue, "bisect", interrupt)
+    assert main(["export", WRONG, "--to", "issue", "-p", "llama_cpp@b11549"]) == 130
+    said = capsys.readouterr()
+    fault, last = said.err.splitlines()
+    assert said.out == "" and fault.startswith(f"cachesim: {WRONG}: request 2 under llama_cpp@b11549: wrong answer: ")
+    assert last == "cachesim: interrupted: the search for the first bad version was not finished"
+    assert main(["export", WRONG, "--to", "issue", "--json"]) == 130
+    assert capsys.readouterr().err == f"{last}\n"
+
+
+def test_without_a_wrong_answer_no_versions_are_compared(capsys, monkeypatch):
+    monkeypatch.setattr(issue, "bisect", None)
+    assert main(["export", "A5/B10", "--to", "issue"]) == 0
+    said = capsys.readouterr()
+    assert "The answer is correct under this rule set." in said.out and said.err == ""

@@ -185,7 +185,7 @@ def test_an_exported_test_runs_nothing_else(form, plain, empty):
 def test_an_issue_keeps_its_parts(plain, monkeypatch):
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
     found = bisect(plain.scenario, ENGINES[plain.scenario.engine])
-    monkeypatch.setattr(module, "bisect", lambda *_: found)                 # takes seconds
+    monkeypatch.setattr(module, "bisect", lambda *_, **__: found)           # takes seconds
     for text in [*HOSTILE, "".join(HOSTILE)]:
         case = hostile(plain, text)
         shell = standalone_script(case)

@@ -75,7 +75,7 @@ def imported(tmp_path, text):
 def test_a_simulated_log_is_not_rejected(tmp_path):
     found = imported(tmp_path, simulated_log(TURNS, verbosity=4))
     assert found.data["contradicted"] == [] and not found.data["rejected"] and found.data["summary"]["lost"] > 0
-    assert sum(len(printed_lines(request.logged, True)) for request in found.found.requests) > 40
+    assert sum(len(printed_lines(request.logged, "llama_cpp", True)) for request in found.found.requests) > 40
 
 
 PLANTED = {
@@ -151,5 +151,6 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     session = LogSession("llama_cpp", [request.logged for request in log.found.requests])
     space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
     found = solve(session, space, 10**7)
-    release = next(line.number for line in printed_lines(session.requests[0], True) if line.kind == "release")
+    lines = printed_lines(session.requests[0], "llama_cpp", True)
+    release = next(line.number for line in lines if line.kind == "release")
     assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64

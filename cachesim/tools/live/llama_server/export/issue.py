@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Container, Iterator, NamedTuple, Sequence
 
+from cachesim.base.console import progress
 from cachesim.base.escaping import (
     markdown_block,
     markdown_code,
@@ -19,7 +20,7 @@ from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect
+from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect, neighbours
 from cachesim.tools.live.llama_server.export.script import ExpectedOutcome, Script
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -37,9 +38,7 @@ class ObservedRun(NamedTuple):
 def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
     """Return the text of the report. ``shell``: the script that shows the fault. ``heard`` None = without a real
     server; the results are those of the simulator."""
-    engine = ENGINES[script.scenario.engine]
-    courses = bisect(script.scenario, engine)
-    broken = script.broken
+    beside = ENGINES[script.scenario.engine].beside
     parts = [
         ("Name and Version", [markdown_code(heard.version) if heard else BLANK.format("llama-server --version")]),
         ("Operating systems", [BLANK.format("operating system")]),
@@ -47,11 +46,30 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
         ("Problem description & steps to reproduce", _steps(script, shell, heard)),
-        ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.beside))),
+        ("First Bad Commit", list(_first_bad(_history(script), beside))),
         ("Relevant log output", _log(heard)),
     ]
     title = f"Eval bug: {BLANK.format('a title in your own words')}"
     return "\n".join([title, "", *(line for name, lines in parts for line in (f"### {name}", "", *lines, ""))])
+
+
+def first_fault(script: Script) -> str:
+    """Return the fault that the report is about in a line, which is known before versions are compared; "" without
+    one."""
+    if not script.broken:
+        return ""
+    number = script.broken[0]
+    return f"request {number} under {script.profile}: wrong answer: {script.expected[number].fault}"
+
+
+def _history(script: Script) -> RequestHistory | None:
+    """Return the history of the first request with a wrong answer under all versions, None without one."""
+    if not script.broken:
+        return None
+    number, engine = script.broken[0], ENGINES[script.scenario.engine]
+    pairs = neighbours(engine)
+    shown = progress(pairs, len(pairs), "finding the first bad version")
+    return bisect(script.scenario, engine, shown, requests=(number,))[number]
 
 
 def _model(script: Script) -> str:

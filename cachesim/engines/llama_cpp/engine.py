@@ -1,0 +1,34 @@
+"""The ``Engine`` of this package: its rule sets, its options, and how its server starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
+from cachesim.engines.llama_cpp.manual import MANUAL
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory.saved_state import StateForm
+from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
+from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.flags import options_of
+
+
+def layout(model: str, rules: Rules) -> Layout:
+    """Return a model as this engine lays it out. Raise BadInput."""
+    kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
+    return Layout(kind, kind.spec)
+
+
+PACKAGE = __name__.rpartition(".")[0]
+ENGINE = Engine(
+    "llama_cpp", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
+    RecordingFormat("llama.cpp", COMMITS, events_of(PACKAGE), read_flags, write_flags, options=recorded_options),
+    LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    command=command_of(PACKAGE),
+)
+
+start = ENGINE.start
+
+__all__ = ["ENGINE", "MANUAL", "PROFILES", "Rules", "start"]

@@ -1,0 +1,42 @@
+"""The ``Engine`` of this package: its rule sets, its options, and how its server starts."""
+
+from __future__ import annotations
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.sglang.flags import options
+from cachesim.engines.sglang.manual import MANUAL
+from cachesim.engines.sglang.pool_sizes import derived_sizes
+from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
+from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.shared.engine_face import (
+    Layout,
+    classes_of,
+    command_of,
+    layers_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
+
+
+def layout(model: str, rules: Rules) -> Layout:
+    """Return the layers of a model. Raise BadInput for windows only."""
+    found = layers_of(model, rules)
+    if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
+        raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
+    return found
+
+
+PACKAGE = __name__.rpartition(".")[0]
+ENGINE = Engine(
+    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options, layout), say=say_of(PACKAGE),
+    recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
+    line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    command=command_of(PACKAGE),
+    derived=lambda rules, given: derived_sizes(rules, options({**rules.defaults, **given})),
+    words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
+)  # fmt: skip
+
+__all__ = ["ENGINE", "PROFILES"]

@@ -1,0 +1,22 @@
+"""The ``Engine`` of this package: its rule sets, its options, and how its server starts."""
+
+from __future__ import annotations
+
+from cachesim.engines.contract import Engine, RecordingFormat
+from cachesim.engines.shared.engine_face import classes_of, command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.manual import MANUAL
+from cachesim.engines.vllm.page_sizes import derived_blocks
+from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
+
+PACKAGE = __name__.rpartition(".")[0]
+ENGINE = Engine(
+    "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options), say=say_of(PACKAGE),
+    recorded=RecordingFormat("vllm", classes=classes_of(PACKAGE)), line=LINE, beside=BESIDE, newest=LINE[-1],
+    when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    command=command_of(PACKAGE),
+    derived=lambda rules, given: derived_blocks(rules, options({**rules.defaults, **given})),
+    words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
+)  # fmt: skip
+
+__all__ = ["ENGINE", "PROFILES"]
