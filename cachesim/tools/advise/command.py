@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, note, progress, say_json, show
@@ -23,8 +23,10 @@ from cachesim.tools.run.arguments import (
     add_server,
     add_settings,
     case_arguments_of,
-    case_of,
-    chosen_profiles,
+    cases_of,
+    known_profiles,
+    profiles_of,
+    with_settings,
 )
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.work_arguments import add_limits, count
@@ -69,7 +71,6 @@ def seconds(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from cachesim.tools.advise.report import advise_report, run_names, try_sentence
-    from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.advise.setup_changes import case_arguments
 
     if args.purpose:
@@ -79,31 +80,51 @@ def run(args: Namespace) -> int:
         raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
     (args.case,) = args.cases
     imported: RepairCase | None = args.imported(args)
-    scenario, sizes = sized(args, imported)
-    asked = _arguments(args, scenario, imported)
+    scenarios, sizes = sized(args, imported)
+    done = _advise_each(args, scenarios, sizes, imported)
+    if args.json:
+        say_json({"schema": SCHEMA, "advise": done.found})
+    if done.found:
+        first = done.found[0]
+        asked = _arguments(args, scenarios[0], imported)
+        command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
+        shown = PictureOptions(command, try_sentence(first), names=run_names(first), report=advise_report(first))
+        draw_cases(args, done.drawn[:2], shown)
+    if done.ended is not None:
+        return exits.interrupted(done.ended)
+    if any(data["log"] and data["log"]["is_refuted"] for data in done.found):
+        return exits.UNDECIDED
+    return exits.BROKEN if any(data["base"]["wrong"] for data in done.found) else exits.HOLDS
+
+
+class AdviceRuns(NamedTuple):
+    """Advice under each rule set as data, the cases to draw with their rule sets, and the interruption, if any."""
+
+    found: Sequence[dict[str, Any]]
+    drawn: Sequence[tuple[Scenario, str]]
+    ended: KeyboardInterrupt | None
+
+
+def _advise_each(
+    args: Namespace, scenarios: Sequence[Scenario], sizes: Sizes, imported: RepairCase | None
+) -> AdviceRuns:
+    """Search for advice under each rule set of each engine until an interruption."""
+    from cachesim.tools.advise.saved_tokens import RepairCase
+
     found: list[dict[str, Any]] = []
     drawn: list[tuple[Scenario, str]] = []
-    own, ended = chosen_profiles(scenario, args.profiles), None
-    about = {"rule_sets": 1 if args.profiles else len(own), "assumes": imported.assumes if imported else "",
-             "log": _log_data(args, imported, scenario)}  # fmt: skip
-    case = imported or RepairCase(scenario)
-    for base in map(partial(_unchanged, scenario), own) if args.profiles else [newest_with_losses(scenario, own)]:
-        data, ended = _advised(args, case._replace(scenario=scenario), base, sizes, asked, drawn, about)
-        found.append(data)
-        if ended is not None:
-            break
-    if args.json:
-        say_json({"schema": SCHEMA, "advise": found})
-    if found:
-        command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
-        names = run_names(found[0])
-        shown = PictureOptions(command, try_sentence(found[0]), names=names, report=advise_report(found[0]))
-        draw_cases(args, drawn[:2], shown)
-    if ended is not None:
-        return exits.interrupted(ended)
-    if any(data["log"] and data["log"]["is_refuted"] for data in found):
-        return exits.UNDECIDED
-    return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
+    for scenario in scenarios:
+        asked = _arguments(args, scenario, imported)
+        own = profiles_of(scenario, args.profiles)
+        about = {"rule_sets": 1 if args.profiles else len(own), "assumes": imported.assumes if imported else "",
+                 "log": _log_data(args, imported, scenario)}  # fmt: skip
+        case = (imported or RepairCase(scenario))._replace(scenario=scenario)
+        for base in map(partial(_unchanged, scenario), own) if args.profiles else [newest_with_losses(scenario, own)]:
+            data, ended = _advised(args, case, base, sizes, asked, drawn, about)
+            found.append(data)
+            if ended is not None:
+                return AdviceRuns(found, drawn, ended)
+    return AdviceRuns(found, drawn, None)
 
 
 def _advised(
@@ -154,6 +175,7 @@ def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) 
 def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None) -> CaseArguments:
     """Return the arguments that name the case, its server and the limits on another command line. An imported
     conversation is spelled as a line."""
+    from cachesim.scenarios.engine_cases import settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.setup_changes import CaseArguments
 
@@ -162,12 +184,15 @@ def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None)
     if imported is not None:
         return CaseArguments(limits=limits)
     model = scenario.model if args.model or args.sizes else ""
-    return CaseArguments(args.case, model, parse_settings(args.settings, scenario.engine), limits)
+    engines = [name.partition("@")[0] for name in args.profiles] or [scenario.engine]
+    own = settings_of(scenario.engine, args.settings, engines)
+    return CaseArguments(args.case, model, parse_settings(own, scenario.engine), limits)
 
 
-def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario, Sizes]:
-    """Return the case and the sizes of the real model that ``--sizes`` names, else ``--model``; for a line also its
-    layers. Without both, the sizes are units of the tiny models. Raise BadInput for an unknown model."""
+def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Scenario], Sizes]:
+    """Return the case under each engine, and the sizes of the real model that ``--sizes`` names, else ``--model``; for
+    a line also its layers. Without both, the sizes are units of the tiny models. Raise BadInput for an unknown
+    model."""
     from cachesim.engines.shared.known_models import find
     from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
     from cachesim.scenarios.corpus import is_file
@@ -175,12 +200,27 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario
 
     named = args.sizes or (args.model if find(args.model or "") in known_sizes() else "")
     if not named:
-        return imported.scenario if imported else case_of(args), UNITS
+        return _cases(args, imported), UNITS
     real = sizes_of(named)
     if not args.model and not is_file(args.case):
         args.model = real.layers
-    scenario = imported.scenario if imported else case_of(args)
-    return with_real_sizes(scenario, real), real_sizes(real)
+    return [with_real_sizes(scenario, real) for scenario in _cases(args, imported)], real_sizes(real)
+
+
+def _cases(args: Namespace, imported: RepairCase | None) -> list[Scenario]:
+    """Return the case under each engine of ``args.profiles``. A log belongs to its engine. Raise BadInput."""
+    from cachesim.scenarios.engine_cases import settings_of, under_engines
+
+    if imported is None:
+        return cases_of(args)
+    if imported.facts is not None:
+        return [imported.scenario]
+    cases = under_engines(imported.scenario, args.profiles, known_profiles())
+    engines = [case.engine for case in cases]
+    return [
+        case if case is imported.scenario else with_settings(case, settings_of(case.engine, args.settings, engines))
+        for case in cases
+    ]
 
 
 def advice_for(

@@ -119,12 +119,14 @@ def repair_case(data: dict[str, Any], text: str) -> RepairCase:
 def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
     """Return the conversation of request bodies for ``cachesim advise``. Raise BadInput without a request to
     simulate."""
+    from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 
     profile = profiles[0] if profiles else DEFAULT_PROFILE
-    server = parse_settings(list(settings), profile.partition("@")[0]) if settings else {}
+    engines = list(profiles_by_engine(profiles or [DEFAULT_PROFILE]))
+    server = parse_settings(settings_of(engines[0], settings, engines), engines[0])
     data, text = import_bodies([path], ImportOptions(profile=profile, model=model or MODEL, server=server))
     if not text:
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}", file=str(path))

@@ -15,6 +15,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Number, PromptHint
 from cachesim.engines.shared.unsimulated_models import unsimulated_in
+from cachesim.scenarios.engine_cases import profiles_by_engine
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
@@ -132,14 +133,32 @@ def _assumed_options(found: Reconstruction | None, facts: CaseFacts | None) -> d
     return {name: found.server[name] for name, source in facts.sources.items() if source == ASSUMED}
 
 
+WITHOUT_PROFILE = "without -p the rule set follows from the log"
+
+
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
-    """Return the engine of the given rule sets, else the engine that the lines of the log belong to."""
-    if profiles:
-        return ENGINES[profiles[0].partition("@")[0]]
+    """Return the engine of the given rule sets, else the engine that the lines of the log belong to. Raise BadInput for
+    rule sets of several engines, and for rule sets of an engine that prints none of these lines."""
+    given = list(profiles_by_engine(profiles))
+    if len(given) > 1:
+        cause = f"a log belongs to one engine, found rule sets of {', '.join(given)}"
+        raise BadInput(cause, file=str(path), hint=WITHOUT_PROFILE)
+    if given and _prints_any(given[0], islice(open_lines(path), HEAD * 25)):
+        return ENGINES[given[0]]
     name = engine_of_log(islice(open_lines(path), HEAD * 25))
+    if given and name is not None:
+        cause = f"a log of {name}: {given[0]} prints none of its first lines"
+        raise BadInput(cause, file=str(path), hint=WITHOUT_PROFILE)
+    if given:
+        return ENGINES[given[0]]
     if name is None:
         raise unknown_log(path)
     return ENGINES[name]
+
+
+def _prints_any(engine: str, lines: Iterable[str]) -> bool:
+    """True if a server of the engine prints one of these lines."""
+    return any(recognise(line, [engine]) for line in lines)
 
 
 def _rule_sets(engine: Engine, said: Conclusions) -> tuple[Sequence[str], Sequence[str]]:

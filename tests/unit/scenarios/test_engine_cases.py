@@ -17,6 +17,8 @@ from cachesim.scenarios.load import load
 FIVE = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
 CHAT = "S60.|U60>a30/S.|U.a.|V20>b30/S.|X20"
 FILE = "llama-24143-entry-removed-dense"
+BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
+LOG = "tests/unit/tools/server_logs/verbosity_4.log"
 
 
 def called(capsys, *words):
@@ -125,8 +127,8 @@ def test_an_option_goes_to_the_engines_that_have_it():
 
 
 @pytest.mark.parametrize("words", [
-    ["bisect", "A60/A", "-p", "vllm", "-p", "sglang"], ["advise", "A60/A", "-p", "vllm", "-p", "llama_cpp"],
-    ["advise", FILE, "-p", "vllm"],
+    ["bisect", "A60/A", "-p", "vllm", "-p", "sglang"], ["export", "A60/A", "--to", "curl", "-p", "vllm", "-p", "sglang"],
+    ["export", "A60/A", "--to", "issue", "-p", "vllm", "-p", "llama_cpp"],
 ])  # fmt: skip
 def test_commands_for_one_engine_name_the_command_for_several(capsys, words):
     code, out, err = called(capsys, *words)
@@ -183,3 +185,29 @@ def test_diff_compares_log_lines_of_one_engine_only(capsys):
     code, out, err = called(capsys, "diff", "A60/A", "-p", "llama_cpp", "-p", "vllm", "--log")
     assert (code, out) == (exits.BAD_INPUT, "")
     assert err == "cachesim: --log compares the log lines of one engine, found llama_cpp and vllm\n"
+
+
+def test_advice_is_given_under_each_engine(capsys):
+    code, out, _ = called(capsys, "advise", "S40.A60/S.B20/S.A", "-p", "llama_cpp", "-p", "vllm", "--json")
+    assert code == exits.HOLDS
+    found = json.loads(out)["advise"]
+    assert [(one["profile"], one["base"]["evaluated"]) for one in found] == [
+        ("llama_cpp@b11549", 260), ("vllm@0.33.0", 164)]  # fmt: skip
+    assert all("-p " + one["profile"] in advice["command"] for one in found for advice in one["advice"])
+
+
+def test_advice_about_bodies_is_given_under_each_engine(capsys):
+    code, out, _ = called(capsys, "advise", BODIES, "-p", "llama_cpp", "-p", "vllm", "--set", "block_size=32", "--json")
+    assert code == exits.HOLDS
+    assert [one["profile"] for one in json.loads(out)["advise"]] == ["llama_cpp@b11549", "vllm@0.33.0"]
+
+
+@pytest.mark.parametrize("command", ["import", "advise"])
+@pytest.mark.parametrize(("names", "says"), [
+    (["vllm"], "a log of llama_cpp: vllm prints none of its first lines"),
+    (["llama_cpp", "vllm"], "a log belongs to one engine, found rule sets of llama_cpp, vllm"),
+])  # fmt: skip
+def test_a_log_belongs_to_its_engine(capsys, command, names, says):
+    code, out, err = called(capsys, command, LOG, *each(names))
+    assert (code, out) == (exits.BAD_INPUT, "")
+    assert err == f"cachesim: {LOG}: {says} (without -p the rule set follows from the log)\n"
