@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from tests.unit.tools.request_bodies import client_shapes as shapes
 
 AGENT = Path(__file__).with_name("agent.jsonl")
 
@@ -54,3 +55,20 @@ def test_an_option_goes_to_the_engines_that_have_it(capsys, setting, reused):
 def test_an_unknown_rule_set_is_refused_whatever_its_place(capsys):
     code, out, err = called(capsys, "-p", "llama_cpp", "-p", "vllm@nosuch")
     assert (code, out) == (exits.BAD_INPUT, "") and "unknown profile 'vllm@nosuch'" in err
+
+
+FIVE = ["llama_cpp@b11549", "ik_llama@2491", "mlx_lm@0.32.2", "vllm@0.33.0", "sglang@0.5.23"]
+SHAPES = [shapes.chat, shapes.agent, shapes.anthropic, shapes.pictures, shapes.responses, shapes.named, shapes.story]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_every_kind_of_client_runs_under_five_engines(capsys, tmp_path, shape):
+    file = tmp_path / "bodies.jsonl"
+    bodies = shape()
+    file.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    words = [word for name in FIVE for word in ("-p", name)]
+    assert main(["import", str(file), *words, "--model", "A", "--json"]) == exits.HOLDS
+    compared = json.loads(capsys.readouterr().out)["bodies"]["compared"]
+    assert [one["profile"] for one in compared] == FIVE
+    assert all(len(one["requests"]) == len(bodies) for one in compared)
+    assert all(one["reused"] > 0 for one in compared), "a history that only grows is reused by every engine"
