@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.rule import Decision, rule_id
 from cachesim.engines.sglang.flags import BUFFERED, Options
 from cachesim.engines.sglang.managers.req import Req
@@ -61,6 +62,10 @@ class RuntimeContext:
 
 def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log) -> RuntimeContext:
     """Return the facts of a server. Raise BadInput."""
+    policy = server_args.radix_eviction_policy
+    if policy not in rules.eviction_policies:
+        known = ", ".join(sorted(rules.eviction_policies))
+        raise NotInBuild(f"radix_eviction_policy {policy} does not exist in {rules.name}", hint=known)
     server_args = resolved(rules, server_args, spec)
     window = max((layer.window for layer in spec.layers), default=0)
     components = [FULL]

@@ -256,7 +256,7 @@ class UnifiedRadixCache:
     def _inc_hit_count(self, node: UnifiedTreeNode) -> None:
         """Count a use of a node, which may be due for a copy in host memory."""
         controller = self.cache_controller
-        if controller is None or self.rules.counts_uses(controller.write_policy):
+        if self.rules.counts_uses("" if controller is None else controller.write_policy):
             node.hit_count += 1
         if controller is not None:
             controller.backup_after_hit(node)

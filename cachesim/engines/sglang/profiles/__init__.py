@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cachesim.engines.sglang.profiles.rule_table import Rules
+from cachesim.engines.sglang.rules import host as h
 from cachesim.engines.sglang.rules import reported
 from cachesim.engines.sglang.rules import request as r
 from cachesim.engines.sglang.rules import schedule as s
@@ -35,6 +36,7 @@ V0_5_9 = replace(
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     state_source=r.state_source_running, owned_tokens=reported.owned_all, stays_full=s.stays_always,
+    counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},
     inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip
 

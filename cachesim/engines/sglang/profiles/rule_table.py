@@ -70,6 +70,7 @@ class Rules(RuleSet):
     settle_order: Callable[..., Sequence[int]] = r.settle_chunk_last
     retract_order: Rule = r.retract_order
     kept_order: Callable[..., Sequence[int]] = r.kept_in_order
+    eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next
     refreshed: frozenset[str] = frozenset({"lru"})     # eviction policies under which waiting prefixes are refreshed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules import CACHE, CORE, source
+from cachesim.engines.sglang.rules import CACHE, CORE, OLD, source
 
 THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
 DEMOTE, WRITE, DELETE = "demote", "write", "delete"
@@ -21,8 +21,16 @@ def host_slots(tokens: int, ratio: float, page: int) -> int:
 @rule("SG-HOST-COUNT-USE.THROUGH", Role.MEMORY, source(CORE, "_inc_hit_count_and_check", spec="section 12"))
 def counts_uses(policy: str) -> bool:
     """True if an insertion counts as a use of its nodes. With write_back it does not, so lfu and slru evict by time
-    alone."""
+    alone. ``policy``: when nodes are copied to host memory, "" = without host memory."""
     return policy != BACK
+
+
+@rule("SG-HOST-COUNT-USE.HOST", Role.MEMORY,
+      source("mem_cache/hiradix_cache.py", "_inc_hit_count", OLD, spec="sglang#18843"))
+def counts_uses_on_host(policy: str) -> bool:
+    """True if an insertion counts as a use of its nodes: only with host memory. Without it no release class counts, so
+    lfu evicts by time alone."""
+    return policy not in ("", BACK)
 
 
 @rule("SG-HOST-BACK-UP.HITS", Role.STORE, source(CACHE, "init_hicache", spec="section 12"))

@@ -2,11 +2,13 @@
 
 import pytest
 
-from cachesim.base.errors import BadInput, Crash
+from cachesim.base.errors import BadInput, Crash, NotInBuild
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 from cachesim.engines.sglang.rules.schedule import CLIP
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
 
 A, B = tuple(range(100, 120)), tuple(range(200, 220))
 
@@ -274,3 +276,19 @@ def test_a_slot_has_the_window_before_its_next_token(engine):
     server.iterate()
     full, window = server.inspection.stored(("slot", 0, 0)).rows
     assert full.pos.tolist() == list(range(20)) and window.pos.tolist() == [16, 17, 18, 19]
+
+
+@pytest.mark.parametrize(("profile", "policy", "reused"), [
+    ("sglang@0.5.23", "lru", 0), ("sglang@0.5.23", "lfu", 39), ("sglang@0.5.9", "lru", 0), ("sglang@0.5.9", "lfu", 0),
+])  # fmt: skip
+def test_lfu_of_0_5_9_evicts_by_time_alone(profile, policy, reused):
+    server = {"max_total_tokens": 110, "radix_eviction_policy": policy}
+    case = from_line("A40>1/A.a1/A.b1/B40>1/C40>1/A", model="A", profiles=(profile,), server=server)
+    run = run_judged(case, profile, "provenance")
+    assert [one.answer.cache_n for one in run.requests] == [0, 40, 40, 0, 0, reused]
+
+
+def test_slru_does_not_exist_in_0_5_9():
+    case = from_line("A5", profiles=("sglang@0.5.9",), server={"radix_eviction_policy": "slru"})
+    with pytest.raises(NotInBuild, match="slru does not exist in sglang@0.5.9"):
+        run_judged(case, "sglang@0.5.9", "provenance")

@@ -13,6 +13,7 @@ from cachesim.engines.sglang.rules.host import (
     THROUGH,
     WRITE,
     counts_uses,
+    counts_uses_on_host,
     host_slots,
     leave_device,
     load_back,
@@ -41,3 +42,8 @@ def test_write_back_copies_at_eviction():
 
 def test_ten_tokens_are_loaded():
     assert (load_back(9).value, load_back(10).value) == (None, 10)
+
+
+def test_release_0_5_9_counts_uses_with_host_memory_only():
+    assert [counts_uses_on_host(policy) for policy in ("", *POLICIES)] == [False, True, True, False]
+    assert counts_uses("")
