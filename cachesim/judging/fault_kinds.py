@@ -30,10 +30,12 @@ class FaultKind(StrEnum):
     OTHER_TEXT = "slot-holds-another-text"
     WARM_ERROR = "error-where-cold-answers"
     PROCESS_ENDED = "process-ended"
+    UNANSWERED = "unanswered"
     # Undecided.
     COLD_ERROR = "error-in-cold-too"
     CROWDED = "needs-more-than-the-context"
     REFUSED = "refused-in-cold-too"
+    CLIENT_LEFT = "client-left"
     NEVER_ANSWERED = "never-answered"
     NOTHING_COMPUTED = "nothing-computed"
     NO_PLACE = "no-place-of-answer"
@@ -68,10 +70,12 @@ SENTENCES: Mapping[FaultKind, str] = {
     FaultKind.OTHER_TEXT: "the slot does not hold this prompt and its output",
     FaultKind.WARM_ERROR: "error {status} where a cold run answers: {error}",
     FaultKind.PROCESS_ENDED: "the server stopped: {error}",
+    FaultKind.UNANSWERED: "the server goes on and never answers: {decision}",
     FaultKind.COLD_ERROR: _REFUSED + ", on an empty server too: {error}",
     FaultKind.CROWDED: _REFUSED + ", requests sent together need {needs} tokens of {room}: {error}",
     FaultKind.REFUSED: _REFUSED + ": {error}",
-    FaultKind.NEVER_ANSWERED: "the request was never answered",
+    FaultKind.CLIENT_LEFT: "the client left before the answer",
+    FaultKind.NEVER_ANSWERED: "the request was never answered, because the server had ended",
     FaultKind.NOTHING_COMPUTED: "nothing was computed in this mode",
     FaultKind.NO_PLACE: "the output has no positions to compare",
     FaultKind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",

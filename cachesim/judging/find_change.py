@@ -16,14 +16,24 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
+from cachesim.judging.judgement import Judgement
 from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
 from cachesim.judging.shared_runs import SharedRuns
 from cachesim.scenarios.schema import Scenario
 
+NO_ANSWER = -1               # in place of an HTTP status
+
+
+def status_of(judgement: Judgement) -> int:
+    """Return the HTTP status of a judged request, 0 if the server process ended, ``NO_ANSWER`` if it never answers."""
+    if judgement.answer.died:
+        return 0
+    return NO_ANSWER if judgement.judged.answer.rung == "unanswered" else judgement.answer.status
+
 
 class RequestOutcome(NamedTuple):
-    """Outcome of a request: the numbers that reports show, ``status`` 0 = the server process ended, and all observables
-    that are compared."""
+    """Outcome of a request: the numbers that reports show, ``status`` 0 = the server process ended, ``NO_ANSWER`` = it
+    goes on and never answers, and all observables that are compared."""
 
     cache_n: int
     equal_cold: bool | None
@@ -140,7 +150,7 @@ class _Lab:
         except NotInBuild:
             return [None] * len(self.scenario.steps)
         return [
-            RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status,
+            RequestOutcome(one.answer.cache_n, one.judged.equal_cold, status_of(one),
                            observed(run, number, self.log))
             for number, one in enumerate(run.requests)
         ]  # fmt: skip

@@ -164,7 +164,7 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     """Return the foreign content that request ``number``, whose answer is wrong, read at the start of its evaluation,
     else that of the object it was restored from; [] if all of that was correct or unknown."""
     one = requests[number]
-    if one.answer.died:
+    if one.answer.died or one.judged.answer.rung == "unanswered":
         return []
     n = one.answer.cache_n
     if one.began is not None and n:

@@ -20,7 +20,7 @@ from cachesim.engines.inspection import Key, StoredObject
 from cachesim.engines.point_kinds import CONVERSATION
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
+from cachesim.events import Decided, Event, Gained, Launch, Lost, Release, Settled
 from cachesim.judging.cold_repetition import error_verdict
 from cachesim.judging.compare_answer import Judge, RequestVerdict, undecided_by
 from cachesim.judging.fault_kinds import FaultKind
@@ -29,6 +29,7 @@ from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import CORRECT, Verdict, undecided, wrong
+from cachesim.judging.verdict_text import sentence
 from cachesim.scenarios.runner import SilentObserver
 from cachesim.scenarios.schema import Action, Scenario, Step
 
@@ -98,13 +99,24 @@ class AnswerObserver(SilentObserver):
             judged = undecided_by(error)
         judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
-            judged.answer = undecided(FaultKind.NEVER_ANSWERED)
+            judged.answer = self._unanswered(request, answer)
             return judged
         if answer.status != 200 and not answer.died:
             self.failed(number, answer, judged)
         if not agrees:
             judged.state = ENDS_ELSEWHERE
         return judged
+
+    def _unanswered(self, request: Request, answer: Answer) -> Verdict:
+        """Return the verdict about a request without an answer: wrong if the server goes on, with its last decision,
+        which tells what the request needs and what is missing; undecided if the client left or the server ended."""
+        if answer.cancelled or request.cancel_at is not None:
+            return undecided(FaultKind.CLIENT_LEFT)
+        if self.server.dead:
+            return undecided(FaultKind.NEVER_ANSWERED)
+        last = next((event for event in reversed(self.server.log.events) if isinstance(event, Decided)), None)
+        decision = "" if last is None else sentence(last.rule, last.value, last.because, every=True)
+        return wrong("unanswered", FaultKind.UNANSWERED, decision=decision)
 
     def _armed(self) -> list[tuple[StoredObject, Verdict]]:
         """Return the stored objects that differ from a cold run of their tokens. Stored conversations are numbered from

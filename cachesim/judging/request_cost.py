@@ -9,7 +9,7 @@ from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
-from cachesim.judging.find_change import RequestOutcome
+from cachesim.judging.find_change import RequestOutcome, status_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.shared_runs import SharedRuns
 from cachesim.scenarios.runner import groups
@@ -58,7 +58,7 @@ class ObservedRequest(NamedTuple):
 def observed(run: Run, number: int) -> ObservedRequest:
     """Return what a run shows of a request."""
     one = run.requests[number]
-    outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+    outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, status_of(one))
     kept = {*((CHECKPOINT, n) for n in one.checkpoints), *((CONVERSATION, n) for n in one.stored)}
     return ObservedRequest(outcome, cost_of(run, number), frozenset(kept))
 

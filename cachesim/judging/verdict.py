@@ -13,9 +13,9 @@ from cachesim.judging.fault_kinds import FaultKind, fault_sentence
 from cachesim.judging.verdict_words import WORDS, VerdictWord
 
 WORST_FIRST = tuple(VerdictWord)
-RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
-"""Levels of a difference, from the least to the most visible. "error" = an error where a cold run answers, "aborted" =
-the server process ended."""
+RUNGS = ("provenance", "bits", "argmax", "error", "unanswered", "aborted")
+"""Levels of a difference, from the least to the most visible. "error" = an error where a cold run answers, "unanswered"
+= no answer ever, although the server goes on, "aborted" = the server process ended."""
 
 
 @dataclass(frozen=True, slots=True)

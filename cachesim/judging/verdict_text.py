@@ -14,6 +14,7 @@ from cachesim.engines.shared.sentences import NoEffect
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_words import (
     CORRUPT_STATE,
+    NEVER_ANSWERED,
     OK,
     SERVER_DIED,
     UNDECIDED,
@@ -44,9 +45,12 @@ Data = Mapping[str, Any]
 
 def verdict_of(request: Data) -> str:
     """Return the verdict about a request of ``run_data``: OK, WRONG OUTPUT, CORRUPT STATE (correct output, but
-    wrong state left in the slot), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400) or SERVER DIED."""
+    wrong state left in the slot), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400), NEVER ANSWERED or
+    SERVER DIED."""
     if request["died"]:
         return SERVER_DIED.name
+    if request["rung"] == "unanswered":
+        return NEVER_ANSWERED.name
     if request["refused"] or request["rung"] == "error":
         return error_name(request["refused"], request["status"])
     if request["equal_cold"] is None:

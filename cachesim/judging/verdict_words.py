@@ -46,6 +46,7 @@ class ShownVerdict(NamedTuple):
 
 
 SERVER_DIED = ShownVerdict("SERVER DIED", VerdictWord.WRONG, "server died", "DIED")
+NEVER_ANSWERED = ShownVerdict("NEVER ANSWERED", VerdictWord.WRONG, "never answered", "NEVER")
 ERROR = ShownVerdict("ERROR", VerdictWord.WRONG, "error", "ERROR")
 WRONG_OUTPUT = ShownVerdict("WRONG OUTPUT", VerdictWord.WRONG, "wrong answer", "WRONG")
 CORRUPT_STATE = ShownVerdict("CORRUPT STATE", VerdictWord.WRONG, "corrupt state left behind", "CORRUPT")
@@ -53,7 +54,7 @@ UNDECIDED = ShownVerdict("UNDECIDED", VerdictWord.UNDECIDED, "undecided", "UNDEC
 REFUSED = ShownVerdict("REFUSED", VerdictWord.UNDECIDED, "refused", "REFUSED")
 OK = ShownVerdict("OK", VerdictWord.CORRECT, "correct answer", "OK")
 
-SHOWN = (SERVER_DIED, ERROR, WRONG_OUTPUT, CORRUPT_STATE, UNDECIDED, REFUSED, OK)
+SHOWN = (SERVER_DIED, NEVER_ANSWERED, ERROR, WRONG_OUTPUT, CORRUPT_STATE, UNDECIDED, REFUSED, OK)
 """The verdicts about a request, the worst first."""
 _BY_NAME = {shown.name: shown for shown in SHOWN}
 

@@ -12,9 +12,18 @@ from cachesim.base.layout import indented
 from cachesim.engines.build_names import build_of, build_with, without_place
 from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
+from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.reproduce_command import flags_data, flags_line
-from cachesim.judging.verdict_words import SERVER_DIED, UNDECIDED, WORDS, WRONG_OUTPUT, VerdictWord, error_name, word_of
+from cachesim.judging.verdict_words import (
+    NEVER_ANSWERED,
+    SERVER_DIED,
+    UNDECIDED,
+    WORDS,
+    WRONG_OUTPUT,
+    VerdictWord,
+    error_name,
+    word_of,
+)
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.observed_differences import differing_data, differing_text
 
@@ -135,6 +144,8 @@ def _outcome_text(outcome: RequestOutcome | None) -> str:
         return "not run"
     if outcome.status == 0:
         return SERVER_DIED.name
+    if outcome.status == NO_ANSWER:
+        return NEVER_ANSWERED.name
     if outcome.status != 200:
         return error_name(outcome.equal_cold is None, outcome.status)
     if outcome.equal_cold is None:

@@ -27,7 +27,7 @@ def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
         if step.answer.died:
             return
         verdicts = (one for one in (step.verdict, step.state) if one.equal_cold is False)
-        wrong = next((one for one in verdicts if one.rung != "error"), None)
+        wrong = next((one for one in verdicts if one.rung not in ("error", "unanswered")), None)
         if wrong is not None:
             yield PropertyFailure("warm-equals-cold", step.number, str(wrong.kind), wrong.numbers, step.answer.deciding,
                           _first_wrong_kind(run, at), _causes(run, at))
@@ -65,10 +65,15 @@ def _error_numbers(answer: Answer) -> dict[str, int | str]:
 
 
 def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
-    """Yield the first request that ends in a server error although a cold run answers it or there is room. There is no
-    room if the requests sent at the same time need more than the context."""
+    """Yield the first request that is never answered, or that ends in a server error although a cold run answers it or
+    there is room. There is no room if the requests sent at the same time need more than the context."""
     for step in run.steps:
         answer = step.answer
+        if step.verdict.rung == "unanswered":
+            numbers = {"error": step.verdict.why, "status": 0}
+            yield PropertyFailure("answered", step.number, str(step.verdict.kind), numbers, answer.deciding,
+                                  causes=_causes(run, run.steps.index(step)))
+            return
         if step.verdict.rung == "error" or (answer.status == 500 and step.verdict.kind != FaultKind.CROWDED):
             numbers = {**_error_numbers(answer), "status": answer.status}
             yield PropertyFailure("answered", step.number, _kind(answer), numbers, answer.deciding,

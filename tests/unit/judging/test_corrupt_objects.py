@@ -213,10 +213,11 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
 
 
 def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
-    """A request that ends its server is wrong whatever a cold run does; a request that was never answered is
-    undecided."""
+    """A request that ends its server is wrong whatever a cold run does; a request that an ended server never answered
+    is undecided."""
     failed = []
     server = Keeping()
+    server.dead = True
     server.observer.failed = lambda number, answer, judged: failed.append(number)
     ends = [{"status": 500, "done": True}, {"status": 500, "died": True}, {"done": True}, {"status": 500}]
     found = [server.observer.judged(i, Request(()), Answer(i, **fields)).answer.kind for i, fields in enumerate(ends)]

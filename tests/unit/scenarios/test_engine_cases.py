@@ -127,7 +127,8 @@ def test_an_option_goes_to_the_engines_that_have_it():
 
 
 @pytest.mark.parametrize("words", [
-    ["bisect", "A60/A", "-p", "vllm", "-p", "sglang"], ["export", "A60/A", "--to", "curl", "-p", "vllm", "-p", "sglang"],
+    ["bisect", "A60/A", "-p", "vllm", "-p", "sglang"],
+    ["export", "A60/A", "--to", "curl", "-p", "vllm", "-p", "sglang"],
     ["export", "A60/A", "--to", "issue", "-p", "vllm", "-p", "llama_cpp"],
 ])  # fmt: skip
 def test_commands_for_one_engine_name_the_command_for_several(capsys, words):

@@ -290,5 +290,5 @@ def test_lfu_of_0_5_9_evicts_by_time_alone(profile, policy, reused):
 
 def test_slru_does_not_exist_in_0_5_9():
     case = from_line("A5", profiles=("sglang@0.5.9",), server={"radix_eviction_policy": "slru"})
-    with pytest.raises(NotInBuild, match="slru does not exist in sglang@0.5.9"):
+    with pytest.raises(NotInBuild, match=r"slru does not exist in sglang@0\.5\.9"):
         run_judged(case, "sglang@0.5.9", "provenance")
