@@ -19,7 +19,7 @@ from cachesim.strategies.drawn_values import (
     ServerSetup,
     request,
 )
-from cachesim.strategies.line_reduction import SEEDS, canonical_line, draw_reduced, note_again
+from cachesim.strategies.line_reduction import NUMBERS, NumberSource, canonical_line, draw_reduced, note_again
 from cachesim.tools.conformance.client_history import MOST, history_from_tree
 from cachesim.tools.conformance.corpus import DrawBounds, histories
 from cachesim.tools.search.drawn_conversation import draw_conversation_for
@@ -85,9 +85,10 @@ def conversations(
 
 @st.composite
 def _histories(draw: st.DrawFn, bounds: DrawBounds) -> ClientConversation:
-    history = next(histories(bounds, 1, draw(SEEDS)))
-    found = _conversation(canonical_line(draw_reduced(draw, history.shrinkable).line))
+    numbers = draw(NUMBERS)
+    history = next(histories(bounds, 1, numbers.integer()))
     try:
+        found = ClientConversation(canonical_line(draw_reduced(numbers, history.shrinkable).line))
         history_from_tree(found.tree)
     except BadInput:
         reject()
@@ -97,22 +98,20 @@ def _histories(draw: st.DrawFn, bounds: DrawBounds) -> ClientConversation:
 
 @st.composite
 def _for_server(draw: st.DrawFn, server: ServerSetup, max_requests: int, max_prompt: int) -> ClientConversation:
-    return draw_for_server(draw, server, max_requests, max_prompt)
+    return draw_for_server(draw(NUMBERS), server, max_requests, max_prompt)
 
 
-def draw_for_server(draw: st.DrawFn, server: ServerSetup, max_requests: int, max_prompt: int) -> ClientConversation:
+def draw_for_server(
+    numbers: NumberSource, server: ServerSetup, max_requests: int, max_prompt: int
+) -> ClientConversation:
     """Draw a conversation for a server, of at most so many steps and so many tokens in a prompt."""
     world = server.drawn._replace(most=min(server.drawn.most, max_prompt))
-    drawn = draw_conversation_for(world, draw(SEEDS))
+    drawn = draw_conversation_for(world, numbers.integer())
     line = ScenarioLine(drawn.words, drawn.asked[:max_requests])
     named = any("@" in str(value) for value in world.server.values())
     try:
-        found = _conversation(canonical_line(draw_reduced(draw, ShrinkCase(line)).line, fixed=named))
+        found = ClientConversation(canonical_line(draw_reduced(numbers, ShrinkCase(line)).line, fixed=named))
         found.scenario(engine_named(server.engine).line[-1], server.model, server.options)
     except BadInput:
         reject()
     return found
-
-
-def _conversation(line: ScenarioLine) -> ClientConversation:
-    return ClientConversation(line)

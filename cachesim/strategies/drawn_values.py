@@ -39,8 +39,17 @@ ALPHABET = tuple(letters(i) for i in range(26))
 tokens of a longer one."""
 
 
+class ShortRepr:
+    """Base class of drawn values: IPython and Hypothesis print ``repr`` instead of the fields of a dataclass."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class ClientRequest:
+class ClientRequest(ShortRepr):
     """A client's request. ``repr`` is its text."""
 
     text: str                            # in notation: words with lengths, ``A5.B3>2``
@@ -86,7 +95,7 @@ def text_of(tokens: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ClientConversation:
+class ClientConversation(ShortRepr):
     """Requests of clients in words. ``repr`` is the line, which ``conversation`` reads."""
 
     tree: ScenarioLine
@@ -146,7 +155,7 @@ def _sliced(step: Any, lengths: Mapping[str, int]) -> LineRequest:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ServerSetup:
+class ServerSetup(ShortRepr):
     """A server's model and options. ``repr`` is the flags of ``cachesim run``."""
 
     drawn: DrawnServer                   # conversations are drawn for all of its options
@@ -183,7 +192,7 @@ def server(engine: str, model: str, **options: Option) -> ServerSetup:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ServerCase:
+class ServerCase(ShortRepr):
     """A conversation on a server under a rule set. ``repr`` is the words after ``cachesim run``."""
 
     rules: RuleSet

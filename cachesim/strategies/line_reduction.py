@@ -2,65 +2,113 @@
 
 An integer determines a whole conversation, as in ``cachesim fuzz``. Hypothesis also draws the vector of
 ``scenarios/notation/shrink_vector.py``: 0 drops a step, a piece, a field or an option, smaller numbers shorten a word.
-Most drawn vectors keep nearly everything. Hypothesis prefers small numbers, the first ones most, so that it removes
+Nearly all drawn vectors keep everything. Hypothesis prefers small numbers, the first ones most, so that it removes
 steps first, then pieces, fields and options, and shortens words last.
+
+The numbers are drawn without spans. Hypothesis would copy equal spans over each other, and five examples of six would
+repeat the conversation before them.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, NamedTuple, Sequence
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture.data import ConjectureData
 
 from cachesim.scenarios.notation.normalise import merged, renamed, split, unmarked
-from cachesim.scenarios.notation.shrink_vector import ShrinkCase, ShrinkVector, reduced, sound, whole
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase, ShrinkVector, reduced, whole
 from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import normal
 
-SEEDS = st.integers(0, (1 << 24) - 1)
-"""Integers of conversations. Hypothesis draws from a range of at most 24 bits evenly, and prefers small numbers in a
-larger one."""
-LONGEST = (1 << 12) - 1
-"""Largest drawn length of a word [tokens]. Most words are shorter, and most draws leave them as they are."""
-KEEP = st.integers(0, 63).map(bool)
-LENGTH = st.integers(0, LONGEST)
 LEAST = ScenarioLine({"A": 1}, (LineRequest((Piece("A"),)),))
 """The simplest line, which replaces a line without steps."""
+KEPT = 0.99
+"""Probability that a drawn vector keeps an element."""
 
 
-def draw_reduced(draw: st.DrawFn, drawn: ShrinkCase) -> ShrinkCase:
-    """Return a line, and the names of its server's options, reduced by a drawn vector; its words are A, B, C in the
-    order of first use. Words that options name keep their names."""
+class NumberSource:
+    """Source of numbers that Hypothesis draws, each a choice of its own without a span. ``data``: the choices of the
+    example, an object of Hypothesis."""
+
+    def __init__(self, data: ConjectureData) -> None:
+        self.data = data
+
+    def integer(self) -> int:
+        """Draw an integer of 24 bits, all equally often."""
+        high, middle, low = (self.data.draw_integer(0, 255) for _ in range(3))
+        return high << 16 | middle << 8 | low
+
+    def keeps(self, elements: Sequence[int]) -> tuple[int, ...]:
+        """Draw 1 for each element that stays. An element 0 is not there, and costs no draw."""
+        return tuple(int(self.data.draw_boolean(KEPT)) if one else 0 for one in elements)
+
+    def lengths(self, most: Sequence[int]) -> tuple[int, ...]:
+        """Draw numbers up to these, most often these themselves."""
+        return tuple(self.data.draw_integer(0, int(one), weights={int(one): KEPT}) if one else 0 for one in most)
+
+    def names(self, names: Sequence[str]) -> frozenset[str]:
+        """Draw which of these names stay."""
+        stays = self.keeps([1] * len(names))
+        return frozenset(name for name, stay in zip(names, stays, strict=True) if stay)
+
+
+class _NumberSources(st.SearchStrategy[NumberSource]):
+    """Strategy of the source of an example."""
+
+    def do_draw(self, data: ConjectureData) -> NumberSource:
+        return NumberSource(data)
+
+
+NUMBERS = _NumberSources()
+
+
+class ExtraParts(NamedTuple):
+    """Parts of a line that the vector cannot drop: further fields and messages, 1 for each, and 1 for its marks."""
+
+    fields: tuple[int, ...]
+    messages: tuple[int, ...]
+    marks: tuple[int, ...]
+
+
+def draw_reduced(numbers: NumberSource, drawn: ShrinkCase) -> ShrinkCase:
+    """Return a line, and the names of its server's options, reduced by a drawn vector."""
     given = drawn._replace(line=split(drawn.line))
-    top = whole(given)
-    vector = ShrinkVector(*(_numbers(draw, part, "words" in name or "rare" in name)
-                            for name, part in top._asdict().items()))  # fmt: skip
-    small = reduced(given, vector)
-    return small._replace(line=_without_marks(draw, small.line))
+    top, parts = whole(given), _extra_parts(given.line)
+    kept = (top.steps, top.pieces, top.flags, top.options, *parts)
+    steps, pieces, flags, options, *stays = map(numbers.keeps, kept)
+    rare, words = map(numbers.lengths, (top.rare, top.words))
+    line, pieces = _without_parts(given.line, pieces, ExtraParts(*stays))
+    return reduced(given._replace(line=line), ShrinkVector(steps, pieces, flags, options, words, rare))
 
 
-def _numbers(draw: st.DrawFn, most: tuple[int, ...], are_lengths: bool) -> tuple[int, ...]:
-    """Draw a number from 0 to its maximum for each of ``most``, most often the maximum. Fields that a line does not
-    have cost no draw."""
-    drawn = draw(st.tuples(*((LENGTH if are_lengths else KEEP) for maximum in most if maximum)))
-    left = iter(drawn)
-    return tuple(min(maximum, int(next(left))) if maximum else 0 for maximum in most)
+def _extra_parts(line: ScenarioLine) -> ExtraParts:
+    asked = [step for step in line.steps if isinstance(step, LineRequest)]
+    return ExtraParts((1,) * sum(len(step.extra) for step in asked), (1,) * sum(len(step.chat) for step in asked), (1,))
 
 
-def _without_marks(draw: st.DrawFn, line: ScenarioLine) -> ScenarioLine:
-    """Draw which marks, further fields and messages of a line stay: the vector cannot drop them."""
-    steps = []
+def _without_parts(
+    line: ScenarioLine, pieces: Sequence[int], stays: ExtraParts
+) -> tuple[ScenarioLine, tuple[int, ...]]:
+    """Return the line with only the fields, messages and marks that stay, and the numbers of its remaining pieces. A
+    chat keeps its last message."""
+    fields, messages, left = iter(stays.fields), iter(stays.messages), iter(pieces)
+    steps, found = [], list[int]()
     for step in line.steps:
         if isinstance(step, LineRequest):
-            stays = draw(st.tuples(*([KEEP] * (len(step.extra) + max(0, len(step.chat) - 1)))))
-            extra = tuple(item for item, stay in zip(step.extra, stays, strict=False) if stay)
-            dropped = [not stay for stay in stays[len(step.extra) :]]
-            chat = tuple(one for i, one in enumerate(step.chat) if i >= len(dropped) or not dropped[i])
-            step = step._replace(extra=extra, chat=chat)
+            extra = tuple(item for item in step.extra if next(fields))
+            found += [next(left) for _ in step.prompt]
+            chat = []
+            for number, (role, text) in enumerate(step.chat, 1):
+                numbers = [next(left) for _ in text]
+                if next(messages) or number == len(step.chat):
+                    chat.append((role, text))
+                    found += numbers
+            step = step._replace(extra=extra, chat=tuple(chat))
         steps.append(step)
-    changed = sound(ScenarioLine(line.words, tuple(steps)))
-    return changed if draw(KEEP) else unmarked(changed)
+    changed = ScenarioLine(line.words, tuple(steps))
+    return changed if stays.marks[0] else unmarked(changed), tuple(found)
 
 
 def canonical_line(line: ScenarioLine, fixed: bool = False) -> ScenarioLine:

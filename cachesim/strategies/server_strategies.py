@@ -17,7 +17,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.strategies.argument_checks import BadArgument, check_count, check_engine, check_models, check_names
 from cachesim.strategies.conversation_strategies import LONGEST_PROMPT, SERVER_STEPS, draw_for_server
 from cachesim.strategies.drawn_values import ServerCase, ServerSetup
-from cachesim.strategies.line_reduction import KEEP, SEEDS, note_again
+from cachesim.strategies.line_reduction import NUMBERS, note_again
 from cachesim.tools.search.drawn_conversation import small_models
 
 LETTERS = "AWKGSCH"
@@ -50,10 +50,9 @@ def servers(engine: str = DEFAULT.name, *, models: Sequence[str] = ()) -> st.Sea
 
 @st.composite
 def _servers(draw: st.DrawFn, engine: str, known: st.SearchStrategy[str]) -> ServerSetup:
-    model = draw(known)
-    drawn = check_engine(engine).manual.draw(Rng(draw(SEEDS), "strategies", engine), model)
-    stays = draw(st.tuples(*([KEEP] * len(drawn.server))))
-    return ServerSetup(drawn, frozenset(name for name, stay in zip(drawn.server, stays, strict=True) if stay))
+    model, numbers = draw(known), draw(NUMBERS)
+    drawn = ENGINES[engine].manual.draw(Rng(numbers.integer(), "strategies", engine), model)
+    return ServerSetup(drawn, numbers.names(list(drawn.server)))
 
 
 def rule_sets(
@@ -132,7 +131,7 @@ def _cases(
         raise BadArgument(f"workloads of {engine}: found rules {quoted(rules.name)} and a server of {setup.engine}")
     with suppress(BadInput):
         ENGINES[engine].start(rules, setup.model, setup.options, "none")
-        found = ServerCase(rules, setup, draw_for_server(draw, setup, max_requests, max_prompt))
+        found = ServerCase(rules, setup, draw_for_server(draw(NUMBERS), setup, max_requests, max_prompt))
         note_again([f"again: {found.command}"])
         return found
     reject()

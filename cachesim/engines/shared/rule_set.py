@@ -65,6 +65,10 @@ class RuleSet(Version, ABC):
     def __repr__(self) -> str:
         return f"<rule set {self.name}>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print ``repr``: IPython and Hypothesis print the fields of a dataclass otherwise."""
+        printer.text(repr(self))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the rule set itself: copies of a server share its rules, which do not change."""
         return self
