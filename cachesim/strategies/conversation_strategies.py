@@ -42,8 +42,10 @@ def requests(
     """
     count = check_count("words", words, 1, len(ALPHABET))
     longest = check_count("max_length", max_length, 1, LONGEST_PROMPT)
-    beside = sorted({n + by for n in check_sizes("near", near, longest) for by in (-1, 0, 1)} & {*range(1, longest)})
-    most_words, most_predict = check_count("max_words", max_words, 1, 99), check_count("max_predict", max_predict, 1, 99)
+    sizes = check_sizes("near", near, longest)
+    beside = sorted({n + by for n in sizes for by in (-1, 0, 1)} & {*range(1, longest + 1)})
+    most_words = check_count("max_words", max_words, 1, len(ALPHABET))
+    most_predict = check_count("max_predict", max_predict, 1, 99)
     lengths: st.SearchStrategy[int] = st.integers(1, min(longest, 4)) | st.integers(1, longest)
     lengths = lengths | st.sampled_from(beside) if beside else lengths
     letter = st.sampled_from(ALPHABET[:count])

@@ -20,8 +20,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.reproduce_command import set_words
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.notation.canonical_text import request_text, spell
-from cachesim.scenarios.notation.canonical_text import Lengths
+from cachesim.scenarios.notation.canonical_text import Lengths, request_text, spell
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine

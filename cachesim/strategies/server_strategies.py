@@ -68,7 +68,8 @@ def rule_sets(
     tables = _tables(known, names)
     for field, values in (changes or {}).items():
         if field not in tables[0].fields():
-            raise BadArgument(f"changes: {engine} has no field {quoted(field)}", hint=nearest(field, tables[0].fields()))
+            hint = nearest(field, tables[0].fields())
+            raise BadArgument(f"changes: {engine} has no field {quoted(field)}", hint=hint)
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise BadArgument(f"changes: expected a list of rules or numbers for {field}, found {quoted(values)}")
     if not changes:

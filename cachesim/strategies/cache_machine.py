@@ -1,0 +1,228 @@
+"""State machine of Hypothesis that drives a cache operation by operation and checks it after each.
+
+    class TestMine(CachedEqualsCold, NeverNegativeReuse):          # invariants: cache_invariants.py
+        def new_cache(self): return MyDriver()
+
+    test_mine = TestMine.TestCase
+
+A run is a line: prompts as they are inserted, other operations in braces, ``A5.B3/{fork 0}/{trim 1 2}/A5.C1``. Numbers
+count the sequences in the order in which they appeared.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any, Callable, ClassVar, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from cachesim.base.tokens import Tokens
+from cachesim.strategies.argument_checks import BadArgument
+from cachesim.strategies.cache_driver import CacheDriver
+from cachesim.strategies.conversation_strategies import requests
+from cachesim.strategies.drawn_values import ClientRequest, request, text_of
+
+STEP = re.compile(r"\{[^{}]*\}|[^/{}]+|[{}]")
+OPERATION = re.compile(
+    r"(?P<prompt>[^{}]+)|\{(?P<asked>look_up|restore) (?P<text>[^{}]+)\}"
+    r"|\{(?P<name>evict|fork|trim(?= \d+ \d)) (?P<number>\d{1,9})( (?P<length>\d{1,9}))?\}"
+)
+KNOWN = "{look_up A5}, {evict 0}, {fork 0}, {trim 0 3}, {restore A5}"
+NUMBERS = st.integers(0, 255)
+"""Numbers that choose a sequence or a length, modulo how many there are."""
+
+
+class HeldSequence(NamedTuple):
+    """A sequence that the cache holds."""
+
+    number: int                          # in the order in which the sequences appeared
+    tokens: Tokens
+    handle: Any
+
+
+class ReportedReuse(NamedTuple):
+    """Reuse that the cache reported for a prompt, and the prompts that it had seen before."""
+
+    tokens: Tokens
+    cached: int
+    seen: tuple[Tokens, ...]
+
+
+class CacheFault(AssertionError):
+    """A broken invariant. The first line of ``str()`` is the run and the fault, the last one repeats the run."""
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """State machine for a cache. A subclass defines ``new_cache`` and inherits invariants.
+
+    ``prompts``: strategy of the prompts, for example ``requests(near=[16])`` for blocks of 16 tokens. A method whose
+    name begins with ``check_`` runs after every operation, and raises ``self.fault(text)``. ``TestCase`` is the test.
+    """
+
+    prompts: ClassVar[st.SearchStrategy[ClientRequest]] = requests(words=3, max_words=3, max_length=8)
+
+    def new_cache(self) -> CacheDriver:
+        """Return a driver of an empty cache."""
+        raise NotImplementedError(f"{type(self).__name__} lacks new_cache")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = self.new_cache()
+        self.held: list[HeldSequence] = []
+        self.evicted: list[Tokens] = []
+        self.seen: list[Tokens] = []                 # prompts that were inserted
+        self.reuse: ReportedReuse | None = None      # that of the last operation, None if it reported none
+        self.steps: list[str] = []
+        self._count = 0
+        self._cold: dict[Tokens, Any] = {}
+
+    @property
+    def line(self) -> str:
+        """The operations so far, which ``repeat`` reads."""
+        return "/".join(self.steps)
+
+    def cold(self, tokens: Tokens) -> Any:
+        """Return the contents of these tokens in a new cache without anything else. Raise CacheFault if it has no
+        room for them."""
+        if tokens not in self._cold:
+            driver = self.new_cache()
+            stored = driver.insert(tokens)
+            if stored is None:
+                raise self.fault(f"an empty cache has no room for {text_of(tokens)}")
+            self._cold[tokens] = driver.read(stored.handle)
+        return self._cold[tokens]
+
+    def fault(self, text: str) -> CacheFault:
+        """Return the error for a broken invariant, with the run and the call that repeats it."""
+        return CacheFault(f"{self.line}: {text}\n  again: {self._again}")
+
+    @classmethod
+    def repeat(cls, line: str) -> None:
+        """Run the operations of a line and check the cache after each, as a test without Hypothesis. Raise CacheFault,
+        what the driver raises, or BadArgument for a line that cannot run."""
+        machine = cls()
+        for part in STEP.findall(line):
+            text, operation = machine._read(part.strip())
+            machine._perform(text, operation)
+
+    def _read(self, part: str) -> tuple[str, Callable[[], None]]:
+        """Return an operation of a line and its text. Raise BadArgument."""
+        found = OPERATION.fullmatch(part)
+        if found is None:
+            raise BadArgument(f"expected a prompt or an operation in braces, found {part!r:.60}", hint=KNOWN)
+        if found["prompt"]:
+            return part, partial(self._insert, request(part).prompt)
+        if found["asked"]:
+            operation = self._look_up if found["asked"] == "look_up" else self._restore
+            return part, partial(operation, request(found["text"]).prompt)
+        places = {one.number: place for place, one in enumerate(self.held)}
+        number = int(found["number"])
+        if number not in places:
+            raise BadArgument(f"{part}: there is no sequence {number}", hint=f"sequences: {sorted(places)}")
+        if found["length"]:
+            return part, partial(self._trim, places[number], int(found["length"]))
+        return part, partial(self._fork if found["name"] == "fork" else self._evict, places[number])
+
+    # Rules
+
+    @rule(prompt=st.runner().flatmap(lambda machine: machine.prompts))
+    def insert(self, prompt: ClientRequest) -> None:
+        """Evaluate a prompt and keep it."""
+        self._perform(prompt.text, lambda: self._insert(prompt.prompt))
+
+    @precondition(lambda self: self.driver.has("look_up"))
+    @rule(prompt=st.runner().flatmap(lambda machine: machine.prompts))
+    def look_up(self, prompt: ClientRequest) -> None:
+        """Ask how much of a prompt could be reused."""
+        self._perform(f"{{look_up {prompt.text}}}", lambda: self._look_up(prompt.prompt))
+
+    @precondition(lambda self: self.held and self.driver.has("evict"))
+    @rule(at=NUMBERS)
+    def evict(self, at: int) -> None:
+        """Release a sequence."""
+        place = at % len(self.held)
+        self._perform(f"{{evict {self.held[place].number}}}", lambda: self._evict(place))
+
+    @precondition(lambda self: self.held and self.driver.has("fork"))
+    @rule(at=NUMBERS)
+    def fork(self, at: int) -> None:
+        """Copy a sequence."""
+        place = at % len(self.held)
+        self._perform(f"{{fork {self.held[place].number}}}", lambda: self._fork(place))
+
+    @precondition(lambda self: self.held and self.driver.has("trim"))
+    @rule(at=NUMBERS, keep=NUMBERS)
+    def trim(self, at: int, keep: int) -> None:
+        """Cut a sequence."""
+        place = at % len(self.held)
+        length = 1 + keep % len(self.held[place].tokens)
+        self._perform(f"{{trim {self.held[place].number} {length}}}", lambda: self._trim(place, length))
+
+    @precondition(lambda self: self.evicted and self.driver.has("restore"))
+    @rule(at=NUMBERS)
+    def restore(self, at: int) -> None:
+        """Bring an evicted sequence back."""
+        tokens = self.evicted[at % len(self.evicted)]
+        self._perform(f"{{restore {text_of(tokens)}}}", lambda: self._restore(tokens))
+
+    # Operations
+
+    def _perform(self, text: str, operation: Callable[[], None]) -> None:
+        """Run an operation and then every check. An error of the driver gets the run as a note."""
+        self.steps.append(text)
+        self.reuse = None
+        try:
+            operation()
+            for name in sorted(name for name in dir(type(self)) if name.startswith("check_")):
+                getattr(self, name)()
+        except CacheFault:
+            raise
+        except Exception as error:
+            error.add_note(f"{self.line}\n  again: {self._again}")
+            raise
+
+    @property
+    def _again(self) -> str:
+        return f"{type(self).__name__}.repeat({self.line!r})"
+
+    def _hold(self, tokens: Tokens, handle: Any) -> None:
+        self.held.append(HeldSequence(self._count, tokens, handle))
+        self._count += 1
+
+    def _insert(self, tokens: Tokens) -> None:
+        stored = self.driver.insert(tokens)
+        if stored is not None:
+            self.reuse = ReportedReuse(tokens, stored.cached, tuple(self.seen))
+            self._hold(tokens, stored.handle)
+            self.seen.append(tokens)
+
+    def _look_up(self, tokens: Tokens) -> None:
+        self.reuse = ReportedReuse(tokens, self.driver.look_up(tokens), tuple(self.seen))
+
+    def _evict(self, place: int) -> None:
+        gone = self.held.pop(place)
+        self.driver.evict(gone.handle)
+        self.evicted.append(gone.tokens)
+
+    def _fork(self, place: int) -> None:
+        handle = self.driver.fork(self.held[place].handle)
+        if handle is not None:
+            self._hold(self.held[place].tokens, handle)
+
+    def _trim(self, place: int, length: int) -> None:
+        one = self.held[place]
+        if self.driver.trim(one.handle, length):
+            self.held[place] = one._replace(tokens=one.tokens[:length])
+
+    def _restore(self, tokens: Tokens) -> None:
+        handle = self.driver.restore(tokens)
+        if handle is not None:
+            self._hold(tokens, handle)
+
+
+def must_have(machine: CacheMachine, operation: str) -> None:
+    """Raise BadArgument if an invariant needs an operation that the driver does not override."""
+    if not machine.driver.has(operation):
+        raise BadArgument(f"{type(machine).__name__}: {type(machine.driver).__name__} lacks {operation}()")
