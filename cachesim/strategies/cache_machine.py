@@ -12,17 +12,18 @@ count the sequences in the order in which they appeared.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, ClassVar, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from cachesim.base.tokens import Tokens
 from cachesim.strategies.argument_checks import BadArgument
 from cachesim.strategies.cache_driver import CacheDriver
 from cachesim.strategies.conversation_strategies import requests
-from cachesim.strategies.drawn_values import ClientRequest, request, text_of
+from cachesim.strategies.drawn_values import ClientRequest, ShortRepr, request, text_of
 
 STEP = re.compile(r"\{[^{}]*\}|[^/{}]+|[{}]")
 OPERATION = re.compile(
@@ -30,8 +31,19 @@ OPERATION = re.compile(
     r"|\{(?P<name>evict|fork|trim(?= \d+ \d)) (?P<number>\d{1,9})( (?P<length>\d{1,9}))?\}"
 )
 KNOWN = "{look_up A5}, {evict 0}, {fork 0}, {trim 0 3}, {restore A5}"
-NUMBERS = st.integers(0, 255)
-"""Numbers that choose a sequence or a length, modulo how many there are."""
+NAMES = ("look_up", "evict", "fork", "trim", "restore")
+"""Operations that a driver may have besides ``insert``."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CacheOperation(ShortRepr):
+    """An operation. ``repr`` is its text in a line: a prompt that is inserted, or another operation in braces;
+    "nothing" for none."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text or "nothing"
 
 
 class HeldSequence(NamedTuple):
@@ -57,8 +69,9 @@ class CacheFault(AssertionError):
 class CacheMachine(RuleBasedStateMachine):
     """State machine for a cache. A subclass defines ``new_cache`` and inherits invariants.
 
-    ``prompts``: strategy of the prompts, for example ``requests(near=[16])`` for blocks of 16 tokens. A method whose
-    name begins with ``check_`` runs after every operation, and raises ``self.fault(text)``. ``TestCase`` is the test.
+    ``prompts``: strategy of the prompts (words A to Z), for example ``requests(near=[16])`` for blocks of 16 tokens. A
+    method whose name begins with ``check_`` runs after every operation, and raises ``self.fault(text)``. ``TestCase``
+    is the test.
     """
 
     prompts: ClassVar[st.SearchStrategy[ClientRequest]] = requests(words=3, max_words=3, max_length=8)
@@ -104,84 +117,76 @@ class CacheMachine(RuleBasedStateMachine):
         what the driver raises, or BadArgument for a line that cannot run."""
         machine = cls()
         for part in STEP.findall(line):
-            text, operation = machine._read(part.strip())
-            machine._perform(text, operation)
+            machine._perform(part.strip())
 
-    def _read(self, part: str) -> tuple[str, Callable[[], None]]:
-        """Return an operation of a line and its text. Raise BadArgument."""
+    def _read(self, part: str) -> Callable[[], None]:
+        """Return the operation of a text. Raise BadArgument."""
         found = OPERATION.fullmatch(part)
         if found is None:
             raise BadArgument(f"expected a prompt or an operation in braces, found {part!r:.60}", hint=KNOWN)
         if found["prompt"]:
-            return part, partial(self._insert, request(part).prompt)
+            return partial(self._insert, request(part).prompt)
         if found["asked"]:
             operation = self._look_up if found["asked"] == "look_up" else self._restore
-            return part, partial(operation, request(found["text"]).prompt)
+            return partial(operation, request(found["text"]).prompt)
         places = {one.number: place for place, one in enumerate(self.held)}
         number = int(found["number"])
         if number not in places:
             raise BadArgument(f"{part}: there is no sequence {number}", hint=f"sequences: {sorted(places)}")
         if found["length"]:
-            return part, partial(self._trim, places[number], int(found["length"]))
-        return part, partial(self._fork if found["name"] == "fork" else self._evict, places[number])
+            return partial(self._trim, places[number], int(found["length"]))
+        return partial(self._fork if found["name"] == "fork" else self._evict, places[number])
 
-    # Rules
+    def operations(self) -> st.SearchStrategy[CacheOperation]:
+        """Return a strategy of the operations that are possible now. The simplest does nothing: Hypothesis removes a
+        step of few choices at once, and a longer one hardly ever."""
+        able = {"evict": self.held, "fork": self.held, "trim": self.held, "restore": self.evicted}
+        names = ["nothing", "insert", *(name for name in NAMES if self.driver.has(name) and able.get(name, True))]
+        return st.sampled_from(names).flatmap(self._arguments)
 
-    @rule(prompt=st.runner().flatmap(lambda machine: machine.prompts))
-    def insert(self, prompt: ClientRequest) -> None:
-        """Evaluate a prompt and keep it."""
-        self._perform(prompt.text, lambda: self._insert(prompt.prompt))
+    def _arguments(self, name: str) -> st.SearchStrategy[CacheOperation]:
+        if name == "nothing":
+            return st.just(CacheOperation(""))
+        if name == "insert":
+            return self.prompts.map(lambda prompt: CacheOperation(prompt.text))
+        if name == "look_up":
+            return self.prompts.map(lambda prompt: CacheOperation(f"{{look_up {prompt.text}}}"))
+        if name == "restore":
+            return st.sampled_from(self.evicted).map(lambda tokens: CacheOperation(f"{{restore {text_of(tokens)}}}"))
+        chosen = st.sampled_from(self.held)
+        if name != "trim":
+            return chosen.map(lambda one: CacheOperation(f"{{{name} {one.number}}}"))
+        return chosen.flatmap(lambda one: st.integers(1, len(one.tokens)).map(
+            lambda length: CacheOperation(f"{{trim {one.number} {length}}}")))  # fmt: skip
 
-    @precondition(lambda self: self.driver.has("look_up"))
-    @rule(prompt=st.runner().flatmap(lambda machine: machine.prompts))
-    def look_up(self, prompt: ClientRequest) -> None:
-        """Ask how much of a prompt could be reused."""
-        self._perform(f"{{look_up {prompt.text}}}", lambda: self._look_up(prompt.prompt))
-
-    @precondition(lambda self: self.held and self.driver.has("evict"))
-    @rule(at=NUMBERS)
-    def evict(self, at: int) -> None:
-        """Release a sequence."""
-        place = at % len(self.held)
-        self._perform(f"{{evict {self.held[place].number}}}", lambda: self._evict(place))
-
-    @precondition(lambda self: self.held and self.driver.has("fork"))
-    @rule(at=NUMBERS)
-    def fork(self, at: int) -> None:
-        """Copy a sequence."""
-        place = at % len(self.held)
-        self._perform(f"{{fork {self.held[place].number}}}", lambda: self._fork(place))
-
-    @precondition(lambda self: self.held and self.driver.has("trim"))
-    @rule(at=NUMBERS, keep=NUMBERS)
-    def trim(self, at: int, keep: int) -> None:
-        """Cut a sequence."""
-        place = at % len(self.held)
-        length = 1 + keep % len(self.held[place].tokens)
-        self._perform(f"{{trim {self.held[place].number} {length}}}", lambda: self._trim(place, length))
-
-    @precondition(lambda self: self.evicted and self.driver.has("restore"))
-    @rule(at=NUMBERS)
-    def restore(self, at: int) -> None:
-        """Bring an evicted sequence back."""
-        tokens = self.evicted[at % len(self.evicted)]
-        self._perform(f"{{restore {text_of(tokens)}}}", lambda: self._restore(tokens))
+    @rule(operation=st.runner().flatmap(lambda machine: machine.operations()))
+    def operate(self, operation: CacheOperation) -> None:
+        """Run an operation, then every check."""
+        if operation.text:
+            self._perform(operation.text)
 
     # Operations
 
-    def _perform(self, text: str, operation: Callable[[], None]) -> None:
-        """Run an operation and then every check. An error of the driver gets the run as a note."""
+    def _perform(self, text: str) -> None:
+        """Run an operation and then every check. An error of the driver gets the run as a note. Raise BadArgument for a
+        text that is not an operation."""
+        operation = self._read(text)
         self.steps.append(text)
         self.reuse = None
         try:
             operation()
-            for name in sorted(name for name in dir(type(self)) if name.startswith("check_")):
+            for name in self._checks():
                 getattr(self, name)()
         except CacheFault:
             raise
         except Exception as error:
             error.add_note(f"{self.line}\n  again: {self._again}")
             raise
+
+    @classmethod
+    def _checks(cls) -> list[str]:
+        """Return the names of the checks, without a method of Hypothesis that is called like them."""
+        return [name for name in dir(cls) if name.startswith("check_") and not hasattr(RuleBasedStateMachine, name)]
 
     @property
     def _again(self) -> str:
