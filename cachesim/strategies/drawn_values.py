@@ -255,12 +255,14 @@ class PropertyBroken(AssertionError):
 
 
 def profile_of_table(rules: RuleSet) -> str:
-    """Return the registered rule set of a table, or for a changed table the newest one of its build, or of all."""
+    """Return the registered rule set of a table, or for a changed table the one of its build that it differs least
+    from; the newest recorded one if its build is not known."""
     engine = engine_named(rules.name.partition("@")[0])
     if engine.profiles.get(rules.name) is rules:
         return rules.name
-    alike = [name for name, known in engine.profiles.items() if known.build == rules.build]
-    return alike[-1] if alike else engine.newest or engine.line[-1]
+    alike = [known for known in engine.profiles.values() if known.build == rules.build]
+    nearest_table = min(alike, key=lambda known: len(known.changes(rules)), default=None)
+    return nearest_table.name if nearest_table else engine.newest or engine.line[-1]
 
 
 def place_of_table(rules: RuleSet) -> str:

@@ -41,8 +41,9 @@ class NumberSource:
         return high << 16 | middle << 8 | low
 
     def keeps(self, elements: Sequence[int]) -> tuple[int, ...]:
-        """Draw 1 for each element that stays. An element 0 is not there, and costs no draw."""
-        return tuple(int(self.data.draw_boolean(KEPT)) if one else 0 for one in elements)
+        """Draw 1 for each element that stays. An element 0 is not there, and costs no draw. Integers, because the
+        search of ``target()`` takes minutes with as many booleans."""
+        return tuple(self.data.draw_integer(0, 1, weights={1: KEPT}) if one else 0 for one in elements)
 
     def lengths(self, most: Sequence[int]) -> tuple[int, ...]:
         """Draw numbers up to these, most often these themselves."""

@@ -33,11 +33,15 @@ def models(engine: str | None = None, *, layers: str = LETTERS) -> st.SearchStra
     engines = [check_engine(engine)] if engine is not None else list(ENGINES.values())
     allowed = check_names("layers", list(layers) if isinstance(layers, str) else layers, LETTERS)
     known = dict.fromkeys(model for one in engines for model in small_models(one.manual))
-    found = [model for model in known if {letter for letter in model if letter.isupper()} <= allowed | {"M"}]
-    found = [model for model in found if "+M" not in model or "M" in layers] if layers != LETTERS else found
+    found = [model for model in known if layers == LETTERS or _layers(model) <= allowed]
     if not found:
         raise BadArgument(f"layers: no drawn model has only layers of {quoted(layers)}", hint=", ".join(known))
     return st.sampled_from(sorted(found, key=lambda model: (len(model), model)))
+
+
+def _layers(model: str) -> set[str]:
+    """Return the kinds of a model's layers; of a named model, which is not written in layers, its name."""
+    return {model} if any(letter.islower() for letter in model) else {letter for letter in model if letter.isalpha()}
 
 
 def servers(engine: str = DEFAULT.name, *, models: Sequence[str] = ()) -> st.SearchStrategy[ServerSetup]:
@@ -74,8 +78,9 @@ def rule_sets(
             raise BadArgument(f"changes: expected a list of rules or numbers for {field}, found {quoted(values)}")
     if not changes:
         return st.sampled_from(tables)
-    drawn = {field: st.sampled_from([None, *((value,) for value in values)]) for field, values in changes.items()}
-    return st.builds(_changed, st.sampled_from(tables), st.fixed_dictionaries(drawn))
+    values = st.tuples(*(st.sampled_from([None, *((value,) for value in given)]) for given in changes.values()))
+    drawn = values.map(lambda found: dict(zip(changes, found, strict=True)))
+    return st.builds(_changed, st.sampled_from(tables), drawn)
 
 
 def _tables(engine: Engine, names: Sequence[str]) -> list[RuleSet]:
