@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Callable, ClassVar, NamedTuple
+from functools import cached_property, partial
+from typing import Any, Callable, ClassVar, Iterator, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import rule as machine_rule
 
 from cachesim.base.tokens import Tokens
 from cachesim.strategies.argument_checks import BadArgument
@@ -30,6 +31,7 @@ OPERATION = re.compile(
     r"(?P<prompt>[^{}]+)|\{(?P<asked>look_up|restore) (?P<text>[^{}]+)\}"
     r"|\{(?P<name>evict|fork|trim(?= \d+ \d)) (?P<number>\d{1,9})( (?P<length>\d{1,9}))?\}"
 )
+CHOICE = re.compile(r"(?P<name>\{(?:evict|fork|trim) )(?P<number>\d+)")
 KNOWN = "{look_up A5}, {evict 0}, {fork 0}, {trim 0 3}, {restore A5}"
 NAMES = ("look_up", "evict", "fork", "trim", "restore")
 """Operations that a driver may have besides ``insert``."""
@@ -63,7 +65,51 @@ class ReportedReuse(NamedTuple):
 
 
 class CacheFault(AssertionError):
-    """A broken invariant. The first line of ``str()`` is the run and the fault, the last one repeats the run."""
+    """A broken invariant. The first line of ``str()`` is the shortest run that breaks it and the fault, the last one
+    repeats the run. ``check``: name of the check; ``steps``: the run; ``text``: the fault after it."""
+
+    def __init__(self, machine: type[CacheMachine], check: str, steps: tuple[str, ...], text: str) -> None:
+        self.machine, self.check, self.steps, self.text = machine, check, steps, text
+        super().__init__(check, text)
+
+    @cached_property
+    def shortest(self) -> CacheFault:
+        """The fault of the shortest run, found by removing single operations until none can be removed. Hypothesis
+        removes most of them; which ones depends on its version."""
+        found = self
+        while (smaller := next(filter(None, map(found._repeated, _without_a_step(found.steps))), None)) is not None:
+            found = smaller
+        return found
+
+    def _repeated(self, steps: tuple[str, ...]) -> CacheFault | None:
+        """Return the fault of the same check in another run; None if that run ends in another way."""
+        try:
+            self.machine.repeat("/".join(steps))
+        except CacheFault as fault:
+            return fault if fault.check == self.check else None
+        except Exception:
+            return None
+        return None
+
+    def __str__(self) -> str:
+        found = self.shortest
+        line = "/".join(found.steps)
+        return f"{line}: {found.text}\n  again: {self.machine.__name__}.repeat({line!r})"
+
+
+def _without_a_step(steps: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the run without each step, the last first: as it is, and with lower numbers of later sequences if the step
+    made one."""
+    for place in reversed(range(len(steps))):
+        before, after = steps[:place], steps[place + 1 :]
+        yield (*before, *after)
+        for made in range(place + 1):
+            yield (*before, *(CHOICE.sub(partial(_lowered, made), step) for step in after))
+
+
+def _lowered(made: int, found: re.Match[str]) -> str:
+    number = int(found["number"])
+    return f"{found['name']}{number - (number > made)}"
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -88,7 +134,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.seen: list[Tokens] = []                 # prompts that were inserted
         self.reuse: ReportedReuse | None = None      # that of the last operation, None if it reported none
         self.steps: list[str] = []
-        self._count = 0
+        self._count, self._check = 0, ""
         self._cold: dict[Tokens, Any] = {}
 
     @property
@@ -109,7 +155,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     def fault(self, text: str) -> CacheFault:
         """Return the error for a broken invariant, with the run and the call that repeats it."""
-        return CacheFault(f"{self.line}: {text}\n  again: {self._again}")
+        return CacheFault(type(self), self._check, tuple(self.steps), text)
 
     @classmethod
     def repeat(cls, line: str) -> None:
@@ -127,8 +173,12 @@ class CacheMachine(RuleBasedStateMachine):
         if found["prompt"]:
             return partial(self._insert, request(part).prompt)
         if found["asked"]:
-            operation = self._look_up if found["asked"] == "look_up" else self._restore
-            return partial(operation, request(found["text"]).prompt)
+            tokens = request(found["text"]).prompt
+            if found["asked"] == "look_up":
+                return partial(self._look_up, tokens)
+            if tokens not in self.evicted:
+                raise BadArgument(f"{part}: no sequence with these tokens was evicted")
+            return partial(self._restore, tokens)
         places = {one.number: place for place, one in enumerate(self.held)}
         number = int(found["number"])
         if number not in places:
@@ -159,7 +209,7 @@ class CacheMachine(RuleBasedStateMachine):
         return chosen.flatmap(lambda one: st.integers(1, len(one.tokens)).map(
             lambda length: CacheOperation(f"{{trim {one.number} {length}}}")))  # fmt: skip
 
-    @rule(operation=st.runner().flatmap(lambda machine: machine.operations()))
+    @machine_rule(operation=st.runner().flatmap(lambda machine: machine.operations()))
     def operate(self, operation: CacheOperation) -> None:
         """Run an operation, then every check."""
         if operation.text:
@@ -176,6 +226,7 @@ class CacheMachine(RuleBasedStateMachine):
         try:
             operation()
             for name in self._checks():
+                self._check = name
                 getattr(self, name)()
         except CacheFault:
             raise

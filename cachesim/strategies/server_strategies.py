@@ -78,8 +78,8 @@ def rule_sets(
             raise BadArgument(f"changes: expected a list of rules or numbers for {field}, found {quoted(values)}")
     if not changes:
         return st.sampled_from(tables)
-    values = st.tuples(*(st.sampled_from([None, *((value,) for value in given)]) for given in changes.values()))
-    drawn = values.map(lambda found: dict(zip(changes, found, strict=True)))
+    drawn_values = st.tuples(*(st.sampled_from([None, *((value,) for value in given)]) for given in changes.values()))
+    drawn = drawn_values.map(lambda found: dict(zip(changes, found, strict=True)))
     return st.builds(_changed, st.sampled_from(tables), drawn)
 
 

@@ -225,6 +225,7 @@ def test_an_own_check_runs_after_every_operation():
     ("A1/{cut 0}", "expected a prompt or an operation in braces, found '{cut 0}' ("),
     ("A1/{trim 0}", "expected a prompt or an operation in braces, found '{trim 0}' ("),
     ("A1/{evict 0", "expected a prompt or an operation in braces, found '{' ("),
+    ("A1/{restore A1}", "{restore A1}: no sequence with these tokens was evicted"),
     ("{look_up 5}", "expected a request, found '5'"),
 ])
 def test_a_line_that_cannot_run_is_refused(line, text):
@@ -236,3 +237,11 @@ def test_a_line_that_cannot_run_is_refused(line, text):
 def test_a_machine_without_a_cache_says_so():
     with pytest.raises(NotImplementedError, match="CacheMachine lacks new_cache"):
         CacheMachine.repeat("A1")
+
+
+def test_the_message_has_the_shortest_run_whatever_hypothesis_left():
+    """Numbers of later sequences are lowered where a step that made one is removed."""
+    with pytest.raises(CacheFault) as found:
+        machine("deeper").repeat("A1/{fork 0}/{look_up A1}/A2/{evict 0}/{trim 2 2}")
+    assert len(found.value.steps) == 6
+    assert str(found.value).splitlines()[0] == "A2/{trim 0 2}: sequence 0, A2, differs from a cold run"

