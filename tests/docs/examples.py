@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.base.limits import TABLE
-from tests.docs import trust
+from tests.docs import strategy_examples, trust
 from tests.docs.fields import with_fields
 from tests.docs.here import got
 
@@ -76,6 +76,7 @@ def renewed(text: str) -> str:
     """Return the text with current outputs of its commands, limits, recordings and numbers."""
     text = LIMITS.sub(lambda _: limits_table(), text)
     text = trust.TABLE.sub(lambda _: trust.table(), text)
+    text = strategy_examples.renewed(text)
     text = with_fields(text, names())
     return BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run(m['command'])}```", text)
 

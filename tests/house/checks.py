@@ -28,7 +28,7 @@ LEVEL = {
     "scenarios": 4,
     "judging": 5, "replay": 5,
     "tools": 6,
-    "api": 7, "cli": 7, "pytest_plugin": 7, "__main__": 7,
+    "api": 7, "cli": 7, "pytest_plugin": 7, "strategies": 7, "__main__": 7,
 }
 """Rooms of the package: each imports from lower levels only. ``tools`` and what is above it are no part of the core."""
 

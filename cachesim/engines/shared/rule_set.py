@@ -45,8 +45,8 @@ class Version:
 
 
 class RuleSet(Version, ABC):
-    """A version of an engine, a base class of frozen dataclasses. A field is a rule, a number, or a table: a frozen
-    dataclass whose fields are addressed as ``table.field``."""
+    """A version of an engine, a base class of frozen dataclasses without a ``repr`` of their own. A field is a rule, a
+    number, or a table: a frozen dataclass whose fields are addressed as ``table.field``."""
 
     inferred: tuple[str, ...] = ()                                   # fields never observed on a real server
     ended: Mapping[str, str] = MappingProxyType({})                  # field -> change that ended it, unless in its rule
@@ -61,6 +61,13 @@ class RuleSet(Version, ABC):
         """Pull request with which ``source`` begins, "" if it begins otherwise."""
         found = re.match(r"\S+#\d+", self.source)
         return found[0] if found else ""
+
+    def __repr__(self) -> str:
+        return f"<rule set {self.name}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print ``repr``: IPython and Hypothesis print the fields of a dataclass otherwise."""
+        printer.text(repr(self))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the rule set itself: copies of a server share its rules, which do not change."""

@@ -1,0 +1,68 @@
+"""The examples of strategies.md find their planted faults, soon, and print what the page shows."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from contextlib import redirect_stdout
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from cachesim.cli.main import main
+from cachesim.strategies import CacheFault
+from tests.docs.examples import PAGES
+from tests.docs.strategy_examples import EXAMPLE, failure, loaded
+
+PAGE = (PAGES / "strategies.md").read_text()
+FOUND = {found["file"]: found for found in EXAMPLE.finditer(PAGE)}
+LATER = [pytest.param(file, marks=pytest.mark.long) for file in ("test_blocks.py", "test_my_rules.py")]
+
+
+def module(file):
+    return loaded(file, FOUND[file]["code"])
+
+
+def test_there_are_three_examples():
+    assert list(FOUND) == ["test_my_cache.py", "test_blocks.py", "test_my_rules.py"]
+
+
+@pytest.mark.parametrize("file", ["test_my_cache.py", *LATER])
+def test_an_example_finds_its_fault_and_prints_what_the_page_shows(file):
+    printed, examples = failure(file, FOUND[file]["code"])
+    assert printed == FOUND[file]["printed"]
+    assert examples <= 200
+
+
+def test_the_cache_with_a_fault_has_at_most_forty_lines():
+    code = FOUND["test_my_cache.py"]["code"]
+    assert len(code.strip().splitlines()) <= 46
+    assert len(code.partition("class MyCache")[2].partition("@given")[0].splitlines()) <= 40
+
+
+def test_the_block_manager_without_the_fault_passes():
+    machine = module("test_blocks.py").BlockMachine
+    fixed = settings(derandomize=True, deadline=None, database=None, max_examples=10, stateful_step_count=12,
+                     phases=[Phase.generate])  # fmt: skip
+    run_state_machine_as_test(machine, settings=fixed)
+
+
+def test_the_printed_call_repeats_the_run():
+    line = re.search(r"FaultyMachine\.repeat\('(.*?)'\)", FOUND["test_blocks.py"]["printed"])[1]
+    with pytest.raises(CacheFault, match="differs from a cold run"):
+        module("test_blocks.py").FaultyMachine.repeat(line)
+    module("test_blocks.py").BlockMachine.repeat(line)
+
+
+def test_the_printed_command_repeats_the_failure(tmp_path, monkeypatch):
+    """The command runs the rule set in the test file."""
+    found = FOUND["test_my_rules.py"]
+    (tmp_path / "test_my_rules.py").write_text(found["code"].replace("MY-CKPT-PICK", "MY-CKPT-PICK.REPEATED")
+                                               .replace("llama_cpp@mine", "llama_cpp@mine-repeated"))  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(re.search(r"^again: cachesim (.*)$", found["printed"], re.M)[1])
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(words) == 1
+    assert "wrong answer at r" in out.getvalue()
