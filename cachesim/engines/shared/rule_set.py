@@ -62,6 +62,9 @@ class RuleSet(Version, ABC):
         found = re.match(r"\S+#\d+", self.source)
         return found[0] if found else ""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name}: {len(self.fields())} fields>"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the rule set itself: copies of a server share its rules, which do not change."""
         return self

@@ -14,7 +14,7 @@ Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """A version. ``find_``, ``mask_``: rules of a kind of group. None = CPU offload is not simulated."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Self, Sequence
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.escaping import printable_line
@@ -207,11 +207,17 @@ class Report:
 
 
 class Nonconforming(AssertionError):
-    """Raised if an implementation fails the suite; ``report`` has the details."""
+    """Raised by ``conform`` if an implementation fails the suite. The first line of its text has the case and the
+    fault, the others are the report, which ``report`` has as an object."""
+
+    __module__ = "cachesim"      # the name under which users import it: pytest and tracebacks print it
 
     def __init__(self, report: Report) -> None:
         self.report = report
         super().__init__("\n".join([*_headline(report), f"{report}"]))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Report]]:
+        return type(self), (self.report,)
 
 
 def _headline(report: Report) -> Iterator[str]:

@@ -52,7 +52,7 @@ READ_ONLY = tuple(f"media.{one.name}" for one in fields(MediaRules))
 """Fields about images: no server with images was run."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """Rules of a version, in the order in which they apply to a request.
 

@@ -84,7 +84,7 @@ class MediaRules:
     reason: Rule = media.no_reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """Rules and numbers of a version, in the order in which a request uses them."""
 

@@ -18,7 +18,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 Rule = Callable[..., Decision]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """Rules of a version, in the order in which a request meets them. A version uses only one of the two generators;
     the rules of the other are copied from a neighbour and never called."""

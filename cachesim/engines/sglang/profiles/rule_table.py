@@ -16,7 +16,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 Rule = Callable[..., Decision]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """A version. Fields in the order in which they apply to a request."""
 
