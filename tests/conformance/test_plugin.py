@@ -228,3 +228,30 @@ def test_a_difference_between_a_run_and_its_expectation_is_readable(pytester, ru
     assert last.startswith(f"assert {LINE} under {NEWEST}: ")
     last, text = last_line(pytester, run, f"{mine} == 3")
     assert last.startswith("assert <JudgedRun of")
+
+
+PAGE = (ROOT / "cachesim" / "pages" / "python.md").read_text()
+
+
+def test_the_tests_of_the_page_run(pytester, run):
+    [code] = re.findall(r"```python\n(import pytest\n.*?)```", PAGE, re.S)
+    pytester.makepyfile(code)
+    run("--strict-markers").assert_outcomes(passed=3)
+
+
+def test_the_failures_of_the_page_are_those_of_pytest(pytester, run, monkeypatch):
+    pytester.makepyfile(test_cache="""
+        import cachesim
+        from tests.conformance.naive import NaiveCache
+        def test_reuse(simulate):
+            assert simulate("S40.A60/S.A", "vllm@0.33.0") == [{"cache_n": 0}, {"cache_n": 64}]
+        def test_mine():
+            cachesim.conform(NaiveCache, max_examples=40)
+        def test_answers(simulate):
+            simulate("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", model="GA", check=True)
+        def test_typo(simulate):
+            simulate("S40.A20/S.B")
+        """)
+    monkeypatch.setenv("COLUMNS", "144")
+    printed = [line for line in run().outlines if line.startswith("FAILED ")]
+    assert printed == [line for line in PAGE.splitlines() if line.startswith("FAILED ")]
