@@ -49,6 +49,10 @@ BASIC: Mapping[str, Sequence[str]] = {
 }
 """Histories that a section always runs: ``n`` tokens, ``h`` half of them."""
 
+MOVED = ("A{n}.B{n}/B.A.C8", "A{n}.B8/A.A.C8")
+"""Histories whose second prompt has text of the first at another place, for each size ``n`` of the implementation: a block
+must not be found by its own tokens alone. Drawn prompts share only beginnings."""
+
 FLOORS: Mapping[str, str] = {"extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A"}
 """Histories in which the last request must reuse something."""
 
@@ -71,6 +75,15 @@ def basic_lines(sections: frozenset[str], space: DrawBounds) -> Iterator[str]:
         for pattern in BASIC.get(name, ()) if name in names else ():
             if line := _sized(pattern, space):
                 yield line
+        if name == "isolation" and name in names:
+            yield from _moved_lines(space)
+
+
+def _moved_lines(space: DrawBounds) -> Iterator[str]:
+    """Yield the histories with moved text that fit."""
+    for size in sorted({*space.near}):
+        if 2 <= size and 2 * size + ROOM <= space.most_prompt and space.most_requests > 1:
+            yield from (pattern.format(n=size) for pattern in MOVED)
 
 
 def floor_lines(space: DrawBounds) -> dict[str, str]:
