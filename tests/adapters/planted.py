@@ -12,6 +12,7 @@ import importlib
 import runpy
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from cachesim.tools import conformance
@@ -30,12 +31,13 @@ class Planted(NamedTuple):
 
 
 FAULTS = {
-    "transformers_crop": Planted("crop() keeps a token too many", "Llama", "transformers.cache_utils:DynamicCache", "crop",
-                                 lambda crop: lambda self, n: crop(self, n + 1 if n < -1 else n)),
+    "transformers_crop": Planted("crop() keeps a token too many", "Llama", "transformers.cache_utils:DynamicCache",
+                                 "crop", lambda crop: lambda self, n: crop(self, n + 1 if n < -1 else n)),
     "mlx_lm_lru": Planted("a cache is trimmed by a token too few", "llama", "mlx_lm.models.cache:KVCache", "trim",
                           lambda trim: lambda self, n: (trim(self, n - 1) + 1) if n > 1 else trim(self, n)),
-    "vllm_blocks": Planted("a block that is handed out again keeps its hash", "full", "vllm.v1.core.block_pool:BlockPool",
-                           "_maybe_evict_cached_block", lambda _: lambda self, block: False),
+    "vllm_blocks": Planted("a block that is handed out again keeps its hash", "full",
+                           "vllm.v1.core.block_pool:BlockPool", "_maybe_evict_cached_block",
+                           lambda _: lambda self, block: False),
     "sglang_radix": Planted("an evicted leaf stays in the tree", "4", "sglang.srt.mem_cache.radix_cache:RadixCache",
                             "_delete_leaf", lambda _: lambda self, node: self.evictable_leaves.discard(node)),
     "nano_vllm": Planted("a block's hash leaves out the blocks before", "4",
@@ -68,10 +70,8 @@ def find(module: str) -> bool:
 
     sys.argv = [module, planted.kind]
     conformance.conform = repeated
-    try:
+    with suppress(SystemExit):
         runpy.run_module(f"tests.adapters.{module}", run_name="__main__")
-    except SystemExit:
-        pass
     for report, seconds in found[:1]:
         first = report.failing[0]
         print(f"{module}: {planted.fault}: {first.name} {first.finding and first.finding.line}, "

@@ -18,7 +18,7 @@ from tests.peers.sglang_source import REAL, TREE, load
 REAL.add(f"{TREE}.cache_init_params")
 load(sysconfig.get_path("purelib"))
 
-from sglang.srt.mem_cache.base_prefix_cache import EvictParams, InsertParams, MatchPrefixParams  # noqa: E402
+from sglang.srt.mem_cache.base_prefix_cache import InsertParams, MatchPrefixParams  # noqa: E402
 from sglang.srt.mem_cache.radix_cache import RadixCache, RadixKey  # noqa: E402
 
 SLOTS = 52                 # few: leaves are evicted

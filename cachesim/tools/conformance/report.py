@@ -50,8 +50,8 @@ BASIC: Mapping[str, Sequence[str]] = {
 """Histories that a section always runs: ``n`` tokens, ``h`` half of them."""
 
 MOVED = ("A{n}.B{n}/B.A.C8", "A{n}.B8/A.A.C8")
-"""Histories whose second prompt has text of the first at another place, for each size ``n`` of the implementation: a block
-must not be found by its own tokens alone. Drawn prompts share only beginnings."""
+"""Histories whose second prompt has text of the first at another place, for each size ``n`` of the implementation: a
+block must not be found by its own tokens alone. Drawn prompts share only beginnings."""
 
 FLOORS: Mapping[str, str] = {"extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A"}
 """Histories in which the last request must reuse something."""
@@ -82,7 +82,7 @@ def basic_lines(sections: frozenset[str], space: DrawBounds) -> Iterator[str]:
 def _moved_lines(space: DrawBounds) -> Iterator[str]:
     """Yield the histories with moved text that fit."""
     for size in sorted({*space.near}):
-        if 2 <= size and 2 * size + ROOM <= space.most_prompt and space.most_requests > 1:
+        if size >= 2 and 2 * size + ROOM <= space.most_prompt and space.most_requests > 1:
             yield from (pattern.format(n=size) for pattern in MOVED)
 
 
