@@ -47,9 +47,10 @@ def profiles(engine: str | None = None) -> tuple[str, ...]:
 def rules(profile: str) -> RuleSet:
     """Return the table of rules and numbers of a server version: a frozen dataclass whose fields hold the rules.
 
-    ``profile`` is a name of ``profiles()``, an engine (its newest), a build, date or version ("b9700", "mlx_lm@0.31.1")
-    or your own ``FILE.py[:NAME]``, which is executed. ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a
-    changed table; see CONTRIBUTING.md. Raise BadInput for an unknown name and for a file that cannot be used.
+    ``profile`` is a name of ``profiles()``, or an engine for its newest. A build, a date or a version ("b9700",
+    "mlx_lm@0.31.1") gives the rules of that time. Your own ``FILE.py[:NAME]`` is executed.
+    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a changed table; see CONTRIBUTING.md. Raise BadInput for
+    an unknown name and for a file that cannot be used.
     """
     return registry.rules_of(_profile(profile))
 
