@@ -157,6 +157,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.examples
 	$(BIN)/python -m tests.docs.pictures
 	$(BIN)/python -m tests.docs.lessons
+	$(BIN)/python -m tests.docs.reference
 	$(BIN)/python -m tests.scenarios.tables
 	$(BIN)/python -m tests.scenarios.bugs_page
 

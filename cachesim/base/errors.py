@@ -10,8 +10,9 @@ from __future__ import annotations
 import signal
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import wraps
 from reprlib import Repr
-from typing import Any, Iterable, Iterator, Mapping, Self, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, ParamSpec, Self, Sequence, TypeVar
 
 from cachesim.base import exits
 
@@ -35,6 +36,8 @@ _brief.maxstring = _brief.maxother = ECHOED
 class BadInput(Exception):
     """A file or an argument that cannot be used. ``str()`` is a single line: ``file:line: cause (hint)``."""
 
+    __module__ = "cachesim"      # the name under which users import it: pytest and tracebacks print it
+
     code = exits.BAD_INPUT       # exit code of the command
 
     def __init__(self, cause: str, *, file: str = "", line: int | None = None, hint: str = "") -> None:
@@ -49,6 +52,25 @@ class BadInput(Exception):
     def at(self, file: str, line: int | None = None) -> Self:
         """Return a copy of this error with ``file`` and ``line`` filled in where they are missing."""
         return type(self)(self.cause, file=self.file or file, line=self.line or line, hint=self.hint)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def public(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function of the Python interface: the traceback of its BadInput ends at the call, whose argument is
+    the fault. pytest hides the frame of the decorator."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except BadInput as bad:
+            raise bad.with_traceback(None) from None
+
+    return called
 
 
 class OverLimit(BadInput):

@@ -8,6 +8,7 @@ from typing import Any, Mapping, NamedTuple, Self, Sequence, TypeVar
 
 import numpy as np
 
+from cachesim.base.brief_repr import brief_repr
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import Keys, with_keys
 from cachesim.base.tokens import Tokens
@@ -59,7 +60,7 @@ NO_ROOM = "no-room"          # kind of all errors that report a context or a mem
 BEFORE_A_SLOT = -1           # the client disconnects while its request waits for a slot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Request:
     """A request as a client sends it."""
 
@@ -96,6 +97,9 @@ class Request:
         """Return how many tokens of a draft after ``at`` tokens are right."""
         return next((one.accepted for one in self.drafts if one.at == at), self.draft_else)
 
+    def __repr__(self) -> str:
+        return brief_repr(self)
+
 
 class Output(NamedTuple):
     """Model output after a token: position, provenance digest, logits (None except in exact mode)."""
@@ -105,7 +109,7 @@ class Output(NamedTuple):
     logits: np.ndarray | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Answer:
     """The reply to a request. Counts are in tokens."""
 
@@ -150,6 +154,9 @@ class Answer:
     def dies(self, end: ProcessAborted) -> None:
         """Record that the process ended; the client gets no reply."""
         self.died, self.error, self.error_kind, self.error_numbers = True, str(end), end.kind, end.numbers
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 def prompt_of(request: Request, answer: Answer) -> Tokens:

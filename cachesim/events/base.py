@@ -155,3 +155,6 @@ class Log:
         """Return the events of a request, in order."""
         stop = self.marks[request + 1] if request + 1 < len(self.marks) else len(self.events)
         return iter(self.events[self.marks[request] : stop])
+
+    def __repr__(self) -> str:
+        return f"<Log of {len(self.marks)} steps: {len(self.events)} events>"

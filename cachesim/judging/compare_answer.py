@@ -11,6 +11,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.brief_repr import brief_repr
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request, prompt_of, with_identities
@@ -95,7 +96,7 @@ NO_PLACE = undecided(FaultKind.NO_PLACE)
 OTHER_TEXT = wrong("provenance", FaultKind.OTHER_TEXT)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class RequestVerdict:
     """The verdicts about a request: its answer, the slot it left behind, and stored objects that differ from a cold
     run of their tokens (``armed``: a later request would be answered wrongly from them). ``is_refused``: a cold run
@@ -107,6 +108,9 @@ class RequestVerdict:
     armed: list[tuple[StoredObject, Verdict]] = field(default_factory=list)
     is_refused: bool = False
     window: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     @property
     def wrong(self) -> Verdict | None:

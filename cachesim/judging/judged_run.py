@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
-from cachesim.base.errors import OverLimit
+from cachesim.base.errors import OverLimit, cut
 from cachesim.base.garbage_collection import with_rare_garbage_collection
 from cachesim.engines.inspection import StoredObject
 from cachesim.engines.registry import engine_of
@@ -85,6 +85,7 @@ def numbers(judgement: Judgement) -> dict[str, int]:
     }
 
 
+CASE = 80                # characters of a case in the text of a run
 MOST = 64                # cases; a run that needs more is undecided from its first unwritten number on
 Values = Mapping[tuple[int, int], int]
 
@@ -154,7 +155,7 @@ def _differences(outcomes: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "too many cases"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Run:
     """A scenario run and judged under a profile."""
 
@@ -202,6 +203,13 @@ class Run:
     def events(self, number: int) -> list[Event]:
         """Return the events of a step. For steps sent together: its own events and those without a slot."""
         return events_of(self.log, self.scenario.steps, self.launches, number)
+
+    def __repr__(self) -> str:
+        reused = sum(one.answer.cache_n for one in self.requests)
+        prompt = sum(len(one.request.prompt) for one in self.requests)
+        again = sum(one.re_evaluated for one in self.requests)
+        return (f"<{type(self).__name__} of {cut(self.scenario.name, CASE)} under {self.profile}: {self.verdict.word}, "
+                f"{reused} of {prompt} prompt tokens reused, {again} re-evaluated>")  # fmt: skip
 
 
 class RunInterrupted(KeyboardInterrupt):

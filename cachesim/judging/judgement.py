@@ -19,7 +19,7 @@ class SlotAtLaunch(NamedTuple):
     lcp: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Judgement:
     """A step of a run: its answer, the verdicts, the recompute ledger, and the caches after it. A step that is not a
     completion has an empty request and an answer without numbers."""
@@ -42,3 +42,13 @@ class Judgement:
     stored_bytes: int = 0                        # bytes of checkpoints and stored conversations afterwards
     uncounted: int = 0                           # of them, bytes kept alive beyond the objects' own size
     slot_tokens: int | None = None               # tokens in its slot afterwards, None = without a slot
+
+    @property
+    def re_evaluated(self) -> int:
+        """Number of tokens of the prompt that were evaluated although they were evaluated before."""
+        return sum(charge.tokens for charge in self.ledger.charges)
+
+    def __repr__(self) -> str:
+        verdict = self.judged.wrong or self.judged.answer
+        return (f"<Judgement of request {self.answer.request}: {verdict.word}, {self.answer.cache_n} of "
+                f"{len(self.request.prompt)} prompt tokens reused, {self.re_evaluated} re-evaluated>")  # fmt: skip

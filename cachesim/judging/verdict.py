@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
 
+from cachesim.base.brief_repr import brief_repr
 from cachesim.judging.fault_kinds import FaultKind, fault_sentence
 from cachesim.judging.verdict_words import WORDS, VerdictWord
 
@@ -18,7 +19,7 @@ RUNGS = ("provenance", "bits", "argmax", "error", "unanswered", "aborted")
 = no answer ever, although the server goes on, "aborted" = the server process ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """``word``: the verdict; ``rung``: the worst level of a difference; ``kind``: the fault, or the reason of an
     undecided verdict, with its ``numbers`` (and texts of the server); ``where``: the first position at which the cached
@@ -39,6 +40,9 @@ class Verdict:
     def equal_cold(self) -> bool | None:
         """True if the judged content equals a cold run's, False if it differs, None if this is undecided."""
         return WORDS[self.word].equal_cold
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 CORRECT = Verdict(VerdictWord.CORRECT)

@@ -147,6 +147,11 @@ class Scenario:
     reports: tuple[BugReport, ...] = ()                                 # reported bugs that it shows
 
     @property
+    def name(self) -> str:
+        """The id of a scenario file, or the whole line of a scenario in notation."""
+        return self.id if self.file else repr(self)
+
+    @property
     def line(self) -> ScenarioLine:
         """The steps in words."""
         return ScenarioLine(self.words, tuple(step.asked for step in self.steps))

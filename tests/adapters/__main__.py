@@ -1,4 +1,5 @@
 """Runs every adapter on its released package: ``make adapters``, or ``make adapters ARGS="mlx_lm_lru vllm_blocks"``.
+``ARGS=--planted`` plants a fault in the packages and states how soon it is found.
 
 Each package has its own environment. If it cannot be made, or is too large, a message is printed and the stand-ins of
 the adapter run instead. Exit code 1 if a report is not as expected.
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.adapters.planted import FAULTS
 from tests.adapters.table import ADAPTERS, Adapter
 from tests.shared import ROOT
 
@@ -25,10 +27,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make adapters")
     parser.add_argument("modules", nargs="*", metavar="ADAPTER", help=f"one of {', '.join(known)}")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv-adapters", help="where they are made")
+    parser.add_argument("--planted", action="store_true", help="with a fault in the package, which must be found")
     args = parser.parse_args()
     if wrong := set(args.modules) - set(known):
         parser.error(f"unknown adapter {sorted(wrong)[0]!r}")
     chosen = [one for one in ADAPTERS if one.module in (args.modules or known)]
+    if args.planted:
+        return max([run_planted(one, args.environments) for one in chosen if one.module in FAULTS], default=0)
     return max([run(one, args.environments) for one in chosen])
 
 
@@ -49,6 +54,17 @@ def run(adapter: Adapter, folder: Path) -> int:
             print(said, flush=True)
         worst = max(worst, int(bool(code)))
     return worst
+
+
+def run_planted(adapter: Adapter, folder: Path) -> int:
+    """Plant a fault in the package of an adapter and print how soon it is found."""
+    python, missing = environment(adapter, folder)
+    if missing:
+        print(f"{adapter.module}: skipped, {missing}", flush=True)
+        return 0
+    code, said = output([python, "-m", "tests.adapters.planted", adapter.module], SECONDS)
+    print(said.strip().rpartition("\n")[2], flush=True)
+    return int(bool(code))
 
 
 def environment(adapter: Adapter, folder: Path) -> tuple[str, str]:

@@ -40,5 +40,7 @@ ADAPTERS = (
     Adapter("vllm_mlx_memory", "vllm_mlx", ("llama", "qwen3_next", "gemma3"), (*MLX, "psutil"), ("vllm-mlx==0.6.0",)),
     Adapter("rapid_mlx_memory", "rapid_mlx", ("llama", "gemma3"), (*MLX, "psutil", "requests"),
             ("rapid-mlx==0.16.10",)),
+    Adapter("sglang_radix", "sglang", ("1", "4"), ("numpy", "msgspec"), ("sglang==0.5.23",)),
+    Adapter("nano_vllm", "nano_vllm", ("4", "16"), ("numpy", "xxhash"), ("nano-vllm-voxcpm==2.0.5",)),
     Adapter("vllm_blocks", "vllm", ("full", "window"), VLLM, ("vllm==0.33.0",)),
 )  # fmt: skip

@@ -23,6 +23,17 @@ def commands(monkeypatch):
     return run, ends
 
 
+def test_a_planted_fault_is_looked_for_in_the_environment_of_its_adapter(commands, tmp_path, monkeypatch, capsys):
+    (tmp_path / "here").mkdir()
+    assert runner.run_planted(ADAPTER, tmp_path) == 0
+    assert commands[0][-1][1:] == ["-m", "tests.adapters.planted", "mlx_lm_lru"]
+    commands[1]["tests.adapters.planted"] = 1, "mlx_lm_lru: a fault: NOT FOUND"
+    assert runner.run_planted(ADAPTER, tmp_path) == 1
+    commands[1]["mlx-lm==0.32.2"] = 1, "ERROR: No matching distribution"
+    assert runner.run_planted(ADAPTER, tmp_path / "other") == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["OK: 15 ok", "mlx_lm_lru: a fault: NOT FOUND"]
+
+
 def test_an_environment_is_made_once(commands, tmp_path, capsys):
     (tmp_path / "here").mkdir()
     for _ in range(2):

@@ -31,6 +31,7 @@ STAND_INS = {
         "cancel": "A1>2{cancel_after=0}/A.B1",
     })],
     "mlx_lm_lru": [(FixedCache, {})], "vllm_mlx_memory": [(FixedCache, {})], "rapid_mlx_memory": [(FixedCache, {})],
+    "sglang_radix": [(partial(stand_ins.Blocks, size=1, count=60), {})], "nano_vllm": [(stand_ins.Blocks, {})],
     "vllm_blocks": [(stand_ins.Blocks, {}), (partial(stand_ins.Blocks, early=True), None)],
 }  # fmt: skip
 """Stand-ins of each adapter with the shortest history of each failing property; None = any."""

@@ -68,8 +68,8 @@ def test_a_run_that_is_not_as_its_file_says_fails_with_the_report(pytester, run)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
-        f"llama-lesson-hybrid under {HEAD}: broken, or not as expected", "*NOT as expected",
-        "*cache_n is 8, the file expects 9",
+        "request 2: cache_n is 8, the file expects 9", "*NOT as expected", "*cache_n is 8, the file expects 9",
+        f"FAILED llama-lesson-hybrid.toml::{HEAD} - Failed: request 2: *",
     ])
 
 
@@ -87,7 +87,7 @@ def test_undecided_is_not_a_pass(pytester, run, monkeypatch):
     monkeypatch.setattr("cachesim.judging.verdict.outcome", lambda data, as_expected: None)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"llama-lesson-hybrid under {HEAD}: undecided, which is not a pass"])
+    result.stdout.fnmatch_lines(["undecided, which is not a pass: correct answers"])
 
 
 def test_a_spoilt_scenario_is_an_error_not_nothing(pytester, run):
@@ -126,3 +126,133 @@ def test_the_plugin_is_light():
     code = "import sys, pytest, cachesim.pytest_plugin; print({'numpy', 'hypothesis', 'tomllib'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
+
+
+LINE = "S40.A60/S.A"
+NEWEST = "llama_cpp@b11549"
+
+
+def test_a_file_of_any_name_is_collected_if_it_is_an_argument(pytester, run):
+    put(pytester, GOOD, name="case.txt")
+    assert run("--cachesim").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    run("--cachesim", "case.txt", "-v").stdout.fnmatch_lines([f"case.txt::{HEAD} PASSED*"])
+    run("--cachesim", f"case.txt::{HEAD}").assert_outcomes(passed=1)
+    pytester.makepyfile(test_other=f"TEXT = '''\n{GOOD.read_text()}'''\ndef test_other(): pass")
+    run("--cachesim", "test_other.py", "case.txt").assert_outcomes(passed=2)
+
+
+def test_a_misspelled_scenario_is_an_error_if_it_is_an_argument(pytester, run):
+    put(pytester, GOOD, ("engine =", "engin ="))
+    assert run("--cachesim").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result = run("--cachesim", GOOD.name)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*engin*"])
+
+
+@pytest.mark.skipif(pytest.version_tuple < (8, 3), reason="-m selects by the arguments of markers since pytest 8.3")
+def test_items_and_tests_are_chosen_by_engine_and_build(pytester, run):
+    put(pytester, GOOD)
+    run("--cachesim", "-m", "cachesim(build='b10587')", "--strict-markers").assert_outcomes(passed=1)
+    write_test(pytester, "pass", '@pytest.mark.cachesim_builds("b9518", "vllm")')
+    run("--cachesim", "-m", "cachesim(engine='vllm')").assert_outcomes(passed=1, deselected=2)
+
+
+def write_test(pytester, body, head=""):
+    """Write a test with the fixture ``simulate``."""
+    pytester.makepyfile(test_it=f"import cachesim, pytest\n{head}\ndef test_it(simulate):\n    {body}\n")
+
+
+def test_a_test_simulates_a_case(pytester, run):
+    write_test(pytester, f"""run = simulate("{LINE}", profile="{NEWEST}", model="GA", server={{"parallel": 2}})
+    assert run.profile == "{NEWEST}" and run.verdict.word == "correct" and run.mode == "exact"
+    assert run == [{{"cache_n": 0}}, {{"cache_n": 96}}]
+    assert simulate("{LINE}", mode="provenance").mode == "provenance" """)
+    run().assert_outcomes(passed=1)
+
+
+def test_simulate_has_the_defaults_of_the_command_line(pytester, run):
+    write_test(pytester, f'run = simulate("{LINE}"); assert (run.profile, run.mode) == ("{HEAD}", "provenance")')
+    run("--cachesim-profile", HEAD, "--cachesim-mode", "provenance").assert_outcomes(passed=1)
+    result = run("--cachesim-profile", HEAD, "--cachesim-profile", NEWEST, "-v")
+    result.stdout.fnmatch_lines([f"*test_it?{HEAD}? FAILED*", f"*test_it?{NEWEST}? FAILED*"])
+
+
+def test_a_test_runs_once_for_each_build_of_its_marker(pytester, run):
+    write_test(pytester, f'assert simulate("{LINE}").profile.endswith(("@b9518", "@b11549", "@0.33.0"))',
+               '@pytest.mark.cachesim_builds("b9518", "llama_cpp@b11549", "vllm")')  # fmt: skip
+    result = run("-v", "--strict-markers", "--cachesim-profile", HEAD)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines([f"*test_it?{name}? PASSED*" for name in ("llama_cpp@b9518", NEWEST, "vllm@0.33.0")])
+
+
+def test_an_unknown_build_of_a_marker_is_an_error(pytester, run):
+    write_test(pytester, "pass", '@pytest.mark.cachesim_builds("llama_cpp@nosuch")')
+    run().stdout.fnmatch_lines(["*cachesim_builds: unknown profile 'llama_cpp@nosuch'*"])
+
+
+def last_line(pytester, run, body):
+    """Return pytest's summary of the failure of a test, and all of its output."""
+    write_test(pytester, body)
+    lines = run().outlines
+    assert not any("cachesim/" in line for line in lines), "a frame of ours is shown"
+    [last] = [line for line in lines if line.startswith("FAILED ")]
+    return last.partition(" - ")[2].removeprefix("AssertionError: "), "\n".join(lines)
+
+
+def test_a_failure_ends_in_a_line_with_the_case(pytester, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    last, _ = last_line(pytester, run, 'simulate("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", '
+                        'model="GA", check=True)')  # fmt: skip
+    assert last == ("cachesim.NotCorrect: S40.A20/S.A>3/B9@0/S.A.C5 under ik_llama@1889-base: wrong answer at "
+                    "request 1, 60 tokens re-evaluated")  # fmt: skip
+    last, _ = last_line(pytester, run, 'cachesim.judge("S4.A/", model="GA")')
+    assert last.startswith("cachesim.BadInput: ") and "request 0" in last
+    last, _ = last_line(pytester, run, """class Cache:
+        def __init__(self):
+            self.said = []
+        def complete(self, prompt, n_predict):
+            self.said.append(sum(prompt))
+            return {"tokens": [self.said[-1] if len(self.said) < 3 else self.said[0]] * n_predict}
+    cachesim.conform(Cache, max_examples=10)""")
+    assert re.fullmatch(r"cachesim\.Nonconforming: A1/\S+: expected .*", last)
+    last, _ = last_line(pytester, run, "cachesim.conform(3)")
+    assert last.startswith("cachesim.BadInput: factory: expected a callable")
+
+
+def test_a_difference_between_a_run_and_its_expectation_is_readable(pytester, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    mine = f'assert simulate("{LINE}", "{NEWEST}")'
+    last, text = last_line(pytester, run, f'{mine} == [{{"cache_n": 1}}, {{"cache_n": 95}}]')
+    assert last == f"assert {LINE} under {NEWEST}: cache_n of request 0 is 0, expected 1"
+    assert "E         cache_n of request 1 is 96, expected 95" in text
+    last, text = last_line(pytester, run, f'{mine} == simulate("{LINE}", "{HEAD}", model="A")')
+    assert last.startswith(f"assert {LINE} under {NEWEST}: ")
+    last, text = last_line(pytester, run, f"{mine} == 3")
+    assert last.startswith("assert <JudgedRun of")
+
+
+PAGE = (ROOT / "cachesim" / "pages" / "python.md").read_text()
+
+
+def test_the_tests_of_the_page_run(pytester, run):
+    [code] = re.findall(r"```python\n(import pytest\n.*?)```", PAGE, re.S)
+    pytester.makepyfile(code)
+    run("--strict-markers").assert_outcomes(passed=3)
+
+
+def test_the_failures_of_the_page_are_those_of_pytest(pytester, run, monkeypatch):
+    pytester.makepyfile(test_cache="""
+        import cachesim
+        from tests.conformance.naive import NaiveCache
+        def test_reuse(simulate):
+            assert simulate("S40.A60/S.A", "vllm@0.33.0") == [{"cache_n": 0}, {"cache_n": 64}]
+        def test_mine():
+            cachesim.conform(NaiveCache, max_examples=40)
+        def test_answers(simulate):
+            simulate("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", model="GA", check=True)
+        def test_typo(simulate):
+            simulate("S40.A20/S.B")
+        """)
+    monkeypatch.setenv("COLUMNS", "144")
+    printed = [line for line in run().outlines if line.startswith("FAILED ")]
+    assert printed == [line for line in PAGE.splitlines() if line.startswith("FAILED ")]

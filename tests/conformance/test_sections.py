@@ -31,7 +31,9 @@ def test_every_property_has_its_section_in_the_order_of_the_report():
 def test_the_basic_histories_are_longer_than_two_blocks(near):
     space = DrawBounds(6, 256, near, frozenset(ABILITIES))
     lines = [*basic_lines(ALL, space), *floor_lines(space).values()]
-    assert len(lines) == 14
+    moved = [line for line in lines if ".A.C8" in line]
+    lines = [line for line in lines if line not in moved]
+    assert (len(lines), len(moved)) == (14, 2 * len(near))
     assert all(len(parse_history(line).scenario.steps[0].request.prompt) > 2 * max(near, default=0) for line in lines)
 
 
@@ -41,6 +43,41 @@ def test_what_does_not_fit_is_not_played():
     assert floor_lines(DrawBounds(6, 13, (), frozenset())) == {}
     able = "".join(basic_lines(ALL, DrawBounds(6, 256, (), frozenset({"cancel_answer"}))))
     assert "cancel_after=1" in able and "!" not in able and "together" not in able and "cancel_after=0" not in able
+
+
+@pytest.mark.parametrize("near, expected", [
+    ((4,), ["A4.B4/B.A.C8", "A4.B8/A.A.C8"]), ((), []), ((1, 130), []),
+    ((9, 4, 4), ["A4.B4/B.A.C8", "A4.B8/A.A.C8", "A9.B9/B.A.C8", "A9.B8/A.A.C8"]),
+])
+def test_text_moves_by_each_size_that_fits(near, expected):
+    space = DrawBounds(6, 256, near, frozenset())
+    assert [line for line in basic_lines(frozenset({"isolation"}), space) if ".A.C8" in line] == expected
+    assert [line for line in basic_lines(frozenset({"same"}), space) if ".A.C8" in line] == []
+    assert not any(".A.C8" in line for line in basic_lines(ALL, space._replace(most_requests=1)))
+
+
+class BlocksByOwnTokens:
+    """Finds a block of four tokens by its own tokens alone; a number per token stands for its K/V row."""
+
+    def __init__(self):
+        self.blocks = {}
+
+    def complete(self, prompt, n_predict):
+        rows, cached = [], 0
+        while cached + 4 < len(prompt) and tuple(prompt[cached : cached + 4]) in self.blocks:
+            rows += self.blocks[tuple(prompt[cached : cached + 4])]
+            cached += 4
+        for token in prompt[cached:]:
+            rows.append(hash((token, *rows)))
+        for at in range(0, len(prompt) - 3, 4):
+            self.blocks.setdefault(tuple(prompt[at : at + 4]), rows[at : at + 4])
+        return {"tokens": [rows[-1] % 1000] * n_predict, "cached": cached, "evaluated": len(prompt) - cached}
+
+
+def test_blocks_that_are_found_by_their_own_tokens_are_found():
+    report = conform(BlocksByOwnTokens, near=[4], max_examples=20, check=False)
+    assert {one.name: one.finding.line for one in report.failing} == {
+        "new": "A4.B4/B.A", "branch": "A4/A.A.B1", "unseen": "A4/A.A.B1"}  # fmt: skip
 
 
 def test_sections_can_be_selected():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -21,6 +22,8 @@ PAGES = ROOT / "cachesim" / "pages"
 DOCUMENTS = [README, *sorted(PAGES.glob("*.md"))]
 """The README, and the pages that it links to."""
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
+CODE = re.compile(r"```python\n# (?P<file>[\w/]+\.py)\nclass (?P<name>\w+).*?\n```", re.S)
+"""A class of this repository, in a document."""
 LIMITS_HEAD = "| limit | maximum | what is limited | protects | raised with |"
 LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
 
@@ -72,8 +75,16 @@ def limits_table() -> str:
     return "\n".join([LIMITS_HEAD, "|---|---|---|---|---|", *rows]) + "\n"
 
 
+def class_block(file: str, name: str) -> str:
+    """Return a class of a file of this repository as a block of a document."""
+    source = (ROOT / file).read_text("utf-8")
+    [found] = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
+    return f"```python\n# {file}\n{ast.get_source_segment(source, found)}\n```"
+
+
 def renewed(text: str) -> str:
-    """Return the text with current outputs of its commands, limits, recordings and numbers."""
+    """Return the text with current outputs of its commands, limits, recordings, classes and numbers."""
+    text = CODE.sub(lambda m: class_block(m["file"], m["name"]), text)
     text = LIMITS.sub(lambda _: limits_table(), text)
     text = trust.TABLE.sub(lambda _: trust.table(), text)
     text = strategy_examples.renewed(text)

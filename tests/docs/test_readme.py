@@ -15,11 +15,13 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import named
 from tests.docs import trust
 from tests.docs.examples import (
+    CODE,
     DOCUMENTS,
     LIMITS,
     PAGES,
     README,
     ROOT,
+    class_block,
     examples,
     limits_table,
     names,
@@ -75,6 +77,14 @@ def test_the_scenario_that_is_shown_shortened_is_that_of_its_file():
     brief = tomllib.loads(shown)
     [request] = brief.pop("request")
     assert part(brief, whole) and part(request, whole["request"][0])
+
+
+def test_the_classes_in_documents_are_those_of_their_files():
+    """``make docs`` renews them. Each can be read at once."""
+    found = [(m[0], class_block(m["file"], m["name"])) for m in CODE.finditer(ALL)]
+    assert len(found) == 5
+    assert [shown for shown, current in found if shown != current] == []
+    assert [len(shown.splitlines()) for shown, _ in found if len(shown.splitlines()) > 36] == []
 
 
 def test_the_limits_are_those_of_the_table():

@@ -28,12 +28,16 @@ LEVEL = {
     "scenarios": 4,
     "judging": 5, "replay": 5,
     "tools": 6,
-    "api": 7, "cli": 7, "pytest_plugin": 7, "strategies": 7, "__main__": 7,
+    "api": 7, "cli": 7, "pytest_plugin": 7, "records": 7, "strategies": 7, "__main__": 7,
 }
 """Rooms of the package: each imports from lower levels only. ``tools`` and what is above it are no part of the core."""
 
 # Imports that only open a door: the entrance that of the command line, the package itself those of the kit and of api.
-SIDEWAYS = {("__main__", "cli"), ("__init__", "tools"), ("__init__", "api")}
+# The Python interface and the plugin for pytest return the results of `records`.
+SIDEWAYS = {
+    ("__main__", "cli"), ("__init__", "tools"), ("__init__", "api"), ("__init__", "records"), ("__init__", "base"),
+    ("api", "records"), ("pytest_plugin", "api"), ("pytest_plugin", "records"),
+}  # fmt: skip
 
 FOR_ALL_TOOLS = ("run", "picture")
 TOOL_ARROWS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -16,12 +17,13 @@ from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry, rule_files
 from cachesim.scenarios.corpus import corpus_files
+from cachesim.tools.conformance import Report
 
 DENSE = "llama-24143-entry-removed-dense"
 
 
 def test_every_public_name_is_there_and_documented():
-    assert cachesim.__all__ == ["conform", "judge", "load", "profiles", "rules", "run", "svg"]
+    assert cachesim.__all__ == sorted(cachesim.__all__) and len(cachesim.__all__) == 13
     for name in cachesim.__all__:
         assert callable(getattr(cachesim, name)) and getdoc(getattr(cachesim, name)), name
         assert name in (cachesim.__doc__ or "")
@@ -40,10 +42,17 @@ def test_the_package_itself_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("first", ["cachesim.judging.judged_run", "cachesim.api", "cachesim.scenarios.load"])
-def test_whatever_is_imported_first_the_names_are_functions(first):
-    code = f"import {first}, cachesim; print([type(getattr(cachesim, one)).__name__ for one in cachesim.__all__])"
+def test_whatever_is_imported_first_the_names_are_no_modules(first):
+    code = f"import {first}, cachesim; print([one for one in cachesim.__all__ if not callable(getattr(cachesim, one))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{['function'] * 7}\n"
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("error", [cachesim.BadInput("why"), cachesim.Nonconforming(Report(()))])
+def test_an_error_has_the_name_of_its_import_and_can_be_copied(error):
+    assert type(error).__module__ == "cachesim"
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error) and str(copied) == str(error)
 
 
 def test_profiles_of_all_engines_and_of_an_engine():
@@ -139,8 +148,9 @@ def test_a_picture_is_of_one_case():
 
 
 def test_signatures_are_the_documented_ones():
-    assert list(signature(cachesim.judge).parameters) == ["case", "profile", "mode", "table"]
-    assert list(signature(cachesim.run).parameters) == ["case", "profile", "mode"]
+    first = ["case", "profile", "mode"]
+    assert list(signature(cachesim.judge).parameters) == [*first, "table", "model", "server", "check"]
+    assert list(signature(cachesim.run).parameters) == [*first, "model", "server"]
     assert list(signature(cachesim.load).parameters) == ["case", "profile", "model", "server"]
 
 
@@ -171,3 +181,46 @@ def test_options_of_another_engine_are_left_out_with_a_note(capsys):
     case = cachesim.load("llama-24143-entry-removed-dense")
     assert cachesim.judge(case, "mlx_lm").verdict.word == "correct"
     assert "its options are those of llama_cpp; mlx_lm runs with its own defaults" in capsys.readouterr().err
+
+
+def test_a_line_takes_what_the_command_line_takes(capsys):
+    run = cachesim.run("S40.A60/S.A", "llama_cpp@b11549", model="qwen3-next", server={"parallel": 2})
+    assert (run.scenario.model, run.scenario.server["parallel"]) == ("GGGA", 2)
+    assert "qwen3-next is GGGA" in capsys.readouterr().err
+    pasted = cachesim.run("S40.A60/S.A", server="vllm serve x --block-size 32", model="A")
+    assert pasted.profile.startswith("vllm@") and [row["cache_n"] for row in pasted.table] == [0, 96]
+    assert cachesim.run("S40.A60/S.A", "b9700").profile == "llama_cpp@b9700"
+
+
+def test_a_list_of_rule_sets_gives_runs_in_its_order():
+    runs = cachesim.run("S40.A60/S.A", ["vllm", "llama_cpp@b11549", "vllm@0.33.0-repaired"])
+    assert [run.profile for run in runs] == ["vllm@0.33.0", "llama_cpp@b11549", "vllm@0.33.0-repaired"]
+    assert [run.scenario.engine for run in runs] == ["vllm", "llama_cpp", "vllm"]
+    case = cachesim.load(DENSE)
+    assert [run.profile for run in cachesim.judge(case, case.profiles, mode="provenance")] == list(case.profiles)
+
+
+def test_model_and_options_replace_those_of_a_file():
+    case = cachesim.load(DENSE)
+    changed = cachesim.judge(case, "llama_cpp@b10587", model="GGGA", server={"cache_ram": 0}, mode="provenance")
+    assert (changed.scenario.model, changed.scenario.server["cache_ram"]) == ("GGGA", 0)
+    assert changed.scenario.expect == {} and changed.scenario.server["ctx_size"] == case.server["ctx_size"]
+
+
+@pytest.mark.parametrize("what, named", [
+    ({"profile": []}, "the list of rule sets is empty"), ({"profile": 3}, "profile: "),
+    ({"profile": ["llama_cpp", 3]}, "expected the name of a rule set, found 3"),
+    ({"server": {"paralel": 2}}, "unknown .*paralel"), ({"server": "nginx"}, "no known server"),
+    ({"model": "nosuch"}, "nosuch"),
+])
+def test_run_refuses_what_it_cannot_use(what, named):
+    with pytest.raises(BadInput, match=named) as raised:
+        cachesim.run("S40.A60", **what)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_traceback_of_a_bad_argument_ends_at_the_call():
+    for call in (cachesim.load, cachesim.run, cachesim.judge, cachesim.profiles, cachesim.rules):
+        with pytest.raises(BadInput) as raised:
+            call("no-such-thing")
+        assert [entry.name for entry in raised.traceback][1:] == ["called"], call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Self, Sequence
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.escaping import printable_line
@@ -49,6 +49,10 @@ BASIC: Mapping[str, Sequence[str]] = {
 }
 """Histories that a section always runs: ``n`` tokens, ``h`` half of them."""
 
+MOVED = ("A{n}.B{n}/B.A.C8", "A{n}.B8/A.A.C8")
+"""Histories whose second prompt has text of the first at another place, for each size ``n`` of the implementation: a
+block must not be found by its own tokens alone. Drawn prompts share only beginnings."""
+
 FLOORS: Mapping[str, str] = {"extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A"}
 """Histories in which the last request must reuse something."""
 
@@ -71,6 +75,15 @@ def basic_lines(sections: frozenset[str], space: DrawBounds) -> Iterator[str]:
         for pattern in BASIC.get(name, ()) if name in names else ():
             if line := _sized(pattern, space):
                 yield line
+        if name == "isolation" and name in names:
+            yield from _moved_lines(space)
+
+
+def _moved_lines(space: DrawBounds) -> Iterator[str]:
+    """Yield the histories with moved text that fit."""
+    for size in sorted({*space.near}):
+        if size >= 2 and 2 * size + ROOM <= space.most_prompt and space.most_requests > 1:
+            yield from (pattern.format(n=size) for pattern in MOVED)
 
 
 def floor_lines(space: DrawBounds) -> dict[str, str]:
@@ -207,11 +220,17 @@ class Report:
 
 
 class Nonconforming(AssertionError):
-    """Raised if an implementation fails the suite; ``report`` has the details."""
+    """Raised by ``conform`` if an implementation fails the suite. The first line of its text has the case and the
+    fault, the others are the report, which ``report`` has as an object."""
+
+    __module__ = "cachesim"      # the name under which users import it: pytest and tracebacks print it
 
     def __init__(self, report: Report) -> None:
         self.report = report
         super().__init__("\n".join([*_headline(report), f"{report}"]))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Report]]:
+        return type(self), (self.report,)
 
 
 def _headline(report: Report) -> Iterator[str]:

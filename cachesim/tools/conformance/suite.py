@@ -8,7 +8,7 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, nearest, public, quoted
 from cachesim.tools.conformance.client_history import FEWEST, MOST
 from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history_player import ColdRuns, SendingOptions, SubjectFactory, SubjectPool, play, probe
@@ -27,6 +27,7 @@ LISTS: Mapping[str, tuple[type, str]] = {"only": (str, "sections"), "histories":
                                          "near": (Integral, "sizes in tokens")}  # fmt: skip
 
 
+@public
 def conform(
     factory: Factory, *, cold: str | Factory = "fresh", corpus: str = "", histories: Sequence[str] = (),
     max_examples: int = 200, max_requests: int = 6, max_prompt: int = 256, near: Sequence[int] = (),
@@ -43,6 +44,7 @@ def conform(
     arguments. Raise Nonconforming (an AssertionError) with the report if ``check`` is true; BadInput for unusable
     arguments.
     """
+    __tracebackhide__ = True
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
     plan = HistoryPlan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict,
                        parameters, _read_keys(keys))  # fmt: skip

@@ -260,7 +260,7 @@ def cases_of(args: Namespace) -> list[Scenario]:
 
     if not is_file(args.case):
         return cases_of_line(args.case, args.model, args.profiles, args.settings)
-    return _cases_of_file(load_one(args.case), args.model, args.profiles, args.settings)
+    return cases_of_scenario(load_one(args.case), args.model, args.profiles, args.settings)
 
 
 def read_case(text: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
@@ -283,7 +283,7 @@ def read_cases(
     loaded, bad = load_files([text for text in texts if is_file(text)])
     for scenario in loaded:
         try:
-            found += _cases_of_file(scenario, model, profiles, settings)
+            found += cases_of_scenario(scenario, model, profiles, settings)
         except BadInput as wrong:
             bad.append(wrong)
     for text in texts:
@@ -294,7 +294,9 @@ def read_cases(
     return found, bad
 
 
-def _cases_of_file(scenario: Scenario, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
+def cases_of_scenario(
+    scenario: Scenario, model: str | None, profiles: list[str], settings: list[str]
+) -> list[Scenario]:
     """Return a scenario of a file once for each engine of ``profiles``. Raise BadInput."""
     from cachesim.scenarios.engine_cases import settings_of, under_engines
 

@@ -279,8 +279,13 @@ def _corrupt(data: Data, verbose: int) -> Iterator[RenderableType]:
 
 
 def _mismatch(found: Data) -> RenderableType:
+    return indented(mismatch_text(found), "red")
+
+
+def mismatch_text(found: Data) -> str:
+    """Return a line on a number that differs from the expectation of the file."""
     where = f"request {found['request']}: " if found["request"] >= 0 else ""
-    return indented(f"{where}{found['what']} is {found['got']}, the file expects {found['expected']}", "red")
+    return f"{where}{found['what']} is {found['got']}, the file expects {found['expected']}"
 
 
 def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:

@@ -53,6 +53,12 @@ def test_a_good_file(tmp_path):
     assert repr(scenario) == "S40.|A60>r4/S.A[:5].r[1:3]>3!@1"
 
 
+def test_a_file_with_another_ending_may_have_any_name(tmp_path):
+    file = tmp_path / "case.txt"
+    file.write_text(GOOD)
+    assert load(file, KNOWN).id == "good"
+
+
 SPOILT = [
     ('title = "a good one"', "", ": title is missing"),
     ('title = "a good one"', 'title = " "', ":2: title must not be empty"),
