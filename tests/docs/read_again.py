@@ -21,8 +21,10 @@ STYLE = """
 --line:#c8ccd0;--read:#d9d9d9;--reused:#009e73;--again:#e69f00}
 @media (prefers-color-scheme:dark){.door{--ink:#f0f0f0;--dim:#b4b4b4;--paper:#16181c;--line:#4a4d52;--read:#4a4d52;
 --reused:#178a68;--again:#b97f00}}
-.door text{fill:var(--ink)}.door .dim{fill:var(--dim);font-size:12px}.door .bold{font-weight:bold}.door .mid{text-anchor:middle}
-.door .paper{fill:var(--paper)}.door .read{fill:var(--read)}.door .reused{fill:var(--reused)}.door .again{fill:var(--again)}
+.door text{fill:var(--ink)}.door .dim{fill:var(--dim);font-size:12px}
+.door .bold{font-weight:bold}.door .mid{text-anchor:middle}
+.door .paper{fill:var(--paper)}.door .read{fill:var(--read)}.door .reused{fill:var(--reused)}
+.door .again{fill:var(--again)}
 .door .edge{fill:none;stroke:var(--line)}.door .hatch{stroke:var(--paper);stroke-width:2;stroke-opacity:.45}
 """
 
@@ -56,7 +58,8 @@ def rows() -> Iterator[Row]:
     yield Row(f"    copy for it, uses {shared} tokens, and throws the rest away.", "", ends=True)
     yield Row(f"3  You come back. llama.cpp {build}: {again} of {chat} tokens are read again", "bold", (
         Part(back.prompt - back.computed, "reused", f"{back.prompt - back.computed} reused"),
-        Part(again, "again", f"{again} read again"), Part(back.computed - again, "read", f"{back.computed - again} new")))
+        Part(again, "again", f"{again} read again"),
+        Part(back.computed - again, "read", f"{back.computed - again} new")))
     yield Row(f"3  The same with the proposed fix (pull request 24143): {again_fixed or 'none'} of {chat}", "bold", (
         Part(fixed.prompt - fixed.computed, "reused", f"{fixed.prompt - fixed.computed} reused"),
         Part(fixed.computed, "read", f"{fixed.computed} new")))
@@ -84,8 +87,8 @@ def read_again() -> str:
     top += 24
     title = escape(" ".join(row.heading.strip() for row in rows()))
     return "\n".join([
-        f'<svg class="door" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}"'
-        f' role="img" aria-label="{title}"><style>{STYLE}</style>',
+        f'<svg class="door" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
+        f'height="{top}" role="img" aria-label="{title}"><style>{STYLE}</style>',
         '<defs><pattern id="slant" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         '<path class="hatch" d="M0 0V8"/></pattern></defs>',
         f'<rect class="paper" width="{WIDTH}" height="{top}"/>', *body, "</svg>\n",

@@ -130,7 +130,7 @@ def test_diff(run):
 
 def test_bisect(run):
     out = run("bisect", LINE, "-p", "plain", "--model", "A")
-    assert "reuses 40, output correct at plain@1" in out
+    assert "request 3  S.A.D: reuses 40, output correct under every build" in out
     assert "proposed: reuses 60, output correct at plain@newest-first" in out
     assert "by drop PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
 
