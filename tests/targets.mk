@@ -111,7 +111,7 @@ grades: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage
 
-# Folders or sdists; see CONTRIBUTING.md, "a new llama.cpp".
+# Folders or sdists; see CONTRIBUTING.md, "A build".
 upstream: $(VENV)/.run
 	@$(BIN)/python -m tests.upstream '$(OLD)' '$(NEW)' $(ARGS)
 
