@@ -108,9 +108,10 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
     ]
 
 
-def complaints(err):
-    """Return the lines on stderr that are no hint."""
-    return [line for line in err.splitlines() if not line.startswith("next: ")]
+def complaints(err, command=""):
+    """Return the lines on stderr that are no hint. ``advise`` notes there what it knows before its search ends."""
+    ours = ("next: ", "cachesim: ") if command.startswith("cachesim advise ") else ("next: ",)
+    return [line for line in err.splitlines() if not line.startswith(ours)]
 
 
 def test_the_symptom_table_has_commands():
@@ -126,7 +127,7 @@ def test_a_command_of_the_symptom_table_runs(capsys, monkeypatch, command):
     monkeypatch.chdir(ROOT)
     code = main(shlex.split(command)[1:])
     out, err = capsys.readouterr()
-    assert (code in (0, 1), complaints(err)) == (True, [])
+    assert (code in (0, 1), complaints(err, command)) == (True, [])
     assert len(out.splitlines()) >= 3
 
 
