@@ -120,19 +120,22 @@ SHOWN = 3                # corrupt objects listed without -v
 
 
 def report_of_groups(
-    top: Text, common: Sequence[RenderableType], groups: Sequence[Sequence[Data]], block: Callable[[Data], Group]
+    top: Text, common: Sequence[RenderableType], groups: Sequence[Sequence[Data]], block: Callable[[Data], Group],
+    is_answer: bool = False,
 ) -> RenderableType:
     """Return ``top``, the flags and ``common`` once, then the block of the first run of each group of ``fold``, with
-    the rule sets of the group. Flags that differ between the groups stand in their blocks."""
+    the rule sets of the group. Flags that differ between the groups stand in their blocks. ``is_answer``: the blocks
+    come first."""
     flags = [flags_line(group[0]["flags"]) for group in groups]
     alike = all(one == flags[0] for one in flags)
     names = [rule_sets_text(group) for group in groups]
-    head = [Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top, *(flags[0] if alike else ())]
+    head = Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top
     blocks: list[RenderableType] = []
     for name, own, group in zip(names, flags, groups, strict=True):
         blocks += [Text("")] if blocks else []
         blocks += [*([name] if len(groups) > 1 else []), *([] if alike else own), block(group[0])]
-    return Group(*head, *common, *blocks)
+    about = [*(flags[0] if alike else ()), *common]
+    return Group(head, *blocks, *about) if is_answer else Group(head, *about, *blocks)
 
 
 def rule_sets_text(group: Sequence[Data]) -> Text:
