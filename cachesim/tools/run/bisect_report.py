@@ -126,8 +126,14 @@ def answer_report(
     found = answers(courses, asked)
     lines: list[RenderableType] = [Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))]
     for answer in found:
-        lines += _answer_lines(answer, scenario.steps[answer.number].prompt, courses[answer.number])
-    left = [number for number in range(len(courses)) if number not in {answer.number for answer in found}]
+        course = courses[answer.number]
+        lines += [*_answer_lines(answer, scenario.steps[answer.number].prompt, course), *_unordered_lines(course)]
+    apart = {number: parts for number, course in enumerate(courses) if (parts := _unordered_lines(course))}
+    for number in sorted(set(apart) - {answer.number for answer in found}):
+        head = f"request {number}  {scenario.steps[number].prompt}"
+        lines += [Text(f"{head}: {_ordered_text(courses[number])}", "bold"), *apart[number]]
+    told = {answer.number for answer in found} | set(apart)
+    left = [number for number in range(len(courses)) if number not in told]
     if left:
         noun = f"request{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
         first = _outcome_text(_newest(courses[left[0]])) if len(left) == 1 else "the same reuse and correctness"
@@ -143,10 +149,10 @@ def _answer_lines(answer: NoticedChanges, prompt: str, course: RequestHistory) -
     """Yield the lines about a request."""
     head, turn = f"request {answer.number}  {prompt}: ", answer.turn
     if turn is None:
-        yield Text(f"{head}{_outcome_text(_newest(course))} under every build that runs it", "bold")
+        yield Text(f"{head}{_ordered_text(course)}", "bold")
     else:
         yield Text(f"{head}{_outcome_text(turn.now)} {_since(turn.new)}", "bold")
-        yield indented(f"before: {_outcome_text(turn.was)}", "", 3)
+        yield indented(f"before: {_outcome_text(turn.was)} at {turn.old}", "", 3)
         yield from (indented(f"by {_cause(cause, turn)}", "", 3) for cause in turn.causes)
     for one in answer.proposed:
         colour = WORDS[word_of(one.now.equal_cold if one.now else None)].colour
@@ -154,10 +160,35 @@ def _answer_lines(answer: NoticedChanges, prompt: str, course: RequestHistory) -
         yield from (indented(f"by {_cause(cause, one)}", "", 6) for cause in one.causes)
 
 
+def _unordered(course: RequestHistory) -> list[str]:
+    """Return the rule sets without a place in the order that ran a request."""
+    engine = ENGINES.get(next(iter(course.outcomes)).partition("@")[0])
+    return [name for name in without_place(engine) if name in course.outcomes] if engine else []
+
+
+def _unordered_lines(course: RequestHistory) -> list[RenderableType]:
+    """Return a line for each rule set without a place in the order whose outcome a user would notice beside that of the
+    newest version in it; for all of them if no version has a place."""
+    names = _unordered(course)
+    newest = None if len(names) == len(course.outcomes) else _newest(course)
+    outcomes = {name: course.outcomes[name] for name in names}
+    return [indented(f"not ordered: {_outcome_text(outcome)} at {name}", "", 3) for name, outcome in outcomes.items()
+            if newest is None or outcome is None or outcome[:3] != newest[:3]]  # fmt: skip
+
+
+def _ordered_text(course: RequestHistory) -> str:
+    """Return the outcome of a request without a noticed change under the versions in the order."""
+    if len(_unordered(course)) == len(course.outcomes):
+        return "no rule set has a place in the order"
+    return f"{_outcome_text(_newest(course))} under every build that runs it"
+
+
 def _newest(course: RequestHistory) -> RequestOutcome | None:
     """Return the outcome under the newest version in the order that ran the request."""
     turns = [turn for turn in course.turns if turn.now is not None]
-    return turns[-1].now if turns else next(iter(course.outcomes.values()))
+    alone = _unordered(course)
+    ordered = [outcome for name, outcome in course.outcomes.items() if name not in alone]
+    return turns[-1].now if turns else next(iter(ordered), None)
 
 
 def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> RenderableType:

@@ -66,7 +66,7 @@ def test_the_answer_begins_with_a_repaired_answer_then_the_greatest_change_of_th
     courses = [changed(RIGHT, LESS), changed(LESS, far), changed(WRONG, RIGHT), changed(RIGHT, RIGHT)]
     assert [answer.number for answer in answers(courses)] == [2, 1, 0]
     said = shown(answer_report(from_line("A10/B10/C10/D10"), courses))
-    assert said[1:4] == ["request 2  C: reuses 7, output correct at x@2", "before: reuses 5, WRONG OUTPUT",
+    assert said[1:4] == ["request 2  C: reuses 7, output correct at x@2", "before: reuses 5, WRONG OUTPUT at x@1",
                          "by min_step 64 -> 256 (#1)"]  # fmt: skip
     assert said[-2:] == ["request 3: reuses 7, output correct under every build that runs it",
                          "1 further change of what a client observes, and the history: -v"]  # fmt: skip
